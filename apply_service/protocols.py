@@ -1,0 +1,267 @@
+"""The contracts between the layers.  Implementations are found by name through `registry.py`; adding one is one new
+file and one line there.
+
+Text lives in edits, prompts, windows and checks.  Engine, decoding and drafting see token ids; the one exception is the
+drafter's `DraftSource`, which carries the text of a source so that it can be re-tokenised from the middle of a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.types import FinishReason, Prediction, Verdict
+
+TokenIds = npt.NDArray[np.int64]
+TokenSet = npt.NDArray[np.int64]
+"""Allowed token ids, sorted, unique, never empty."""
+
+
+# -- edits and checks ------------------------------------------------------------------------------------------------
+class EditFormat(Protocol):
+    """One way to write an edit (lazy snippet, search/replace, diff...)."""
+
+    name: str
+
+    def detect(self, update: str) -> bool:
+        """Whether `update` is surely of this format.  Asked in registry order; the lazy snippet takes what is left."""
+        ...
+
+    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:
+        """The merged text as far as a program can tell.  `original` and `update` have LF line ends.
+
+        Raises:
+            MalformedEdit: the update is not of this format.
+            NeedsMoreContext: nothing can be predicted, not even as a draft; names the anchors.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """What a check may look at.  Texts have LF line ends."""
+
+    original: str
+    merged: str
+    update: str
+    prediction: Prediction
+    language: str | None
+    finish_reason: FinishReason
+
+
+class Check(Protocol):
+    """One question asked of every answer."""
+
+    name: str
+
+    def find(self, answer: CheckInput) -> list[Verdict]:
+        """The findings, worst first; empty where all is well.  Pure, cheap (milliseconds at 1,500 lines), never raises."""
+        ...
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class EditJob:
+    """What a prompt is made from.  Texts have LF line ends."""
+
+    original: str
+    update: str
+    instruction: str
+    path: str | None
+    language: str | None
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSource:
+    """One text that the output is expected to copy, encoded as the target would write it.
+
+    `ids` [n] and `starts` [n + 1]: token i covers `text[starts[i]:starts[i + 1]]`; control tokens cover nothing.
+    """
+
+    name: Literal["predicted", "original", "update"]
+    text: str
+    ids: TokenIds
+    starts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSources:
+    """Everything a drafter may copy from, and how to turn a piece of a source's text into ids (`encode`) and output ids
+    into the text they stand for (`decode`, control tokens included as nothing).
+
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: where the other source stands when the output
+    has reached token i of the predicted merge (the merge's alignment, as token indices).
+    """
+
+    predicted: DraftSource
+    original: DraftSource
+    update: DraftSource
+    predicted_to_original: npt.NDArray[np.int64]
+    predicted_to_update: npt.NDArray[np.int64]
+    encode: Callable[[str], list[int]]
+    decode: Callable[[Sequence[int]], str]
+
+
+class TextStream(Protocol):
+    """Turns output ids into text piece by piece; the pieces joined are `PromptFormat.decode_output` of the ids."""
+
+    def push(self, ids: Sequence[int]) -> str: ...
+    def finish(self) -> str: ...
+
+
+class Constraint(Protocol):
+    """A deterministic mask from (sources, output so far)."""
+
+    def allowed(self, output_ids: Sequence[int]) -> TokenSet | None:
+        """Ids allowed next; None allows all."""
+        ...
+
+
+class PromptFormat(Protocol):
+    """Text <-> ids for one model family.  File text never becomes a control token, whatever it spells."""
+
+    name: str
+    stop_ids: frozenset[int]
+
+    def encode_prompt(self, job: EditJob) -> list[int]:
+        """The whole prompt; output is generated right after it."""
+        ...
+
+    def encode_sources(self, job: EditJob) -> DraftSources:
+        """Predicted merge, original and update as this format writes its output, end token included in the first."""
+        ...
+
+    def decode_output(self, ids: Sequence[int]) -> str:
+        """The merged text of finished output (stop token included or not): control tokens and tags dropped.
+
+        Raises:
+            Truncated: the output lacks the closing that this format demands.
+        """
+        ...
+
+    def open_stream(self) -> TextStream: ...
+
+    def constraint(self, job: EditJob) -> Constraint | None:
+        """The format's own "only from the sources" constraint; None where it has none."""
+        ...
+
+
+# -- drafting ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A point draft: tokens proposed to come next, and the probability with which each is expected to be accepted."""
+
+    token_ids: Sequence[int]
+    expected_acceptance: float = 1.0
+    source: str = ""
+
+
+EMPTY_DRAFT = Draft((), 0.0)
+
+
+class Drafter(Protocol):
+    """One object a request.  `propose` then `observe`, in turn, until the end.  Never changes what is decoded, only how fast."""
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        """At most `limit` tokens expected after `output_ids` (the same list, grown, at every call); may be empty."""
+        ...
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        """Of the last draft `n_accepted` tokens stood, then the target chose `next_id`."""
+        ...
+
+
+# -- engine ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """Greedy at temperature 0, else Gumbel-max: the noise depends on (seed, absolute position, token id) alone, so drafts cannot
+    change a sample."""
+
+    temperature: float = 0.0
+    seed: int = 0
+
+
+class Session(Protocol):
+    """One sequence in the engine; owns its slots.  A context manager: leaving it frees them."""
+
+    @property
+    def length(self) -> int:
+        """Tokens whose keys and values are in the cache."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that fit; fixed at admission."""
+        ...
+
+    def rewind(self, n_tokens: int) -> None:
+        """Forget the last `n_tokens`."""
+        ...
+
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One session's part of a pass: its last committed token (not in the cache yet), then the draft.
+
+    `allowed[i]` masks the choice after draft token i (i = 0: right after `last_id`); None: no mask anywhere.
+    """
+
+    session: Session
+    last_id: int
+    draft_ids: Sequence[int]
+    sampling: SamplingParams
+    allowed: Sequence[TokenSet | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The target's word on a window.
+
+    `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs` [n_accepted + 1]:
+    natural log of each choice's probability before masking (temperature 1), or None where the engine can't say.  After the
+    pass the session holds `last_id` and the accepted tokens, nothing else.
+    """
+
+    choices: Sequence[int]
+    logprobs: Sequence[float] | None
+
+    @property
+    def n_accepted(self) -> int:
+        return len(self.choices) - 1
+
+
+class Engine(Protocol):
+    """A target model that verifies windows.  One thread at a time."""
+
+    name: str
+    context_limit: int
+    determinism: Literal["bitwise", "tolerant"]
+
+    @property
+    def max_draft(self) -> int:
+        """Draft tokens that fit in one window."""
+        ...
+
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
+        """Admit a sequence and prefill all of its prompt but the last token, which becomes the first window's `last_id`.
+
+        Raises:
+            ContextLimitExceeded: prompt + limit do not fit.
+        """
+        ...
+
+    def step(self, windows: Sequence[Window]) -> Sequence[Verification]:
+        """One forward over all windows; accepts, rewinds, and answers in the same order."""
+        ...

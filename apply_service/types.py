@@ -1,0 +1,243 @@
+"""The values that travel through the service: request, prediction, verdict, events, result.
+
+Nothing here does any work and nothing here imports a library beyond the standard one, so every layer, the
+command line and the typed client share these types without paying for torch.  The path of a request through them:
+`ApplyRequest` -> `Prediction` (what the edit means to a deterministic program) -> `ApplyEvent`s -> `ApplyResult`.
+
+Lines: everywhere in the service `text.split("\n")` are the lines of a text and `"\n".join(lines)` is the text, so the
+final newline is the empty last line, an empty text is one empty line, and the mapping is a bijection.  Text inside the
+service has LF line ends; `edits.fidelity` takes other endings off at the door and puts them back on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+Strategy = Literal["auto", "model", "exact"]
+"""What a caller may ask for."""
+
+RanStrategy = Literal["exact", "confirmed", "lattice", "model", "windowed", "fallback"]
+"""What decided the result: docs/design of the strategies is in the README's table."""
+
+LineKind = Literal["keep", "both", "drop", "take"]
+Origin = Literal["original", "update", "model"]
+Severity = Literal["pass", "warning", "error"]
+
+
+class Certainty(StrEnum):
+    """How far a deterministic merger trusts its own answer."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    GUESS = "guess"
+
+
+class FinishReason(StrEnum):
+    """Why decoding ended.  Only `STOP` can become a successful result."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    ERROR = "error"
+
+
+class LineOp(NamedTuple):
+    """One step of a merge, in output order.
+
+    `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context (the
+    original's wording wins).  `drop`: an original line that the edit removes; writes nothing.  `take`: a line of the update.
+    Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the `update_line`s of
+    both and take rise strictly.  Where lines are replaced, the drops come before the takes.
+    """
+
+    kind: LineKind
+    original_line: int | None
+    update_line: int | None
+    text: str
+    """The line itself, without line end: for keep, both and drop the original's, for take the text as written to
+    the output (re-indented where the merger moved it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a deterministic program makes of an edit: draft for the target, second opinion, and sometimes the answer.
+
+    `update_lines` is the update as the merger reads it: fences, file-name lines and the like gone, re-indented; the
+    `update_line`s of `ops` index into it.  `unplaced` are the indices of its lines that are no part of the output
+    (markers, hints, remarks).  `determined` says that the format itself leaves no choice (strategy `exact`).
+    """
+
+    ops: tuple[LineOp, ...]
+    update_lines: tuple[str, ...]
+    certainty: Certainty
+    reasons: tuple[str, ...] = ()
+    determined: bool = False
+
+    @property
+    def text(self) -> str:
+        """The predicted merge."""
+        return "\n".join(op.text for op in self.ops if op.kind != "drop")
+
+    @property
+    def unplaced(self) -> tuple[int, ...]:
+        used = {op.update_line for op in self.ops}
+        return tuple(i for i in range(len(self.update_lines)) if i not in used)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check found, or that it passed.  `lines` is a 1-based inclusive range of the merged text (of the original
+    where `side` says so)."""
+
+    check: str
+    severity: Severity
+    message: str = ""
+    lines: tuple[int, int] | None = None
+    side: Literal["merged", "original"] = "merged"
+
+    @property
+    def is_pass(self) -> bool:
+        return self.severity == "pass"
+
+
+class Span(NamedTuple):
+    """A half-open range of lines of the merged text and where its text comes from."""
+
+    start_line: int
+    end_line: int
+    origin: Origin
+
+
+class Position(NamedTuple):
+    """A place in the source as the Language Server Protocol counts: 0-based line, UTF-16 code units into it."""
+
+    line: int
+    character: int
+
+
+class TextEdit(NamedTuple):
+    """Replace `start..end` (half open) of the original by `new_text`.  `utf8_start` and `utf8_end` are the byte columns of the same places."""
+
+    start: Position
+    end: Position
+    new_text: str
+    utf8_start: int
+    utf8_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """One edit of one file.  `original` is text as decoded from the file, line ends untouched; `""` means a new file."""
+
+    original: str
+    update: str = ""
+    instruction: str = ""
+    path: str | None = None
+    language: str | None = None
+    format: str | None = None
+    """Edit format by name; None detects it."""
+    base_sha256: str | None = None
+    encoding: str = "utf-8"
+    strategy: Strategy = "auto"
+    model: str = "embedded"
+    drafter: str | None = None
+    """None: the service's default drafter."""
+    constrain: Literal["sources", "none"] | None = None
+    """None: the prompt format's default."""
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int | None = None
+    """Limit of generated tokens; None: what the context leaves."""
+    timeout_s: float | None = None
+    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
+    diff: bool = False
+
+
+@dataclass(slots=True)
+class DecodeStats:
+    """Counts of one decode, kept in one place: API, metrics and evaluation all read these.
+
+    A *pass* is one forward over generated positions (prefill passes are counted apart).  A *rejection* is a pass that
+    accepted fewer tokens than it drafted.
+    """
+
+    prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prefill_passes: int = 0
+    passes: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    rejections: int = 0
+    accepted_by_source: dict[str, int] = field(default_factory=dict)
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    draft_s: float = 0.0
+
+    @property
+    def rejected_tokens(self) -> int:
+        return self.drafted_tokens - self.accepted_tokens
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted share of drafted tokens; 0 where nothing was drafted."""
+        return self.accepted_tokens / self.drafted_tokens if self.drafted_tokens else 0.0
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return self.completion_tokens / self.passes if self.passes else 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generated tokens a second of decoding, prefill not counted."""
+        return self.completion_tokens / self.decode_s if self.decode_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """The terminal answer to a request that succeeded."""
+
+    merged_code: str
+    strategy: RanStrategy
+    finish_reason: FinishReason
+    format: str
+    language: str | None
+    model: str | None
+    """None where no model took part."""
+    drafter: str | None
+    certainty: Certainty
+    reasons: tuple[str, ...]
+    agreement: bool | None
+    """Whether the target's text equals the predicted merge; None where no model took part."""
+    determinism: Literal["bitwise", "tolerant"] | None
+    verdicts: tuple[Verdict, ...]
+    edits: tuple[TextEdit, ...]
+    spans: tuple[Span, ...]
+    confidence: float | None
+    source_sha256: str
+    result_sha256: str
+    encoding: str
+    seed: int
+    stats: DecodeStats
+    timings_s: Mapping[str, float]
+    diff: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """Provisional merged text, in order.  Only the final event is an answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinalEvent:
+    result: ApplyResult
+
+
+ApplyEvent = TokenEvent | FinalEvent
+"""What `pipeline.run` yields: any number of token events, then exactly one final event; an error is raised as ApplyError."""
