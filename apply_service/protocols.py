@@ -60,7 +60,7 @@ class Check(Protocol):
     name: str
 
     def find(self, answer: CheckInput) -> list[Verdict]:
-        """The findings, worst first; empty where all is well.  Pure, cheap (milliseconds at 1,500 lines), never raises."""
+        """The findings, worst first; empty where all is well.  Pure, never raises; milliseconds at 1,500 lines."""
         ...
 
 
@@ -95,8 +95,8 @@ class DraftSources:
     """Everything a drafter may copy from, and how to turn a piece of a source's text into ids (`encode`) and output ids
     into the text they stand for (`decode`, control tokens included as nothing).
 
-    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: where the other source stands when the output
-    has reached token i of the predicted merge (the merge's alignment, as token indices).
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: where the other source stands when the
+    output has reached token i of the predicted merge (the merge's alignment, as token indices).
     """
 
     predicted: DraftSource
@@ -118,8 +118,12 @@ class TextStream(Protocol):
 class Constraint(Protocol):
     """A deterministic mask from (sources, output so far)."""
 
-    def allowed(self, output_ids: Sequence[int]) -> TokenSet | None:
-        """Ids allowed next; None allows all."""
+    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
+        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
+
+        `output_ids` only ever grows between calls.  Where a draft token is itself not allowed, what follows it is
+        never used and may be anything.
+        """
         ...
 
 
@@ -166,7 +170,9 @@ EMPTY_DRAFT = Draft((), 0.0)
 
 
 class Drafter(Protocol):
-    """One object a request.  `propose` then `observe`, in turn, until the end.  Never changes what is decoded, only how fast."""
+    """One object a request.  `propose` then `observe`, in turn, until the end.
+
+    Never changes what is decoded, only how fast."""
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         """At most `limit` tokens expected after `output_ids` (the same list, grown, at every call); may be empty."""
@@ -180,8 +186,8 @@ class Drafter(Protocol):
 # -- engine ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Greedy at temperature 0, else Gumbel-max: the noise depends on (seed, absolute position, token id) alone, so drafts cannot
-    change a sample."""
+    """Greedy at temperature 0, else Gumbel-max: the noise depends on (seed, absolute position, token id) alone, so
+    drafts cannot change a sample."""
 
     temperature: float = 0.0
     seed: int = 0
@@ -229,9 +235,9 @@ class Window:
 class Verification:
     """The target's word on a window.
 
-    `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs` [n_accepted + 1]:
-    natural log of each choice's probability before masking (temperature 1), or None where the engine can't say.  After the
-    pass the session holds `last_id` and the accepted tokens, nothing else.
+    `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
+    [n_accepted + 1]: natural log of each choice's probability before masking (temperature 1), or None where the engine
+    can't say.  After the pass the session holds `last_id` and the accepted tokens, nothing else.
     """
 
     choices: Sequence[int]
@@ -255,7 +261,7 @@ class Engine(Protocol):
         ...
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
-        """Admit a sequence and prefill all of its prompt but the last token, which becomes the first window's `last_id`.
+        """Admit a sequence and prefill its prompt but for the last token, which is the first window's `last_id`.
 
         Raises:
             ContextLimitExceeded: prompt + limit do not fit.

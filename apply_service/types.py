@@ -48,10 +48,11 @@ class FinishReason(StrEnum):
 class LineOp(NamedTuple):
     """One step of a merge, in output order.
 
-    `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context (the
-    original's wording wins).  `drop`: an original line that the edit removes; writes nothing.  `take`: a line of the update.
-    Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the `update_line`s of
-    both and take rise strictly.  Where lines are replaced, the drops come before the takes.
+    `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
+    (the original's wording wins).  `drop`: an original line that the edit removes; writes nothing.  `take`: a line of
+    the update.  Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the
+    `update_line`s of both and take rise strictly wherever the edit keeps the order of the file.  Where lines are
+    replaced, the drops come before the takes.
     """
 
     kind: LineKind
@@ -66,9 +67,10 @@ class LineOp(NamedTuple):
 class Prediction:
     """What a deterministic program makes of an edit: draft for the target, second opinion, and sometimes the answer.
 
-    `update_lines` is the update as the merger reads it: fences, file-name lines and the like gone, re-indented; the
-    `update_line`s of `ops` index into it.  `unplaced` are the indices of its lines that are no part of the output
-    (markers, hints, remarks).  `determined` says that the format itself leaves no choice (strategy `exact`).
+    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, diff prefix off,
+    trailing remark off; the `update_line`s of `ops` index into it, and a `take`'s text equals it.  `unplaced` are the
+    indices of the lines that are no part of the output (markers, fences, hints, remarks, an empty last line).
+    `determined` says that the format itself leaves no choice (strategy `exact`).
     """
 
     ops: tuple[LineOp, ...]
@@ -90,8 +92,8 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check found, or that it passed.  `lines` is a 1-based inclusive range of the merged text (of the original
-    where `side` says so)."""
+    """What one check found, or that it passed.  `lines` is a 1-based inclusive range of the merged text (of the
+    original where `side` says so)."""
 
     check: str
     severity: Severity
@@ -120,7 +122,8 @@ class Position(NamedTuple):
 
 
 class TextEdit(NamedTuple):
-    """Replace `start..end` (half open) of the original by `new_text`.  `utf8_start` and `utf8_end` are the byte columns of the same places."""
+    """Replace `start..end` (half open) of the original by `new_text`.  `utf8_start` and `utf8_end` are the byte columns
+    of the same places."""
 
     start: Position
     end: Position
@@ -131,7 +134,7 @@ class TextEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """One edit of one file.  `original` is text as decoded from the file, line ends untouched; `""` means a new file."""
+    """One edit of one file.  `original` is the file's text, line ends untouched; `""` means a new file."""
 
     original: str
     update: str = ""
@@ -240,4 +243,4 @@ class FinalEvent:
 
 
 ApplyEvent = TokenEvent | FinalEvent
-"""What `pipeline.run` yields: any number of token events, then exactly one final event; an error is raised as ApplyError."""
+"""What `pipeline.run` yields: any number of token events, then one final event; an error is raised as ApplyError."""

@@ -1,0 +1,59 @@
+"""name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never load torch.
+
+To add a drafter, prompt format, edit format, check or backend: write its file, add its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+EDIT_FORMATS = {
+    "unified_diff": "apply_service.edits.unified_diff:UnifiedDiff",
+    "v4a_patch": "apply_service.edits.v4a_patch:V4APatch",
+    "search_replace": "apply_service.edits.search_replace:SearchReplace",
+    "whole_file": "apply_service.edits.whole_file:WholeFile",
+    "lazy_snippet": "apply_service.edits.lazy_snippet:LazySnippet",
+}
+"""In order of detection; the last takes what no other is sure of."""
+
+CHECKS = {
+    "marker_leak": "apply_service.checks.marker_leak:MarkerLeak",
+    "truncation": "apply_service.checks.truncation:Truncation",
+    "no_op": "apply_service.checks.no_op:NoOp",
+    "outside_edit": "apply_service.checks.outside_edit:OutsideEdit",
+    "symbols": "apply_service.checks.symbols:Symbols",
+    "syntax": "apply_service.checks.syntax:Syntax",
+    "chat_text": "apply_service.checks.chat_text:ChatText",
+    "indentation": "apply_service.checks.indentation:Indentation",
+}
+
+PROMPT_FORMATS = {
+    "compact": "apply_service.prompts.compact:Compact",
+    "fastapply": "apply_service.prompts.fastapply:FastApply",
+    "osmosis": "apply_service.prompts.osmosis:Osmosis",
+    "chat": "apply_service.prompts.chat:Chat",
+}
+
+DRAFTERS = {
+    "none": "apply_service.drafting.none:NoDraft",
+    "original": "apply_service.drafting.copying:Original",
+    "original_snippet": "apply_service.drafting.copying:OriginalSnippet",
+    "merged_edit": "apply_service.drafting.copying:MergedEdit",
+}
+
+BACKENDS = {
+    "torch_local": "apply_service.engine.torch_local:TorchEngine",
+    "fake": "apply_service.engine.fake:FakeEngine",
+}
+
+
+def resolve(table: dict[str, str], name: str) -> Any:
+    """The object that `table` names.  KeyError for a name it does not hold: callers turn it into their own error."""
+    module, _, attribute = table[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def names(table: dict[str, str]) -> Iterable[str]:
+    return table.keys()
