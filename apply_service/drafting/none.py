@@ -1,0 +1,18 @@
+"""No draft: with a padded engine the oracle of the lossless law, with `TorchEngine.plain` the baseline of every speed-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftSources
+
+
+class NoDraft:
+    def __init__(self, sources: DraftSources | None = None) -> None:
+        """Takes sources as every drafter does, and looks at none."""
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
+        return EMPTY_DRAFT
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        """Nothing to learn."""

@@ -1,0 +1,115 @@
+"""A target without a network: a public test double with the engine's contract.
+
+Its "logits" are any function of the tokens so far, so that every path of decoding (sampling, masks, rejections, ends, limits)
+can be driven exactly, in microseconds, without torch models.  `scripted` makes one that wants to write a known answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from apply_service.engine.sampling import choose
+from apply_service.errors import ContextLimitExceeded
+from apply_service.protocols import Session, Verification, Window
+
+Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
+"""Tokens so far (prompt included) -> logits [vocab]."""
+
+
+class FakeSession:
+    def __init__(self, ids: list[int], capacity: int, on_close: Callable[[], None]) -> None:
+        self.ids = ids
+        self.capacity = capacity
+        self._on_close = on_close
+        self.is_open = True
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+    def rewind(self, n_tokens: int) -> None:
+        del self.ids[len(self.ids) - n_tokens :]
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._on_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class FakeEngine:
+    """Verifies windows against `logits`.  `n_open` and `n_steps` let tests see leaks and count passes."""
+
+    determinism: Literal["bitwise", "tolerant"] = "bitwise"
+
+    def __init__(
+        self, logits: Logits, *, max_draft: int = 63, context_limit: int = 1 << 20, name: str = "fake"
+    ) -> None:
+        self.logits = logits
+        self.max_draft = max_draft
+        self.context_limit = context_limit
+        self.name = name
+        self.n_open = 0
+        self.n_steps = 0
+
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
+        needed = len(prompt_ids) + max_new_tokens
+        if needed > self.context_limit:
+            raise ContextLimitExceeded("does not fit", value=needed, limit=self.context_limit, remedy="send less")
+        self.n_open += 1
+        return FakeSession(list(prompt_ids[:-1]), needed, self._closed)
+
+    def _closed(self) -> None:
+        self.n_open -= 1
+
+    def step(self, windows: Sequence[Window]) -> Sequence[Verification]:
+        self.n_steps += 1
+        return [self._verify(window) for window in windows]
+
+    def _verify(self, window: Window) -> Verification:
+        session = cast(FakeSession, window.session)
+        choices, logprobs = [], []
+        for i, fed in enumerate([window.last_id, *window.draft_ids]):
+            if i and fed != choices[-1]:
+                break
+            session.ids.append(fed)
+            row = torch.from_numpy(self.logits(session.ids)).float()[None]
+            allowed = None if window.allowed is None else [window.allowed[i]]
+            choices.append(int(choose(row, torch.tensor([len(session.ids)]), window.sampling, allowed)[0]))
+            logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
+        return Verification(choices=choices, logprobs=logprobs)
+
+
+def scripted(prompt_length: int, answer: Sequence[int], n_vocab: int, *, margin: float = 20.0) -> Logits:
+    """Logits of a target that wants to write `answer` after any prompt of `prompt_length` tokens, then repeats its last id."""
+
+    def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        row = np.zeros(n_vocab, dtype=np.float32)
+        row[answer[min(len(ids) - prompt_length, len(answer) - 1)]] = margin
+        return row
+
+    return logits
+
+
+def hashed(n_vocab: int, *, seed: int = 0, n_levels: int | None = None, order: int = 3) -> Logits:
+    """Logits that look random but depend only on the last `order` tokens; `n_levels` rounds them, so that ties abound."""
+
+    def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        key = [seed, *(int(i) for i in ids[-order:])]
+        row = np.random.default_rng(key).standard_normal(n_vocab).astype(np.float32) * 3
+        return row if n_levels is None else np.round(row * n_levels / 6).astype(np.float32)
+
+    return logits

@@ -1,0 +1,63 @@
+"""Which row counts give bit-equal rows on this device with this model: measured at start, not assumed.
+
+A verified window may put a position at any row of any bucket; the lossless law holds bit for bit if its logits are the same
+there as alone in a padded window.  Random tokens are run one a pass through the largest bucket (the oracle's way), then in
+windows of every size; a bucket whose rows differ is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from apply_service.engine.torch_local import TorchEngine, TorchSession
+
+N_PROBES = 24
+PROMPT_LENGTH = 19
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What was found.  `differing_rows` is the share of probed rows whose logits differed in any bit, by bucket;
+    `flipped_choices` the share whose argmax did."""
+
+    buckets: tuple[int, ...]
+    differing_rows: dict[int, float]
+    flipped_choices: dict[int, float]
+
+    @property
+    def determinism(self) -> Literal["bitwise", "tolerant"]:
+        return "bitwise" if self.differing_rows[max(self.differing_rows)] == 0.0 else "tolerant"
+
+
+@torch.inference_mode()
+def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
+    """Compare every bucket of `engine` with one-at-a-time decoding in the largest bucket."""
+    generator = torch.Generator().manual_seed(seed)
+    n_vocab = engine.model.config.get_text_config().vocab_size
+    ids = torch.randint(0, n_vocab, (PROMPT_LENGTH + N_PROBES,), generator=generator).tolist()
+    largest = engine.buckets[-1]
+    oracle = _logits(engine, ids, n_rows=largest, step=1)
+    differing, flipped = {}, {}
+    for bucket in engine.buckets:
+        rows = [_logits(engine, ids, n_rows=bucket, step=step) for step in {1, min(5, bucket), min(bucket, N_PROBES)}]
+        differing[bucket] = max(float((r != oracle).any(dim=-1).float().mean()) for r in rows)
+        flipped[bucket] = max(float((r.argmax(-1) != oracle.argmax(-1)).float().mean()) for r in rows)
+    equal = tuple(bucket for bucket in engine.buckets if differing[bucket] == 0.0)
+    return SelfTest(equal if largest in equal else (largest,), differing, flipped)
+
+
+def _logits(engine: TorchEngine, ids: list[int], *, n_rows: int, step: int) -> torch.Tensor:
+    """Logits [N_PROBES, vocab] of the last ids, decoded `step` tokens a pass in windows of `n_rows` rows."""
+    session = engine.open(ids[: PROMPT_LENGTH + 1], N_PROBES + 1)
+    assert isinstance(session, TorchSession)
+    rows = []
+    with session:
+        for start in range(PROMPT_LENGTH, PROMPT_LENGTH + N_PROBES, step):
+            chunk = ids[start : min(start + step, PROMPT_LENGTH + N_PROBES)]
+            hidden = engine._hidden(session, chunk, n_rows)
+            rows.append(engine.model.lm_head(hidden)[0, : len(chunk)].float().clone())
+            session.length += len(chunk)
+    return torch.cat(rows)
