@@ -1,4 +1,5 @@
-"""name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never load torch.
+"""name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never
+load torch.
 
 To add a drafter, prompt format, edit format, check or backend: write its file, add its line here.
 """

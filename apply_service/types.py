@@ -67,9 +67,9 @@ class LineOp(NamedTuple):
 class Prediction:
     """What a deterministic program makes of an edit: draft for the target, second opinion, and sometimes the answer.
 
-    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, diff prefix off,
-    trailing remark off; the `update_line`s of `ops` index into it, and a `take`'s text equals it.  `unplaced` are the
-    indices of the lines that are no part of the output (markers, fences, hints, remarks, an empty last line).
+    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, diff prefix
+    off, trailing remark off; the `update_line`s of `ops` index into it, and a `take`'s text equals it.  `unplaced`
+    are the indices of the lines that are no part of the output (markers, fences, hints, remarks, an empty last line).
     `determined` says that the format itself leaves no choice (strategy `exact`).
     """
 

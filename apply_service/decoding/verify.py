@@ -1,7 +1,7 @@
 """The decoding loop: propose a draft, verify it in one pass, commit what stands, observe, repeat.
 
-Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only decides
-how many of them one pass can commit.  Knows token ids, not text.
+Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only
+decides how many of them one pass can commit.  Knows token ids, not text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from apply_service.types import DecodeStats, FinishReason
 
 
 class Step(NamedTuple):
-    """What one pass committed.  `logprobs[i]` belongs to `ids[i]`; `decisions[i]` says that more than one token was allowed."""
+    """What one pass committed.  `logprobs[i]` belongs to `ids[i]`; `decisions[i]` says that more than one token was
+    allowed."""
 
     ids: list[int]
     logprobs: list[float] | None
@@ -43,7 +44,7 @@ class Decoding:
     drafter: Drafter
     max_new_tokens: int
     stop_ids: frozenset[int]
-    sampling: SamplingParams = SamplingParams()
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     constraint: Constraint | None = None
     find_stop: Callable[[Sequence[int]], int | None] | None = None
     """Index of the new token with which the output is complete, None where it isn't (e.g. `ClosingTag.find`)."""
@@ -79,7 +80,9 @@ class Decoding:
             raise Cancelled("the request was cancelled while decoding")
         if self.deadline is not None and time.monotonic() > self.deadline:
             self.finish_reason = FinishReason.DEADLINE
-            raise DeadlineExceeded("the deadline passed while decoding", remedy="allow more time or send a smaller edit")
+            raise DeadlineExceeded(
+                "the deadline passed while decoding", remedy="allow more time or send a smaller edit"
+            )
 
     def _step(self, session: Session, last_id: int) -> Step:
         draft, allowed = self._propose()

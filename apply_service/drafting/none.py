@@ -1,4 +1,5 @@
-"""No draft: with a padded engine the oracle of the lossless law, with `TorchEngine.plain` the baseline of every speed-up."""
+"""No draft: with a padded engine the oracle of the lossless law, with `TorchEngine.plain` the baseline of every
+speed-up."""
 
 from __future__ import annotations
 

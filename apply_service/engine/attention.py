@@ -2,8 +2,8 @@
 attention interface.
 
 The model is called without a cache of its own: this function writes the new keys and values into our slots and attends
-over them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels as a
-keyword argument through the model's forward (`apply_pass`), never through a global.
+over them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels
+as a keyword argument through the model's forward (`apply_pass`), never through a global.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ATTENTION_NAME = "apply_service"
 class WindowPass:
     """One forward as attention sees it: rows [n_rows] are consecutive positions of one session from `start`.
 
-    `n_keys` is how much of the slots is attended to: the whole capacity, so that every pass of a session has one shape, or
-    just what is filled (the unpadded baseline).
+    `n_keys` is how much of the slots is attended to: the whole capacity, so that every pass of a session has one
+    shape, or just what is filled (the unpadded baseline).
     """
 
     slots: Slots

@@ -1,7 +1,8 @@
 """A target without a network: a public test double with the engine's contract.
 
-Its "logits" are any function of the tokens so far, so that every path of decoding (sampling, masks, rejections, ends, limits)
-can be driven exactly, in microseconds, without torch models.  `scripted` makes one that wants to write a known answer.
+Its "logits" are any function of the tokens so far, so that every path of decoding (sampling, masks, rejections, ends,
+limits) can be driven exactly, in microseconds, without torch models.  `scripted` makes one that wants to write a
+known answer.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class FakeEngine:
 
 
 def scripted(prompt_length: int, answer: Sequence[int], n_vocab: int, *, margin: float = 20.0) -> Logits:
-    """Logits of a target that wants to write `answer` after any prompt of `prompt_length` tokens, then repeats its last id."""
+    """Logits of a target that wants to write `answer` after any prompt of `prompt_length` tokens, then repeats its
+    last id."""
 
     def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
         row = np.zeros(n_vocab, dtype=np.float32)
@@ -105,7 +107,8 @@ def scripted(prompt_length: int, answer: Sequence[int], n_vocab: int, *, margin:
 
 
 def hashed(n_vocab: int, *, seed: int = 0, n_levels: int | None = None, order: int = 3) -> Logits:
-    """Logits that look random but depend only on the last `order` tokens; `n_levels` rounds them, so that ties abound."""
+    """Logits that look random but depend only on the last `order` tokens; `n_levels` rounds them, so that ties
+    abound."""
 
     def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
         key = [seed, *(int(i) for i in ids[-order:])]

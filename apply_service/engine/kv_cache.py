@@ -1,7 +1,8 @@
 """Key-value slots of one session: a fixed length from admission to the end.
 
-A fixed length keeps every pass of a session in one shape, which is what makes drafted and undrafted decoding equal bit for
-bit (another KV length changes the kernels' blocking).  Rewinding is moving a number: what lies beyond the length is masked.
+A fixed length keeps every pass of a session in one shape, which is what makes drafted and undrafted decoding equal
+bit for bit (another KV length changes the kernels' blocking).  Rewinding is moving a number: what lies beyond the
+length is masked.
 """
 
 from __future__ import annotations

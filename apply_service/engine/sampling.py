@@ -36,7 +36,8 @@ def choose(
 
 
 def _masked(scores: torch.Tensor, choices: torch.Tensor, allowed: Sequence[TokenSet | None]) -> torch.Tensor:
-    """Replace the choice of every masked row by the best of its set; one gather for all rows, no vocabulary-sized mask."""
+    """Replace the choice of every masked row by the best of its set; one gather for all rows, no vocabulary-sized
+    mask."""
     rows = [i for i, tokens in enumerate(allowed) if tokens is not None]
     sets = [tokens for tokens in allowed if tokens is not None]
     width = max(len(tokens) for tokens in sets)

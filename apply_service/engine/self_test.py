@@ -1,8 +1,8 @@
 """Which row counts give bit-equal rows on this device with this model: measured at start, not assumed.
 
-A verified window may put a position at any row of any bucket; the lossless law holds bit for bit if its logits are the same
-there as alone in a padded window.  Random tokens are run one a pass through the largest bucket (the oracle's way), then in
-windows of every size; a bucket whose rows differ is left out.
+A verified window may put a position at any row of any bucket; the lossless law holds bit for bit if its logits are
+the same there as alone in a padded window.  Random tokens are run one a pass through the largest bucket (the oracle's
+way), then in windows of every size; a bucket whose rows differ is left out.
 """
 
 from __future__ import annotations

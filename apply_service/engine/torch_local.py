@@ -1,8 +1,8 @@
 """The target on this machine: any Hugging Face causal language model, on CPU or CUDA, verified in padded windows.
 
-Sees token ids only.  Every pass of a session has one shape (a row count out of `buckets` over slots of a fixed length), so
-a row's logits do not depend on how many tokens were drafted: that is the lossless law, measured by `self_test`.  Windows
-of several sessions are run one after the other here.
+Sees token ids only.  Every pass of a session has one shape (a row count out of `buckets` over slots of a fixed
+length), so a row's logits do not depend on how many tokens were drafted: that is the lossless law, measured by
+`self_test`.  Windows of several sessions are run one after the other here.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class TorchSession:
 class TorchEngine:
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: row counts of a pass, rising.  `padded=False` is the undrafted baseline `plain`: one row a pass and no key
-    beyond what is filled.
+    `buckets`: row counts of a pass, rising.  `padded=False` is the undrafted baseline `plain`: one row a pass and no
+    key beyond what is filled.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TorchEngine:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded(
-                f"prompt of {len(prompt_ids)} tokens and up to {max_new_tokens} new ones exceed the context of {self.name}",
+                f"{len(prompt_ids)} prompt tokens and up to {max_new_tokens} new ones exceed the context of {self.name}",
                 value=needed,
                 limit=self.context_limit,
                 remedy="send a smaller file, or use a model with a longer context",
@@ -145,8 +145,8 @@ class TorchEngine:
     ) -> list[tuple[float, float]]:
         """The agreeing prefix and the target's next token, with log-probabilities, in one transfer from the device.
 
-        A draft token stands while it equals the choice before it: greedy and Gumbel choices are functions of the prefix, so
-        this is exact, not a ratio test.
+        A draft token stands while it equals the choice before it: greedy and Gumbel choices are functions of the
+        prefix, so this is exact, not a ratio test.
         """
         draft = torch.tensor(list(draft_ids), dtype=torch.int64, device=self.device)
         n_accepted = (choices[:-1] == draft).long().cumprod(0).sum()
