@@ -1,0 +1,151 @@
+"""Settings: precedence, refusal of unknown keys and bad values, one place of documentation."""
+
+from pathlib import Path
+
+import pytest
+
+from apply_service.errors import SettingsError
+from apply_service.settings import Settings, is_color_wanted, load_settings, parse_setting, setting_specs
+
+NO_FILE = {"XDG_CONFIG_HOME": "/nowhere", "APPDATA": "/nowhere"}
+
+
+def write_config(folder: Path, text: str) -> Path:
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_are_loopback_and_embedded() -> None:
+    settings = load_settings(environment=NO_FILE)
+    assert settings.host == "127.0.0.1"
+    assert settings.model == "embedded"
+    assert settings.window is None
+    assert settings.allow_remote_code is False
+
+
+def test_precedence_command_line_environment_file_default(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "queue_limit = 1\nport = 2\nwindow = 3\n")
+    environment = {"APPLY_PORT": "20", "APPLY_WINDOW": "30"}
+    settings = load_settings({"window": 300, "port": None}, environment=environment, config=config)
+    assert (settings.queue_limit, settings.port, settings.window) == (1, 20, 300)
+    assert settings.max_lines == 200_000
+
+
+def test_config_file_is_named_by_the_environment_or_found_in_its_place(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "port = 1234\n")
+    assert load_settings(environment=NO_FILE | {"APPLY_CONFIG": str(config)}).port == 1234
+    (tmp_path / "apply-service").mkdir()
+    config.rename(tmp_path / "apply-service" / "config.toml")
+    assert load_settings(environment={"XDG_CONFIG_HOME": str(tmp_path), "APPDATA": str(tmp_path)}).port == 1234
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", True), ("on", True), ("TRUE", True), ("no", False), ("0", False)],
+)
+def test_words_for_booleans(text: str, value: bool) -> None:
+    assert load_settings(environment=NO_FILE | {"APPLY_ALLOW_REMOTE_CODE": text}).allow_remote_code is value
+
+
+def test_none_in_the_environment_unsets_an_optional_setting() -> None:
+    assert load_settings(environment=NO_FILE | {"APPLY_WINDOW": "none"}).window is None
+
+
+def test_unknown_key_in_file_environment_and_command_line(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "prot = 1\n")
+    for error in (
+        _error(config=config),
+        _error(environment={"APPLY_PROT": "1"}),
+        _error(command_line={"prot": 1}),
+    ):
+        assert error.value == "prot"
+        assert "prot" in error.message
+        assert isinstance(error.limit, list)
+        assert "port" in error.limit
+    assert "environment" in _error(environment={"APPLY_PROT": "1"}).message
+    assert str(config) in _error(config=config).message
+
+
+def test_variables_that_are_no_settings_are_let_through() -> None:
+    load_settings(environment=NO_FILE | {"APPLY_SHARED_DATA": "/data", "PATH": "/bin"})
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("PORT", "65536"),
+        ("PORT", "-1"),
+        ("PORT", "http"),
+        ("PORT", "1.5"),
+        ("PORT", "none"),
+        ("DEFAULT_TIMEOUT_S", "nan"),
+        ("DEFAULT_TIMEOUT_S", "0"),
+        ("LOG_LEVEL", "loud"),
+        ("ALLOW_REMOTE_CODE", "maybe"),
+        ("WINDOW", "0"),
+        ("MODEL", ""),
+    ],
+)
+def test_bad_value_names_key_value_and_range(key: str, text: str) -> None:
+    error = _error(environment={f"APPLY_{key}": text})
+    assert key.lower() in error.message
+    assert f"APPLY_{key}" in error.message
+    spec = next(spec for spec in setting_specs() if spec.name == key.lower())
+    assert error.limit == spec.range
+    assert text in error.message
+    assert error.value is not None
+
+
+@pytest.mark.parametrize("line", ['port = "80"', "port = true", "log_level = 3", "model = 1", "window = 2.0"])
+def test_the_file_has_real_types(tmp_path: Path, line: str) -> None:
+    assert _error(config=write_config(tmp_path, line)).value is not None
+
+
+def test_broken_or_missing_file_is_named(tmp_path: Path) -> None:
+    assert "config.toml" in str(_error(config=write_config(tmp_path, "port =")).value)
+    assert "gone.toml" in str(_error(config=tmp_path / "gone.toml").value)
+
+
+def test_settings_built_by_hand_are_checked_too() -> None:
+    with pytest.raises(SettingsError):
+        Settings(port=70_000)
+
+
+def test_every_setting_is_documented_and_its_default_allowed() -> None:
+    for spec in setting_specs():
+        assert len(spec.help) > 15
+        assert spec.help.endswith(".")
+        assert spec.range
+    Settings()
+
+
+def test_parse_setting_reads_numbers() -> None:
+    spec = next(spec for spec in setting_specs() if spec.name == "default_timeout_s")
+    assert parse_setting(spec, "2.5", source="--default-timeout-s") == 2.5
+
+
+def test_state_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings(state_dir=str(tmp_path)).state_path == tmp_path
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "state"))
+    assert Settings().state_path == tmp_path / "state" / "apply-service"
+
+
+def test_color() -> None:
+    assert is_color_wanted(Settings(), True, {}) is True
+    assert is_color_wanted(Settings(), False, {}) is False
+    assert is_color_wanted(Settings(), True, {"NO_COLOR": "1"}) is False
+    assert is_color_wanted(Settings(color="always"), False, {"NO_COLOR": "1"}) is True
+    assert is_color_wanted(Settings(color="never"), True, {}) is False
+
+
+def _error(
+    command_line: dict[str, object] | None = None,
+    *,
+    environment: dict[str, str] | None = None,
+    config: Path | None = None,
+) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(command_line, environment=environment or NO_FILE, config=config)
+    return caught.value
