@@ -108,6 +108,10 @@ class DraftSources:
     decode: Callable[[Sequence[int]], str]
 
 
+StopFinder = Callable[[Sequence[int]], int | None]
+"""Called with each new output token once, in order: the index of the one with which the output is complete, or None."""
+
+
 class TextStream(Protocol):
     """Turns output ids into text piece by piece; the pieces joined are `PromptFormat.decode_output` of the ids."""
 
@@ -150,6 +154,11 @@ class PromptFormat(Protocol):
         ...
 
     def open_stream(self) -> TextStream: ...
+
+    def stop_finder(self, job: EditJob) -> StopFinder | None:
+        """Finds the end of the output in its text where the target might write on after it; None where `stop_ids`
+        suffice."""
+        ...
 
     def constraint(self, job: EditJob) -> Constraint | None:
         """The format's own "only from the sources" constraint; None where it has none."""

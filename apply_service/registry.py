@@ -34,6 +34,7 @@ PROMPT_FORMATS = {
     "compact": "apply_service.prompts.compact:Compact",
     "fastapply": "apply_service.prompts.fastapply:FastApply",
     "osmosis": "apply_service.prompts.osmosis:Osmosis",
+    "plain_bytes": "apply_service.prompts.plain_bytes:PlainBytes",
     "chat": "apply_service.prompts.chat:Chat",
 }
 

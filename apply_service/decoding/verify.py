@@ -19,6 +19,7 @@ from apply_service.protocols import (
     Engine,
     SamplingParams,
     Session,
+    StopFinder,
     TokenSet,
     Verification,
     Window,
@@ -46,8 +47,7 @@ class Decoding:
     stop_ids: frozenset[int]
     sampling: SamplingParams = field(default_factory=SamplingParams)
     constraint: Constraint | None = None
-    find_stop: Callable[[Sequence[int]], int | None] | None = None
-    """Index of the new token with which the output is complete, None where it isn't (e.g. `ClosingTag.find`)."""
+    find_stop: StopFinder | None = None
     cancelled: Callable[[], bool] = lambda: False
     deadline: float | None = None
     """`time.monotonic()` at which to give up."""

@@ -9,7 +9,7 @@ as a keyword argument through the model's forward (`apply_pass`), never through 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -62,7 +62,7 @@ def attend(
     """
     if s_aux is not None:
         raise NotImplementedError("attention sinks")
-    layer: int = module.layer_idx  # type: ignore[assignment]
+    layer = int(cast(Any, module).layer_idx)
     keys, values = apply_pass.slots.write(layer, apply_pass.start, key, value)
     keys, values = keys[:, :, : apply_pass.n_keys], values[:, :, : apply_pass.n_keys]
     _, n_heads, n_rows, dim = query.shape

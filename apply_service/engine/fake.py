@@ -82,7 +82,8 @@ class FakeEngine:
 
     def _verify(self, window: Window) -> Verification:
         session = cast(FakeSession, window.session)
-        choices, logprobs = [], []
+        choices: list[int] = []
+        logprobs: list[float] = []
         for i, fed in enumerate([window.last_id, *window.draft_ids]):
             if i and fed != choices[-1]:
                 break

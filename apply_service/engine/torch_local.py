@@ -86,7 +86,7 @@ class TorchEngine:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded(
-                f"{len(prompt_ids)} prompt tokens and up to {max_new_tokens} new ones exceed the context of {self.name}",
+                f"{len(prompt_ids)} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",
                 value=needed,
                 limit=self.context_limit,
                 remedy="send a smaller file, or use a model with a longer context",

@@ -1,0 +1,30 @@
+"""Any instruct model, through its own chat template: the original first (its keys and values are reusable), then the
+edit."""
+
+from __future__ import annotations
+
+from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
+from apply_service.prompts.tagged import TaggedOutput
+from apply_service.protocols import EditJob
+
+SYSTEM = """You apply an edit to a file and answer with the whole file after the edit.
+The file stands between <original> and </original>. The edit stands between <update> and </update>: the changed parts
+of the file, where comments such as "// ... existing code ..." stand for lines that stay as they are. There may be an
+instruction between <instruction> and </instruction>.
+Rules: write the file between <merged> and </merged> and nothing else; copy every line that the edit does not touch
+exactly; leave out the placeholder comments; add no explanations and no code fences."""
+
+
+class Chat(TaggedOutput):
+    name = "chat"
+
+    def __init__(self, chat: ChatTokenizer) -> None:
+        super().__init__(chat, opening="<merged>", closing="</merged>", padding="\n")
+
+    def encode_prompt(self, job: EditJob) -> list[int]:
+        parts = [f"<original>\n{job.original}\n</original>"]
+        if job.update:
+            parts.append(f"<update>\n{job.update}\n</update>")
+        if job.instruction:
+            parts.append(f"<instruction>{job.instruction}</instruction>")
+        return self._chat.encode_chat([Message("system", SYSTEM), Message("user", "\n".join(parts))])

@@ -1,0 +1,37 @@
+"""Kortix FastApply (Qwen2.5-Coder 1.5B and 7B fine-tunes): `<code>`, `<update>` -> `<updated-code>`.
+
+The wording is what the published models were trained on; the older system sentence ("an coding assistant") is the
+notebooks'.
+"""
+
+from __future__ import annotations
+
+from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
+from apply_service.prompts.tagged import TaggedOutput
+from apply_service.protocols import EditJob
+
+SYSTEM = "You are a coding assistant that helps merge code updates, ensuring every modification is fully integrated."
+SYSTEM_OF_NOTEBOOKS = SYSTEM.replace("a coding", "an coding")
+RULES = """Merge all changes from the <update> snippet into the <code> below.
+- Preserve the code's structure, order, comments, and indentation exactly.
+- Output only the updated code, enclosed within <updated-code> and </updated-code> tags.
+- Do not include any additional text, explanations, placeholders, ellipses, or code fences.
+"""
+
+
+class FastApply(TaggedOutput):
+    name = "fastapply"
+
+    def __init__(self, chat: ChatTokenizer, *, system: str = SYSTEM) -> None:
+        super().__init__(chat, opening="<updated-code>", closing="</updated-code>")
+        self._system = system
+
+    def encode_prompt(self, job: EditJob) -> list[int]:
+        sources = f"<code>{job.original}</code>\n\n<update>{_update(job)}</update>"
+        user = f"{RULES}\n{sources}\n\nProvide the complete updated code."
+        return self._chat.encode_chat([Message("system", self._system), Message("user", user)])
+
+
+def _update(job: EditJob) -> str:
+    """These models know no instruction: where there is only one, it stands in the update's place."""
+    return job.update or job.instruction
