@@ -1,0 +1,156 @@
+"""One accepted request, seen from both sides: the engine thread puts events in, one consumer takes them out.
+
+However a request ends (answer, error, deadline, cancelled, service closed), the first end stands and is the only one
+the consumer sees.  The deadline is kept by the consumer's own clock too, so it holds where the engine hangs.
+`service.Service` makes tickets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator
+
+from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded
+from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
+
+Terminal = FinalEvent | ApplyError
+
+
+class Ticket:
+    """One accepted request.  Thread-safe; its events go to one consumer, `events` or `events_async`."""
+
+    def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
+        self.request = request
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self._on_end = on_end
+        self._changed = threading.Condition()
+        self._items: deque[ApplyEvent | ApplyError] = deque()
+        self._terminal: Terminal | None = None
+        self._listener: Callable[[], None] | None = None
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """How the request ended; None while it has not."""
+        return self._terminal
+
+    def is_stopped(self) -> bool:
+        """Whether nobody waits for more of this request: it has ended, or its deadline has passed."""
+        return self._terminal is not None or self.is_late
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self._remaining_s <= 0
+
+    def cancel(self) -> None:
+        """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
+        self.end(cancelled_error())
+
+    def events(self) -> Generator[ApplyEvent]:
+        """Token events, then the final event.  Closing the iterator cancels the request.
+
+        Raises:
+            ApplyError: the terminal error, after all events before it.
+        """
+        try:
+            while True:
+                item = self._wait()
+                if isinstance(item, ApplyError):
+                    raise item
+                yield item
+                if isinstance(item, FinalEvent):
+                    return
+        finally:
+            self.cancel()
+
+    async def events_async(self) -> AsyncGenerator[ApplyEvent]:
+        """As `events`, for an event loop."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        self._listener = lambda: _call_in(loop, ready.set)
+        try:
+            while True:
+                item = await self._wait_async(ready)
+                if isinstance(item, ApplyError):
+                    raise item
+                yield item
+                if isinstance(item, FinalEvent):
+                    return
+        finally:
+            self.cancel()
+
+    def expire(self) -> None:
+        """End the request because its deadline has passed."""
+        self.end(late_error(self._timeout_s))
+
+    # -- engine side -----------------------------------------------------------------------------------------------
+    def put(self, event: ApplyEvent) -> None:
+        """Hand the consumer an event; nothing happens after the end."""
+        with self._changed:
+            if self._terminal is None:
+                self._items.append(event)
+                self._changed.notify_all()
+        self._tell_listener()
+
+    def end(self, terminal: Terminal) -> None:
+        """End the request; the first end stands, a later one is dropped."""
+        with self._changed:
+            if self._terminal is not None:
+                return
+            self._terminal = terminal
+            self._items.append(terminal)
+            self._changed.notify_all()
+        self._on_end(self)
+        self._tell_listener()
+
+    def _tell_listener(self) -> None:
+        if (listener := self._listener) is not None:
+            listener()
+
+    # -- consumer side ---------------------------------------------------------------------------------------------
+    @property
+    def _remaining_s(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _wait(self) -> ApplyEvent | ApplyError:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._items), max(0.0, self._remaining_s))
+                if self._items:
+                    return self._items.popleft()
+            self.expire()
+
+    async def _wait_async(self, ready: asyncio.Event) -> ApplyEvent | ApplyError:
+        # An item put after the look into `_items` sets `ready` after the clear: the setting runs in this loop.
+        while True:
+            ready.clear()
+            with self._changed:
+                if self._items:
+                    return self._items.popleft()
+            try:
+                async with asyncio.timeout(max(0.0, self._remaining_s)):
+                    await ready.wait()
+            except TimeoutError:
+                self.expire()
+
+
+def cancelled_error() -> Cancelled:
+    return Cancelled("The request was cancelled.", remedy="Send it again.")
+
+
+def late_error(timeout_s: float) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        "The deadline passed before the edit was applied.",
+        value=timeout_s,
+        limit=timeout_s,
+        remedy="Allow more time, or try again when the service is less busy.",
+    )
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        loop.call_soon_threadsafe(callback)
