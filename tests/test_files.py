@@ -1,0 +1,226 @@
+"""Files: read, and written wholly or not at all."""
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from apply_service import files
+from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
+from apply_service.files import read_source, remove, write_atomic
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+needs_rights = pytest.mark.skipif(IS_ROOT, reason="root may write everything")
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX modes, links and pipes")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_read_and_replace(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old\r\n")
+    source = read_source(path)
+    assert (source.data, source.exists) == (b"old\r\n", True)
+    write_atomic(source, b"new\r\n\xff")
+    assert path.read_bytes() == b"new\r\n\xff"
+    assert names(tmp_path) == {"a.py"}
+
+
+def test_a_missing_file_is_empty_and_is_created(tmp_path: Path) -> None:
+    source = read_source(tmp_path / "new.py")
+    assert (source.data, source.exists) == (b"", False)
+    write_atomic(source, b"x")
+    assert (tmp_path / "new.py").read_bytes() == b"x"
+    assert names(tmp_path) == {"new.py"}
+
+
+@needs_posix
+def test_a_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_atomic(read_source(tmp_path / "new.py"), b"x")
+    finally:
+        assert os.umask(before) == 0o027
+    assert stat.S_IMODE((tmp_path / "new.py").stat().st_mode) == 0o640
+
+
+@needs_posix
+@pytest.mark.parametrize("mode", [0o755, 0o600, 0o664])
+def test_the_mode_is_kept(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "run.sh"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_atomic(read_source(path), b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@needs_posix
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    target = tmp_path / "deep" / "real.py"
+    target.write_bytes(b"old")
+    link = tmp_path / "link.py"
+    link.symlink_to(Path("deep") / "real.py")
+    write_atomic(read_source(link), b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_file_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    source = read_source(path)
+    path.write_bytes(b"someone else's")
+    with pytest.raises(FileChanged) as caught:
+        write_atomic(source, b"new")
+    assert caught.value.value == str(path)
+    assert path.read_bytes() == b"someone else's"
+    assert names(tmp_path) == {"a.py"}
+
+
+def test_a_change_while_the_temporary_is_written_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    source = read_source(path)
+    real_fill = files._fill
+
+    def fill_and_meddle(*arguments: object) -> None:
+        real_fill(*arguments)  # type: ignore[arg-type]
+        path.write_bytes(b"someone else's")
+
+    monkeypatch.setattr(files, "_fill", fill_and_meddle)
+    with pytest.raises(FileChanged):
+        write_atomic(source, b"new")
+    assert path.read_bytes() == b"someone else's"
+    assert names(tmp_path) == {"a.py"}
+
+
+def test_created_or_deleted_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    fresh = read_source(path)
+    path.write_bytes(b"theirs")
+    with pytest.raises(FileChanged):
+        write_atomic(fresh, b"new")
+    monkeypatch.setattr(files, "refuse_if_changed", lambda source: None)
+    with pytest.raises(FileChanged):  # the last moment: the name is taken when the new file is put in its place
+        write_atomic(fresh, b"new")
+    assert path.read_bytes() == b"theirs"
+    monkeypatch.undo()
+    source = read_source(path)
+    path.unlink()
+    with pytest.raises(FileChanged):
+        write_atomic(source, b"new")
+    assert not path.exists()
+
+
+def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for name in ("_fill", "_move"):
+        with monkeypatch.context() as patch:
+            patch.setattr(files, name, fail)
+            with pytest.raises(FileNotWritable, match="No space left"):
+                write_atomic(read_source(path), b"new")
+        assert path.read_bytes() == b"old"
+        assert names(tmp_path) == {"a.py"}
+
+
+def test_not_readable(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "no" / "a.py", ""):
+        with pytest.raises(FileNotReadable) as caught:
+            read_source(path)
+        assert caught.value.remedy
+
+
+@needs_posix
+def test_pipes_and_loops_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("pipe", "loop"):
+        with pytest.raises(FileNotReadable):
+            read_source(tmp_path / name)
+
+
+@needs_posix
+@needs_rights
+def test_rights_are_respected(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(FileNotWritable, match="read-only"):
+        write_atomic(read_source(path), b"new")
+    path.chmod(0o000)
+    with pytest.raises(FileNotReadable):
+        read_source(path)
+    path.chmod(0o644)
+    source = read_source(path)
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(FileNotWritable):
+            write_atomic(source, b"new")
+    finally:
+        tmp_path.chmod(0o755)
+    assert path.read_bytes() == b"old"
+
+
+def test_a_read_only_file_is_refused_whoever_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    with pytest.raises(FileNotWritable, match="read-only"):
+        write_atomic(read_source(path), b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_remove_refuses_a_changed_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    source = read_source(path)
+    path.write_bytes(b"theirs")
+    with pytest.raises(FileChanged):
+        remove(source)
+    remove(read_source(path))
+    assert not path.exists()
+
+
+@needs_posix
+def test_killed_at_any_moment_the_file_is_wholly_old_or_wholly_new(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    path = tmp_path / "a.py"
+    path.write_bytes(b"0" * 300_000)
+    script = """
+        import sys
+        from apply_service.files import read_source, write_atomic
+        print("ready", flush=True)
+        number = 0
+        while True:
+            source = read_source(sys.argv[1])
+            number += 1
+            write_atomic(source, str(number % 10).encode() * 300_000)
+    """
+    for _ in range(12):
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), str(path)], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.random() * 0.05)
+            process.send_signal(signal.SIGKILL)
+        data = path.read_bytes()
+        assert len(data) == 300_000
+        assert data == data[:1] * 300_000
