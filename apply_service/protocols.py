@@ -136,6 +136,8 @@ class PromptFormat(Protocol):
 
     name: str
     stop_ids: frozenset[int]
+    takes_instructions: bool
+    """Whether the target can follow an instruction that comes without an update."""
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         """The whole prompt; output is generated right after it."""

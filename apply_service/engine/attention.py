@@ -54,7 +54,7 @@ def attend(
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
-    **_: Any,
+    **_unused: Any,
 ) -> tuple[torch.Tensor, None]:
     """`query` [1, n_heads, n_rows, d], `key` and `value` [1, n_kv_heads, n_rows, d] -> ([1, n_rows, n_heads, d], None).
 

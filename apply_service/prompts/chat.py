@@ -17,6 +17,7 @@ exactly; leave out the placeholder comments; add no explanations and no code fen
 
 class Chat(TaggedOutput):
     name = "chat"
+    takes_instructions = True
 
     def __init__(self, chat: ChatTokenizer) -> None:
         super().__init__(chat, opening="<merged>", closing="</merged>", padding="\n")

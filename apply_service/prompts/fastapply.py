@@ -21,17 +21,13 @@ RULES = """Merge all changes from the <update> snippet into the <code> below.
 
 class FastApply(TaggedOutput):
     name = "fastapply"
+    takes_instructions = False
 
     def __init__(self, chat: ChatTokenizer, *, system: str = SYSTEM) -> None:
         super().__init__(chat, opening="<updated-code>", closing="</updated-code>")
         self._system = system
 
     def encode_prompt(self, job: EditJob) -> list[int]:
-        sources = f"<code>{job.original}</code>\n\n<update>{_update(job)}</update>"
+        sources = f"<code>{job.original}</code>\n\n<update>{job.update}</update>"
         user = f"{RULES}\n{sources}\n\nProvide the complete updated code."
         return self._chat.encode_chat([Message("system", self._system), Message("user", user)])
-
-
-def _update(job: EditJob) -> str:
-    """These models know no instruction: where there is only one, it stands in the update's place."""
-    return job.update or job.instruction

@@ -15,10 +15,11 @@ edit does not touch exactly as it is, blank lines and indentation included."""
 
 class Osmosis(TaggedOutput):
     name = "osmosis"
+    takes_instructions = False
 
     def __init__(self, chat: ChatTokenizer) -> None:
         super().__init__(chat, opening="", closing="</code>", padding="\n")
 
     def encode_prompt(self, job: EditJob) -> list[int]:
-        user = f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update or job.instruction}\n</edit>"
+        user = f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update}\n</edit>"
         return self._chat.encode_chat([Message("system", SYSTEM), Message("user", user)], prefill="<code>")

@@ -20,6 +20,7 @@ class PlainBytes:
 
     name = "plain_bytes"
     stop_ids = frozenset({END})
+    takes_instructions = False
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         return [ORIGINAL, *job.original.encode(), UPDATE, *job.update.encode(), MERGED]

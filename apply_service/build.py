@@ -1,0 +1,98 @@
+"""Composition root: settings -> everything a request needs.  Imports torch only when a model is first asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apply_service.errors import UnknownModel
+from apply_service.pipeline import Runtime, Target
+from apply_service.protocols import PromptFormat
+from apply_service.registry import PROMPT_FORMATS, resolve
+from apply_service.settings import Settings
+
+if TYPE_CHECKING:
+    from apply_service.engine.loading import LoadedModel
+    from apply_service.engine.self_test import SelfTest
+
+EMBEDDED = "embedded"
+
+
+def build_runtime(settings: Settings) -> Runtime:
+    """Requests may name the embedded model and the configured one; nobody loads anything else through a request."""
+    return Runtime(load=TargetCache(settings), default_drafter=settings.drafter)
+
+
+class TargetCache:
+    """Targets by name, each loaded once, on first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._targets: dict[str, Target] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self._settings.model, EMBEDDED)))
+
+    def __call__(self, name: str) -> Target:
+        if name not in self.names:
+            raise UnknownModel("this service has no such model", value=name, limit=list(self.names), remedy="name one")
+        with self._lock:
+            if name not in self._targets:
+                self._targets[name] = load_target(name, self._settings)
+            return self._targets[name]
+
+
+def load_target(name: str, settings: Settings) -> Target:
+    """Weights, self-test and prompt format of one model.
+
+    Raises:
+        ModelError, UnknownModel: see `engine.loading.load_model`.
+    """
+    loaded = _load(name, settings)
+    return Target(name, loaded.engine, _prompt_format(loaded))
+
+
+def self_test(name: str, settings: Settings) -> SelfTest:
+    """What the engine's self-test finds on this machine with this model."""
+    return _load(name, settings).self_test
+
+
+def _load(name: str, settings: Settings) -> LoadedModel:
+    import torch
+
+    from apply_service.engine.loading import load_model
+
+    if settings.torch_threads is not None:
+        torch.set_num_threads(settings.torch_threads)
+    return load_model(
+        name,
+        device=settings.device,
+        dtype=settings.dtype,
+        window=settings.window,
+        allow_remote_code=settings.allow_remote_code,
+    )
+
+
+def _prompt_format(loaded: LoadedModel) -> PromptFormat:
+    name = loaded.record.prompt_format or infer_prompt_format(loaded.source)
+    factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
+    if name == "compact":
+        return resolve(PROMPT_FORMATS, name).from_directory(Path(loaded.source))  # type: ignore[no-any-return]
+    from transformers import AutoTokenizer
+
+    from apply_service.prompts.chat_tokenizer import ChatTokenizer
+
+    return factory(ChatTokenizer(AutoTokenizer.from_pretrained(loaded.source)))
+
+
+def infer_prompt_format(source: str) -> str:
+    """By the published names of the models that have a format of their own; any other model is asked as a chat
+    model."""
+    name = Path(source).name.lower().replace("_", "-")
+    if "fastapply" in name or "fast-apply" in name:
+        return "fastapply"
+    return "osmosis" if "osmosis-apply" in name else "chat"

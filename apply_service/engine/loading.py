@@ -1,0 +1,132 @@
+"""From a name to a model in memory: the embedded model, a folder, or a Hugging Face id.
+
+Weights come from safetensors only; Python code that ships with a model runs only where the settings allow it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from apply_service.engine.attention import register
+from apply_service.engine.self_test import SelfTest, run_self_test
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
+from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
+
+EMBEDDED = "embedded"
+RECORD_FILE = "apply_service.json"
+
+
+def embedded_directory() -> Path:
+    """Where the model that ships with the package lies."""
+    return Path(__file__).parent.parent / "models" / "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """What a model's own folder says of how to run it (`apply_service.json`); a missing file means the defaults."""
+
+    prompt_format: str | None = None
+    buckets: tuple[int, ...] = DEFAULT_BUCKETS
+
+    @classmethod
+    def read(cls, directory: Path) -> ModelRecord:
+        path = directory / RECORD_FILE
+        if not path.is_file():
+            return cls()
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if unknown := values.keys() - {"prompt_format", "buckets"}:
+            raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
+        return cls(values.get("prompt_format"), tuple(values.get("buckets", DEFAULT_BUCKETS)))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """An engine, where its files are (None: in the hub's cache, by `source`), its record and its self-test."""
+
+    engine: TorchEngine
+    source: str
+    directory: Path | None
+    record: ModelRecord
+    self_test: SelfTest
+
+
+def load_model(
+    name: str, *, device: str = "auto", dtype: str = "auto", window: int | None = None, allow_remote_code: bool = False
+) -> LoadedModel:
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal.
+
+    Raises:
+        UnknownModel: no such folder or id.
+        ModelNotLoadable: the files are there but unusable (no safetensors, a pickle, an architecture without the
+        attention interface). RemoteCodeRefused: the model needs its own Python code.
+    """
+    directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
+    local = directory if directory.is_dir() else None
+    if name == EMBEDDED and local is None:
+        raise ModelNotLoadable("this installation ships no embedded model", value=name, remedy="reinstall the package")
+    record = ModelRecord() if local is None else ModelRecord.read(local)
+    if window is not None:
+        record = replace(record, buckets=(window + 1,))
+    where = pick_device(device)
+    model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
+    engine = TorchEngine(model, name=name, buckets=record.buckets)
+    found = run_self_test(engine)
+    engine = TorchEngine(model, name=name, buckets=found.buckets, determinism=found.determinism)
+    return LoadedModel(engine, str(local or name), local, record, found)
+
+
+def pick_device(device: str) -> torch.device:
+    """`auto`: CUDA where there is one, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MissingDependency("no CUDA device was found", value=device, remedy="use --device cpu")
+    return torch.device(device)
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """`auto`: float32 on the CPU, bfloat16 elsewhere."""
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+
+
+def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=dtype,
+            attn_implementation=register(),
+            trust_remote_code=allow_remote_code,
+            use_safetensors=True,
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise _translated(source, error) from error
+
+
+def _translated(source: str, error: Exception) -> UnknownModel | ModelNotLoadable | RemoteCodeRefused:
+    """transformers reports every trouble as OSError or ValueError: tell them apart by what they say."""
+    text = str(error)
+    first_line = text.strip().split("\n", 1)[0][:300]
+    if "trust_remote_code" in text:
+        return RemoteCodeRefused(
+            "the model brings Python code of its own",
+            value=source,
+            remedy="set allow_remote_code if you trust its authors",
+        )
+    is_missing = not Path(source).is_dir() and isinstance(error, OSError)
+    if is_missing:
+        return UnknownModel(
+            f"no model of that name could be found or downloaded: {first_line}",
+            value=source,
+            limit="embedded, a folder, or a Hugging Face id",
+            remedy="check the spelling, or download the model first",
+        )
+    return ModelNotLoadable(f"the model can't be loaded: {first_line}", value=source, remedy="see the message")

@@ -1,0 +1,49 @@
+"""From merged lines to an answer: original bytes put back, origin of every line, minimal edits, hashes.
+
+Stands at the end of a request's path, after decoding and before the checks' verdicts are attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import groupby
+
+from apply_service.edits.fidelity import ops_from_texts
+from apply_service.types import LineOp, Origin, Prediction, Span
+
+
+def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
+    """The line operations that lead from `original` to `merged`: the prediction's own where it said the same text, else
+    the smallest set, with added lines credited to the update where it has them."""
+    if merged == prediction.text:
+        return prediction.ops
+    lines_of_update: dict[str, int] = {}
+    for i, line in enumerate(prediction.update_lines):
+        lines_of_update.setdefault(line.strip(), i)
+    return tuple(
+        op._replace(update_line=lines_of_update.get(op.text.strip())) if op.kind == "take" and op.text.strip() else op
+        for op in ops_from_texts(original, merged)
+    )
+
+
+def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, ...]:
+    """Runs of merged lines with the same origin.  Added lines that no update line explains are the model's, where one
+    ran."""
+    written = [_origin(op, is_from_model) for op in ops if op.kind != "drop"]
+    spans, start = [], 0
+    for origin, run in groupby(written):
+        end = start + len(list(run))
+        spans.append(Span(start, end, origin))
+        start = end
+    return tuple(spans)
+
+
+def _origin(op: LineOp, is_from_model: bool) -> Origin:
+    if op.original_line is not None:
+        return "original"
+    return "update" if op.update_line is not None or not is_from_model else "model"
+
+
+def hash_bytes(data: bytes) -> str:
+    return sha256(data).hexdigest()
