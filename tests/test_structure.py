@@ -1,0 +1,98 @@
+"""The house keeps its shape: imports point downward, siblings do not know each other, nothing runs in a circle."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "apply_service"
+
+LAYERS = (
+    {"cli"},
+    {"build"},
+    {"api", "mcp", "deploy", "clients"},
+    {"service", "backups"},
+    {"ticket", "files"},
+    {"pipeline"},
+    {"results"},
+    {"edits", "prompts", "windows", "drafting", "decoding", "checks"},
+    {"engine", "syntax", "models"},
+    {"registry"},
+    {"protocols"},
+    {"settings"},
+    {"types", "errors"},
+)
+"""Top to bottom.  A name may import from lower layers only, and from itself."""
+
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted apply_service modules that a file imports, lazily or not."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return {name for name in found if name.split(".")[0] == "apply_service"}
+
+
+def room(dotted: str) -> str:
+    """`apply_service.edits.merge` -> `edits`."""
+    parts = dotted.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def dotted_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_downward(path: Path) -> None:
+    here = room(dotted_name(path))
+    if here == "":
+        return
+    assert here in LEVEL, f"{here} has no layer: name one in LAYERS"
+    for dotted in imports(path):
+        there = room(dotted)
+        assert there, f"{path}: imports the package itself"
+        assert there == here or LEVEL[there] > LEVEL[here], f"{path}: {here} must not import {dotted}"
+
+
+def test_no_import_cycle() -> None:
+    graph = {dotted_name(path): imports(path) for path in modules()}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("name", ["api", "edits", "checks", "syntax", "drafting", "decoding", "clients"])
+def test_room_is_free_of_torch(name: str) -> None:
+    for path in (PACKAGE / name).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(n.split(".")[0] in {"torch", "transformers"} for n in names), f"{path} imports torch"
+
+
+@pytest.mark.parametrize("name", ["engine", "decoding"])
+def test_engine_and_decoding_see_no_text(name: str) -> None:
+    for path in (PACKAGE / name).rglob("*.py"):
+        assert not any(room(dotted) in {"edits", "prompts", "syntax"} for dotted in imports(path))
+
+
+def test_never_difflib() -> None:
+    this = Path(__file__)
+    for path in ROOT.rglob("*.py"):
+        if path != this and not any(
+            part.startswith(".") or part == "node_modules" for part in path.parts[len(ROOT.parts) :]
+        ):
+            assert "difflib" not in path.read_text(encoding="utf-8"), path
