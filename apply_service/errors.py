@@ -2,6 +2,7 @@
 
 ApplyError
 |-- RequestError            the caller can mend it
+|   |-- NotFound  MethodNotAllowed  UnsupportedMediaType
 |   |-- EmptyUpdate  UnknownField  InvalidField  UnsupportedParameter
 |   |-- UnknownModel  UnknownDrafter  UnknownEditFormat  UnknownLanguage
 |   |-- BadEncoding  NulByte  StaleBase  TooLarge  ContextLimitExceeded
@@ -48,6 +49,18 @@ class ApplyError(Exception):
 
 class RequestError(ApplyError):
     code = "bad_request"
+
+
+class NotFound(RequestError):
+    code = "not_found"
+
+
+class MethodNotAllowed(RequestError):
+    code = "method_not_allowed"
+
+
+class UnsupportedMediaType(RequestError):
+    code = "unsupported_media_type"
 
 
 class EmptyUpdate(RequestError):
