@@ -58,6 +58,6 @@ def _logits(engine: TorchEngine, ids: list[int], *, n_rows: int, step: int) -> t
         for start in range(PROMPT_LENGTH, PROMPT_LENGTH + N_PROBES, step):
             chunk = ids[start : min(start + step, PROMPT_LENGTH + N_PROBES)]
             hidden = engine._hidden(session, chunk, n_rows)
-            rows.append(engine.model.lm_head(hidden)[0, : len(chunk)].float().clone())
+            rows.append(engine.head(hidden)[: len(chunk)].float().clone())
             session.length += len(chunk)
     return torch.cat(rows)

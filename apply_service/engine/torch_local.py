@@ -71,6 +71,7 @@ class TorchEngine:
         self.padded = padded
         config = model.config.get_text_config()
         self.context_limit: int = config.max_position_embeddings
+        self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self.device = next(model.parameters()).device
         self.kv_shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
 
@@ -119,12 +120,17 @@ class TorchEngine:
         ids = [window.last_id, *window.draft_ids]
         n_rows = next(size for size in self.buckets if size >= len(ids))
         hidden = self._hidden(session, ids, n_rows)
-        logits = self.model.lm_head(hidden)[0]
+        logits = self.head(hidden)
         positions = torch.arange(session.length + 1, session.length + 1 + n_rows, device=self.device)
         choices = choose(logits, positions, window.sampling, window.allowed)[: len(ids)]
         packed = self._accept(logits, choices, window.draft_ids)
         session.length += len(packed)
         return Verification(choices=[int(c) for c, _ in packed], logprobs=[lp for _, lp in packed])
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], soft cap of the final logits included."""
+        logits = self.model.get_output_embeddings()(hidden)[0]
+        return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
     def _hidden(self, session: TorchSession, ids: Sequence[int], n_rows: int) -> torch.Tensor:
         """Last hidden states [1, n_rows, d]; writes the keys and values of all rows, padding's beyond the real ones."""
@@ -135,7 +141,7 @@ class TorchEngine:
         padded[0, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
         positions = torch.arange(start, start + n_rows, device=self.device)[None]
         window_pass = WindowPass.over(session.slots, start=start, n_rows=n_rows, n_keys=n_keys)
-        output = self.model.model(
+        output = self.model.base_model(
             input_ids=padded.to(self.device), position_ids=positions, use_cache=False, apply_pass=window_pass
         )
         return cast(torch.Tensor, output.last_hidden_state)

@@ -1,0 +1,158 @@
+"""The torch engine: right against Hugging Face's own forward, and the lossless law on real forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from apply_service.decoding.verify import Decoding
+from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
+from apply_service.drafting.copying import MergedEdit
+from apply_service.drafting.none import NoDraft
+from apply_service.engine.self_test import run_self_test
+from apply_service.engine.torch_local import TorchEngine, TorchSession
+from apply_service.errors import ContextLimitExceeded
+from apply_service.protocols import Drafter, SamplingParams, Window
+from tests.decoding.test_parity import sources
+from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+N_VOCAB = 512
+
+
+def ids_of(n: int, seed: int = 0) -> list[int]:
+    return torch.randint(0, N_VOCAB, (n,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def skip_without(device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("family", CONFIGS)
+def test_logits_are_those_of_the_plain_forward(family: str, device: str) -> None:
+    """Prefill and windows over our slots against one forward of the same weights through the library's own
+    attention."""
+    skip_without(device)
+    ids = ids_of(60)
+    with torch.inference_mode():
+        wanted = tiny_model(family, attention="eager").to(device)(torch.tensor([ids], device=device)).logits[0]
+    engine = TorchEngine(tiny_model(family).to(device), name=family, buckets=(4, 16))
+    session = engine.open(ids[:41], 40)
+    assert isinstance(session, TorchSession)
+    with torch.inference_mode(), session:
+        for start, size in ((40, 3), (43, 1), (44, 16)):
+            hidden = engine._hidden(session, ids[start : start + size], 16)
+            found = engine.head(hidden)[:size]
+            torch.testing.assert_close(found, wanted[start : start + size], rtol=1e-3, atol=1e-4)
+            session.length += size
+
+
+def decode(
+    engine: TorchEngine, drafter: Drafter, prompt: Sequence[int], sampling: SamplingParams, limit: int
+) -> Decoding:
+    decoding = Decoding(engine, list(prompt), drafter, limit, frozenset({3}), sampling)
+    for _ in decoding.steps():
+        pass
+    return decoding
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_parity_on_real_forwards(family: str, dtype: torch.dtype, device: str, temperature: float) -> None:
+    skip_without(device)
+    model = with_ties(tiny_model(family, dtype=dtype)).to(device)
+    found = run_self_test(TorchEngine(model, name=family, buckets=(4, 8, 32)))
+    engine = TorchEngine(model, name=family, buckets=found.buckets, determinism=found.determinism)
+    assert device != "cpu" or found.determinism == "bitwise"
+    for prompt_length, limit in ((5, 40), (37, 23)):
+        prompt, sampling = ids_of(prompt_length), SamplingParams(temperature, 9)
+        answer = decode(engine, NoDraft(), prompt, sampling, limit).output_ids
+        drafters: list[Drafter] = [
+            RandomDraft(N_VOCAB, seed=1, answer=answer),
+            AlwaysWrong(answer, N_VOCAB),
+            MergedEdit(sources(answer, answer[5:], answer[::2])),
+        ]
+        for drafter in drafters:
+            assert decode(engine, drafter, prompt, sampling, limit).output_ids == answer, type(drafter).__name__
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_logits_are_bit_equal_at_the_buckets_the_self_test_allows(dtype: torch.dtype) -> None:
+    """One position's logits, reached by different windows in every allowed bucket, agree in every bit."""
+    model = tiny_model("qwen2", dtype=dtype)
+    buckets = run_self_test(TorchEngine(model, name="q", buckets=(1, 2, 4, 8, 16, 64))).buckets
+    assert max(buckets) == 64
+    engine = TorchEngine(model, name="q", buckets=buckets)
+    ids = ids_of(50, seed=4)
+    rows = []
+    with torch.inference_mode():
+        for bucket in buckets:
+            for first in range(max(0, 40 - bucket + 1), 41, 7):
+                session = engine.open(ids[: first + 1], 60)
+                assert isinstance(session, TorchSession)
+                rows.append(engine.head(engine._hidden(session, ids[first:41], bucket))[40 - first])
+    assert len(rows) > 10
+    assert all(torch.equal(row, rows[0]) for row in rows)
+
+
+def test_the_self_test_leaves_out_a_bucket_that_differs() -> None:
+    """A model made to differ: its output depends on how many rows a pass has."""
+    model = tiny_model("llama")
+    engine = TorchEngine(model, name="odd", buckets=(4, 32))
+    honest = engine.head
+    engine.head = lambda hidden: honest(hidden) + (hidden.shape[1] == 4)  # type: ignore[method-assign]
+    found = run_self_test(engine)
+    assert found.buckets == (32,)
+    assert found.differing_rows[4] == 1.0
+
+
+def test_rejected_rows_leave_no_trace() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(16,))
+    ids = ids_of(20)
+    clean, dirty = engine.open(ids, 40), engine.open(ids, 40)
+    engine.step([Window(dirty, ids[-1], [(i + 1) % N_VOCAB for i in ids_of(10, 5)], SamplingParams())])
+    dirty.rewind(dirty.length - clean.length)
+    window = [Window(session, ids[-1], ids_of(6, 7), SamplingParams()) for session in (clean, dirty)]
+    assert engine.step(window[:1])[0] == engine.step(window[1:])[0]
+
+
+def test_masks_choose_among_the_allowed() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 16))
+    ids = ids_of(12)
+    free = engine.step([Window(engine.open(ids, 20), ids[-1], [], SamplingParams())])[0].choices[0]
+    allowed = np.array([i for i in range(N_VOCAB) if i != free], np.int64)
+    session = engine.open(ids, 20)
+    masked = engine.step([Window(session, ids[-1], [], SamplingParams(), [allowed])])[0].choices[0]
+    assert masked != free
+    forced = engine.step([Window(engine.open(ids, 20), ids[-1], [], SamplingParams(), [np.array([77])])])[0]
+    assert list(forced.choices) == [77]
+
+
+def test_plain_gives_the_same_text_on_a_clear_model() -> None:
+    """The baseline runs other shapes, so equality is not the law; on a random model with clear choices it holds."""
+    engine = TorchEngine(tiny_model("llama", seed=3), name="l", buckets=(16,))
+    prompt = ids_of(9)
+    drafted = decode(engine, NoDraft(), prompt, SamplingParams(), 20).output_ids
+    assert decode(engine.plain(), NoDraft(), prompt, SamplingParams(), 20).output_ids == drafted
+
+
+def test_what_does_not_fit_names_value_and_limit() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l")
+    with pytest.raises(ContextLimitExceeded) as caught:
+        engine.open([1] * 2000, 100)
+    assert (caught.value.value, caught.value.limit) == (2100, 2048)
+
+
+def test_a_closed_session_holds_no_memory() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l")
+    with engine.open([1, 2, 3], 10) as session:
+        assert isinstance(session, TorchSession)
+        assert session.slots is not None
+    assert session.slots is None
