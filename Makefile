@@ -1,0 +1,40 @@
+# Everything a developer runs, by name.  Nothing is expected on the machine but Python 3.11+ with venv, git and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.PHONY: demo test test-slow test-compat lint types check train clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP)  ## apply a shipped example with the embedded model; measures speed against plain decoding in the same run
+	$(BIN)/python -m benchmarks.demo
+
+test: $(STAMP)  ## the whole suite but for what is marked slow
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+# The oldest transformers we support: its cache internals differ from the pinned one's.
+test-compat:
+	$(PYTHON) -m venv .venv-compat
+	.venv-compat/bin/pip install --quiet --constraint constraints.txt torch
+	.venv-compat/bin/pip install --quiet 'transformers==5.17.0' --editable '.[dev]'
+	.venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+check: lint types test
+
+clean:
+	rm -rf $(VENV) .venv-compat .mypy_cache .ruff_cache .pytest_cache
