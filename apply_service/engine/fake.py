@@ -117,3 +117,32 @@ def hashed(n_vocab: int, *, seed: int = 0, n_levels: int | None = None, order: i
         return row if n_levels is None else np.round(row * n_levels / 6).astype(np.float32)
 
     return logits
+
+
+class ScriptedEngine(FakeEngine):
+    """Writes one known answer whatever the prompt, comparing slices only: counts the passes of long outputs in no time.
+
+    The answer is taken from the session's own length, so every session must be opened on a prompt of `prompt_length`
+    tokens.
+    """
+
+    def __init__(self, answer: Sequence[int], *, prompt_length: int = 1, max_draft: int = 255) -> None:
+        super().__init__(_no_logits, max_draft=max_draft, name="scripted")
+        self._answer = list(answer)
+        self._prompt_length = prompt_length
+
+    def _verify(self, window: Window) -> Verification:
+        session = cast(FakeSession, window.session)
+        at = session.length + 1 - self._prompt_length
+        size = len(window.draft_ids) + 1
+        wanted = (self._answer[at : at + size] + self._answer[-1:] * size)[:size]
+        n_accepted = next(
+            (i for i, (a, b) in enumerate(zip(window.draft_ids, wanted, strict=False)) if a != b),
+            size - 1,
+        )
+        session.ids += [window.last_id, *wanted[:n_accepted]]
+        return Verification(choices=wanted[: n_accepted + 1], logprobs=None)
+
+
+def _no_logits(_: Sequence[int]) -> npt.NDArray[np.float32]:
+    raise AssertionError("a scripted engine has no logits")
