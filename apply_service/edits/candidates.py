@@ -1,0 +1,187 @@
+"""Where in the original each line of a snippet may stand, and how much a match there says.
+
+Exact and whitespace-insensitive equality by hashing; similar lines only for those without an equal, among lines that
+share rare words with them, by rapidfuzz.  Lines of a definition that the original doesn't have match nothing, or an inserted test
+would swallow its neighbour.  Third step of the merge: it makes the rows that `alignment` aligns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from math import log2
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz import fuzz
+
+from apply_service.edits.indentation import indent_of
+
+MAX_FUZZY_LENGTH = 1000
+FUZZY_CUTOFF = 62.0
+MAX_WORD_LINES = 60
+MAX_SIMILAR = 6
+NO_SCOPE = 1 << 20
+"""Indentation of lines that mark no scope."""
+
+_WORDS = re.compile(r"[A-Za-z_]\w+|\d+")
+_PREPROCESSOR = re.compile(
+    r"^#\s*(?:if|ifdef|ifndef|else|elif|endif|define|include|pragma|undef|region|endregion|error)\b"
+)
+_LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
+
+
+class Kind(IntEnum):
+    """How equal two lines are, best first."""
+
+    SAME = 0
+    REMARKED = 1
+    """Equal but for a trailing remark in the update."""
+    MOVED = 2
+    """Equal but for the indentation."""
+    SPACED = 3
+    """Equal but for white space inside."""
+    SIMILAR = 4
+
+
+FACTOR = {Kind.SAME: 1.0, Kind.REMARKED: 0.9, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Possible columns of one line, rising, each with score and kind."""
+
+    columns: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+    kinds: tuple[Kind, ...]
+
+    def kind_at(self, column: int) -> Kind:
+        return self.kinds[int(np.searchsorted(self.columns, column))]
+
+    def only(self, allowed: set[int]) -> Candidates:
+        keep = [k for k, column in enumerate(self.columns.tolist()) if column in allowed]
+        return Candidates(self.columns[keep], self.scores[keep], tuple(self.kinds[k] for k in keep))
+
+    @property
+    def is_exact(self) -> bool:
+        return bool(self.kinds) and min(self.kinds) is Kind.SAME
+
+
+NOTHING = Candidates(np.empty(0, np.int64), np.empty(0), ())
+
+
+def substance(text: str) -> float:
+    """How much a line says by itself: 0.1 for a bracket, 1 from sixteen letters on."""
+    letters = sum(map(str.isalnum, text[:40]))
+    return 0.1 + 0.9 * min(1.0, letters / 16)
+
+
+def squeeze(text: str) -> str:
+    """The line without any white space."""
+    return "".join(text.split())
+
+
+class LineIndex:
+    """The original's lines, looked up by text, by words and by similarity."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self.stripped = [line.strip() for line in lines]
+        self._by_text: dict[str, list[int]] = defaultdict(list)
+        for j, text in enumerate(self.stripped):
+            if text:
+                self._by_text[text].append(j)
+
+    @cached_property
+    def _by_squeezed(self) -> dict[str, list[int]]:
+        table: dict[str, list[int]] = defaultdict(list)
+        for text, places in self._by_text.items():
+            table[squeeze(text)].extend(places)
+        return table
+
+    @cached_property
+    def _by_word(self) -> dict[str, list[int]]:
+        table: dict[str, list[int]] = defaultdict(list)
+        for j, text in enumerate(self.stripped):
+            if len(text) <= MAX_FUZZY_LENGTH:
+                for word in set(_WORDS.findall(text)):
+                    table[word].append(j)
+        return table
+
+    @cached_property
+    def scope_indents(self) -> npt.NDArray[np.int64]:
+        """Columns of indentation; NO_SCOPE for blank lines, preprocessor lines and labels."""
+        return np.array([_scope_indent(line) for line in self.lines], np.int64)
+
+    @cached_property
+    def weights(self) -> npt.NDArray[np.float64]:
+        return np.array([0.0 if not text else 1.0 for text in self.stripped])
+
+    def places(self, text: str) -> list[int]:
+        """Lines equal to `text` but for the white space around."""
+        return self._by_text.get(text.strip(), [])
+
+    def count(self, text: str) -> int:
+        return len(self.places(text))
+
+    def equal(self, text: str) -> Candidates:
+        """Lines equal to `text` up to white space."""
+        places = self.places(text)
+        if not places:
+            places = sorted(self._by_squeezed.get(squeeze(text), ()))
+        if not places:
+            return NOTHING
+        worth = substance(text.strip()) * self._rarity(len(places))
+        kinds = tuple(self._kind(text, j) for j in places)
+        return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
+
+    def similar(self, text: str) -> Candidates:
+        """The most similar lines among those that share a rare word with `text`."""
+        if len(text) > MAX_FUZZY_LENGTH:
+            return NOTHING
+        here = text.strip()
+        found: list[tuple[int, float]] = []
+        for j in self._sharing(here):
+            ratio = fuzz.ratio(here, self.stripped[j], score_cutoff=FUZZY_CUTOFF)
+            if ratio:
+                found.append((j, ratio / 100))
+        if not found:
+            return NOTHING
+        found.sort()
+        worth = substance(here)
+        scores = np.array(
+            [
+                worth * (ratio - 0.45) * (1.0 if indent_of(text) == indent_of(self.lines[j]) else 0.6)
+                for j, ratio in found
+            ]
+        )
+        return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
+
+    def _sharing(self, text: str) -> list[int]:
+        """Lines that share the most, and rarest, words."""
+        shared: dict[int, float] = defaultdict(float)
+        for word in set(_WORDS.findall(text)):
+            places = self._by_word.get(word, ())
+            if len(places) <= MAX_WORD_LINES:
+                for j in places:
+                    shared[j] += 1.0 / (1.0 + log2(1 + len(places)))
+        return sorted(shared, key=shared.__getitem__, reverse=True)[: 3 * MAX_SIMILAR]
+
+    def _kind(self, text: str, j: int) -> Kind:
+        if self.lines[j].rstrip() == text.rstrip():
+            return Kind.SAME
+        return Kind.MOVED if self.stripped[j] == text.strip() else Kind.SPACED
+
+    @staticmethod
+    def _rarity(count: int) -> float:
+        return 1.0 / (1.0 + 0.4 * log2(count))
+
+
+def _scope_indent(line: str) -> int:
+    if not line.strip() or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line)):
+        return NO_SCOPE
+    return indent_of(line)

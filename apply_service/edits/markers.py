@@ -1,0 +1,265 @@
+"""What each line of a lazy snippet is: content, blank, or one of the things that are not part of the file.
+
+Markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in the
+spellings that models use.  A line is judged by its own text and its neighbours only; whether a marker-like line really
+stands in the file is decided here by looking it up there.  Does not place anything.  First step of the merge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_NOTE_LENGTH = 240
+"""A longer line is never taken for a marker, hint or note."""
+
+
+class Role(StrEnum):
+    CONTENT = "content"
+    BLANK = "blank"
+    MARKER = "marker"
+    FENCE = "fence"
+    FILE_NAME = "file_name"
+    HINT = "hint"
+    DELETION = "deletion"
+    CHAT = "chat"
+
+
+GAPS = frozenset({Role.MARKER, Role.FENCE})
+"""Roles that stand for, or may hide, a stretch of unchanged lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A line's text without its comment signs; `is_comment` tells whether there were any."""
+
+    core: str
+    is_comment: bool
+
+
+_LEAD = re.compile(
+    r"^\s*(?:\{\s*/\*+|/\*+|<!--+|\{#|\{\{!--|//+!?|#+(?!\[)!?|--+\[*|;+|%+|\"\"\"|'''|\*(?=\s)|REM\b|'(?=\s*\.{3}))\s*"
+)
+_TAIL = re.compile(r"\s*(?:\*+/\s*\}?|--+>|#\}|\"\"\"|'''|--\]\]|--\}\})\s*$")
+_ELLIPSIS = r"(?:\.{2,}|…)"
+_ONLY_ELLIPSIS = re.compile(rf"^[\(\[<{{]*\s*{_ELLIPSIS}\s*[\)\]>}}]*$")
+_LEADING = re.compile(rf"^[\(\[<]*\s*{_ELLIPSIS}(?=[\s\(\[]|$)")
+_TRAILING = re.compile(rf"{_ELLIPSIS}\s*[\)\]>]*$")
+_NOUN = (
+    r"(?:code|codes|imports?|methods?|functions?|implementations?|contents?|fields?|tests?|test cases?|cases?|config\w*|"
+    r"parameters?|params|arguments?|args|logic|body|bodies|routes?|lines?|entries|examples?|properties|attributes?|"
+    r"definitions?|declarations?|statements?|members?|class(?:es)?|file|setup|code blocks?|items?|rules?|keys?|values?|"
+    r"options?|settings?|styles?|types?|variables?|constants?|exports?|handlers?|helpers?|steps?|jobs?|sections?|text|"
+    r"docs?|docstrings?|comments?|specs?|contexts?|elements?|markup|stuff|parts?|things?|dependencies|samplers|branches)"
+)
+_PHRASE = re.compile(
+    r"\b(?:existing|rest of|the rest|remaining|remainder|unchanged|unmodified|untouched|same as|stays?|remains?|previous|"
+    r"other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|etc)\b",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    rf"^[\(\[<]*\s*(?:"
+    rf"(?:all |the )*(?:rest|remainder)(?: of\b.*| (?:is |stays |remains )?(?:the same|unchanged|as is|as before).*)?"
+    rf"|(?:all |the |any |my |your )*(?:existing|previous|other|remaining|original|unchanged|same)(?: \w+){{0,2}} {_NOUN}"
+    rf"(?: (?:here|above|below|go(?:es)? here|unchanged|as before|as is|(?:stays?|remains?) (?:the same|unchanged|as is)|(?:are|is) unchanged))*"
+    rf"|(?:\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)(?: (?:here|below|above|from here))?"
+    rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
+    rf"|same as (?:before|above|original|in the original|existing).*"
+    rf"|no (?:other )?changes?(?: (?:here|below|above|needed|from here|to .*|in .*))?"
+    rf"|keep (?:the )?(?:rest|everything|existing|all|as is|this|other|remaining)\b.*"
+    rf"|(?:\S+ ){{0,3}}omitted(?: for brevity)?"
+    rf"|snip(?:ped)?"
+    rf")\s*[\)\]>\.:;,]*$",
+    re.IGNORECASE,
+)
+_DELETED = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:removed?|deleted?|dropped|removing|deleting)\b[:\s]|"
+    r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:.{0,60}?[,;:]\s*)?(?:please )?(?:add|insert|place|put|append|prepend|new|goes|this goes|belongs|comes)\b.{0,60}?\b"
+    r"(?P<where>after|before|below|above|under|following|inside|within|into|in|at|to)\b\s*(?P<target>.*?)\s*(?:\.{2,}|…)?[\)\]>]*:?$",
+    re.IGNORECASE,
+)
+_FILE = re.compile(
+    r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
+)
+_FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
+
+
+def strip_comment(line: str) -> Comment:
+    """The line without its comment signs."""
+    lead = _LEAD.match(line)
+    if lead is None:
+        return Comment(line.strip(), False)
+    return Comment(_TAIL.sub("", line[lead.end() :]).strip(), True)
+
+
+def is_marker(line: str) -> bool:
+    """Whether the line, by itself, reads as "a stretch of unchanged lines stands here"."""
+    if len(line) > MAX_NOTE_LENGTH:
+        return False
+    comment = strip_comment(line)
+    core = comment.core
+    if not core:
+        return False
+    if _ONLY_ELLIPSIS.match(core):
+        return True
+    leading, trailing = _LEADING.match(core) is not None, _TRAILING.search(core) is not None
+    if not comment.is_comment:
+        return leading and _PHRASE.search(core) is not None
+    if leading:
+        return True
+    if trailing and _PHRASE.search(core) is not None:
+        return True
+    return _STRONG.match(_TRAILING.sub("", core).strip()) is not None
+
+
+def is_deletion_note(line: str) -> bool:
+    """Whether the line is a comment that says that something was removed."""
+    if len(line) > MAX_NOTE_LENGTH:
+        return False
+    comment = strip_comment(line)
+    return comment.is_comment and _DELETED.match(comment.core) is not None
+
+
+def deletion_target(line: str) -> str:
+    """What a deletion note says was removed, in its own words."""
+    core = strip_comment(line).core.strip("()[]<> .…")
+    core = re.sub(r"^(?:removed?|deleted?|dropped|removing|deleting)\b\s*:?\s*", "", core, flags=re.IGNORECASE)
+    return re.sub(
+        r"\s(?:is |was |were |are |has been |have been )?(?:removed|deleted|dropped)\b.*$",
+        "",
+        core,
+        flags=re.IGNORECASE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A placement hint: `where` relative to what `target` names."""
+
+    where: str
+    target: str
+
+
+def parse_hint(line: str) -> Hint | None:
+    """The placement hint that a comment spells, if it does."""
+    if len(line) > MAX_NOTE_LENGTH:
+        return None
+    comment = strip_comment(line)
+    match = _HINT.match(comment.core) if comment.is_comment else None
+    return Hint(match["where"].lower(), match["target"].strip()) if match else None
+
+
+def names_file(line: str, path: str | None) -> bool:
+    """Whether the line does nothing but name a file: the edited one where its path is known."""
+    if len(line) > MAX_NOTE_LENGTH:
+        return False
+    match = _FILE.match(strip_comment(line).core)
+    if match is None:
+        return False
+    found = match["path"].replace("\\", "/").lstrip("./")
+    if path is None:
+        return strip_comment(line).is_comment or "/" in found
+    known = path.replace("\\", "/").lstrip("./")
+    return known.endswith(found) or found.endswith(known) or known.rsplit("/", 1)[-1] == found.rsplit("/", 1)[-1]
+
+
+def classify(
+    lines: Sequence[str], original: Sequence[str], *, language: str | None = None, path: str | None = None
+) -> list[Role]:
+    """The role of each line of the update."""
+    roles = [Role.CONTENT if line.strip() else Role.BLANK for line in lines]
+    known = _positions(original)
+    _mark_fences(lines, roles, known, language)
+    _mark_file_name(lines, roles, known, path)
+    for i, line in enumerate(lines):
+        if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
+            continue
+        roles[i] = _note_role(line, first=_starts_block(roles, i))
+    return roles
+
+
+def _note_role(line: str, *, first: bool) -> Role:
+    hint = parse_hint(line)
+    if is_marker(line):
+        return Role.HINT if hint is not None and hint.target else Role.MARKER
+    if is_deletion_note(line):
+        return Role.DELETION
+    if hint is not None and first:
+        return Role.HINT
+    return Role.CONTENT
+
+
+def _starts_block(roles: Sequence[Role], index: int) -> bool:
+    before = [role for role in roles[:index] if role is not Role.BLANK]
+    return not before or before[-1] is not Role.CONTENT
+
+
+def _positions(original: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for j, line in enumerate(original):
+        found.setdefault(line.strip(), []).append(j)
+    return found
+
+
+def _may_leave_file(lines: Sequence[str], i: int, original: Sequence[str], known: Mapping[str, list[int]]) -> bool:
+    """A marker-like line that also stands in the file is content where its neighbours in the update are its neighbours
+    in the file."""
+    if not is_marker(lines[i]):
+        return False
+    before = next((line.strip() for line in reversed(lines[:i]) if line.strip()), None)
+    after = next((line.strip() for line in lines[i + 1 :] if line.strip()), None)
+    for j in known[lines[i].strip()][:200]:
+        above = next((line.strip() for line in reversed(original[max(0, j - 3) : j]) if line.strip()), None)
+        below = next((line.strip() for line in original[j + 1 : j + 4] if line.strip()), None)
+        if (above is not None and above == before) or (below is not None and below == after):
+            return False
+    return True
+
+
+def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
+    """A fence around the whole snippet (or several), with chat text outside it."""
+    solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
+    fences = [i for i in solid if _FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
+    if not fences:
+        return
+    first, last = solid[0], solid[-1]
+    wraps = fences[0] == first and (len(fences) == 1 or (fences[-1] == last and len(fences) % 2 == 0))
+    if language == "markdown" and not (wraps and _wraps_markdown(lines, fences, known)):
+        return
+    if wraps:
+        inner = len(fences) == 2 or language == "markdown"
+        for i in [fences[0], *fences[-1:]] if inner else fences:
+            roles[i] = Role.FENCE
+        return
+    if len(fences) % 2 == 0 and not any(lines[i].strip() in known for i in fences):
+        _mark_chat(lines, roles, fences)
+
+
+def _wraps_markdown(lines: Sequence[str], fences: Sequence[int], known: Mapping[str, list[int]]) -> bool:
+    """In a Markdown file a fence is ordinary text; it wraps the snippet where it says so or has no fellow inside."""
+    info = lines[fences[0]].strip().strip("`~").strip().lower()
+    if info in {"markdown", "md", "mdx"}:
+        return True
+    return len(fences) == 2 and lines[fences[0]].strip() not in known
+
+
+def _mark_chat(lines: Sequence[str], roles: list[Role], fences: Sequence[int]) -> None:
+    inside = False
+    for i in range(len(lines)):
+        if i in set(fences):
+            roles[i] = Role.FENCE
+            inside = not inside
+        elif not inside and roles[i] is Role.CONTENT:
+            roles[i] = Role.CHAT
+
+
+def _mark_file_name(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], path: str | None) -> None:
+    first = next((i for i, role in enumerate(roles) if role is Role.CONTENT), None)
+    if first is not None and lines[first].strip() not in known and names_file(lines[first], path):
+        roles[first] = Role.FILE_NAME

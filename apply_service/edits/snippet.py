@@ -1,0 +1,120 @@
+"""A lazy snippet cut into blocks: runs of lines that the file shall contain one after the other.
+
+Blocks are parted by markers (and fences, hints); blank lines next to a parting belong to it, not to the file.  Places
+nothing.  Second step of the merge, after `markers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.markers import Hint, Role, parse_hint
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One run.  `lines` are update line numbers, blank ones inside included, first and last not blank."""
+
+    lines: tuple[int, ...]
+    marked_before: bool
+    """A marker stands before it (the snippet's own start is no marker)."""
+    marked_after: bool
+    gap_before: tuple[int, ...] = ()
+    """Update lines between the block before and this one: markers, notes, blanks."""
+    gap_after: tuple[int, ...] = ()
+    hint: Hint | None = None
+    deletions: tuple[int, ...] = ()
+    """Deletion notes inside the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """The update as read: `texts` are its lines (remarks and indentation still as written)."""
+
+    texts: tuple[str, ...]
+    roles: tuple[Role, ...]
+    blocks: tuple[Block, ...]
+    stray_deletions: tuple[int, ...] = ()
+    """Deletion notes that stand alone between markers."""
+
+    @property
+    def has_markers(self) -> bool:
+        return Role.MARKER in self.roles
+
+
+@dataclass(slots=True)
+class _Cutter:
+    texts: Sequence[str]
+    roles: Sequence[Role]
+    blocks: list[Block] = field(default_factory=list)
+    strays: list[int] = field(default_factory=list)
+
+    def cut(self) -> Snippet:
+        gap: list[int] = []
+        run: list[int] = []
+        for i, role in enumerate(self.roles):
+            if role is Role.CONTENT or (run and role in (Role.BLANK, Role.DELETION)):
+                run.append(i)
+                continue
+            if role is Role.DELETION:
+                self.strays.append(i)
+            if run:
+                gap = self._close(run, gap)
+                run = []
+            gap.append(i)
+        if run:
+            gap = self._close(run, gap)
+        self._finish(gap)
+        return Snippet(tuple(self.texts), tuple(self.roles), tuple(self.blocks), tuple(self.strays))
+
+    def _close(self, run: list[int], gap: list[int]) -> list[int]:
+        """Ends a block; returns the lines behind its last visible one, which open the next gap."""
+        last = max(k for k, i in enumerate(run) if self.roles[i] is Role.CONTENT) + 1
+        tail = run[last:]
+        self.strays.extend(i for i in tail if self.roles[i] is Role.DELETION)
+        deletions = tuple(i for i in run[:last] if self.roles[i] is Role.DELETION)
+        lines = tuple(self._without_notes(run[:last]))
+        self._finish(gap)
+        self.blocks.append(Block(lines, self._is_marked(gap), False, tuple(gap), (), self._hint(gap), deletions))
+        return tail
+
+    def _without_notes(self, run: Sequence[int]) -> list[int]:
+        """The block's lines; a deletion note takes one of two blank lines around it along."""
+        kept: list[int] = []
+        after_note = False
+        for i in run:
+            if self.roles[i] is Role.DELETION:
+                after_note = True
+                continue
+            if self.roles[i] is Role.BLANK and after_note and kept and self.roles[kept[-1]] is Role.BLANK:
+                continue
+            after_note = after_note and self.roles[i] is Role.BLANK
+            kept.append(i)
+        return kept
+
+    def _finish(self, gap: Sequence[int]) -> None:
+        if not self.blocks:
+            return
+        last = self.blocks[-1]
+        self.blocks[-1] = Block(
+            last.lines, last.marked_before, self._is_marked(gap), last.gap_before, tuple(gap), last.hint, last.deletions
+        )
+
+    def _is_marked(self, gap: Sequence[int]) -> bool:
+        return any(self.roles[i] in (Role.MARKER, Role.HINT) for i in gap)
+
+    def _hint(self, gap: Sequence[int]) -> Hint | None:
+        hints = [parse_hint(self.texts[i]) for i in gap if self.roles[i] is Role.HINT]
+        return next((hint for hint in reversed(hints) if hint is not None), None)
+
+
+def cut_blocks(texts: Sequence[str], roles: Sequence[Role]) -> Snippet:
+    """The snippet's blocks, in order."""
+    return _Cutter(texts, roles).cut()
+
+
+def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
+    """Columns of the first marker in a gap; None where there is none."""
+    return next((indent_of(snippet.texts[i]) for i in gap if snippet.roles[i] is Role.MARKER), None)
