@@ -1,0 +1,179 @@
+"""Where training edits come from: a file of windows, or the history of a local git repository.
+
+Reads and filters, nothing else: snippets are drawn elsewhere, on the fly.  The repositories of the evaluation sets are
+refused whatever file or clone they come in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+EXCLUDED_REPOSITORIES = frozenset(
+    name.lower()
+    for name in [
+        "astral-sh/ruff-vscode",
+        "BurntSushi/ripgrep",
+        "EleutherAI/lm-evaluation-harness",
+        "GeeeekExplorer/nano-vllm",
+        "Seldaek/monolog",
+        "UKGovernmentBEIS/inspect_ai",
+        "biomejs/biome-vscode",
+        "caddyserver/caddy",
+        "encode/starlette",
+        "fastify/fastify",
+        "fmtlib/fmt",
+        "ggml-org/llama.vscode",
+        "gin-gonic/gin",
+        "google/gson",
+        "jqlang/jq",
+        "junegunn/fzf",
+        "karpathy/nanochat",
+        "meta-pytorch/gpt-fast",
+        "ml-explore/mlx-lm",
+        "mockito/mockito",
+        "openai/simple-evals",
+        "possible055/relace-mcp",
+        "prettier/prettier-vscode",
+        "pydantic/genai-prices",
+        "pydantic/pydantic-settings",
+        "rubocop/rubocop",
+        "sgl-project/mini-sglang",
+        "simonw/llm",
+        "snowflakedb/ArcticInference",
+        "tokio-rs/axum",
+        "victor-software-house/pi-fast-apply",
+        "voideditor/void",
+        "vuejs/core",
+        "yetone/avante.nvim",
+    ]
+)
+"""The repositories of the development set.  Forks under another owner are refused by name as well."""
+
+EXCLUDED_NAMES = frozenset(name.rpartition("/")[2] for name in EXCLUDED_REPOSITORIES) - {"core", "void", "llm"}
+"""Names too common to stand for a fork are left out."""
+
+LANGUAGES = {
+    ".py": "python", ".ts": "typescript", ".tsx": "typescript", ".js": "javascript", ".jsx": "javascript",
+    ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".c": "c", ".h": "c", ".cpp": "cpp", ".cc": "cpp",
+    ".hpp": "cpp", ".rb": "ruby", ".php": "php", ".cs": "csharp", ".swift": "swift", ".sh": "shell", ".lua": "lua",
+    ".sql": "sql", ".css": "css", ".html": "html", ".json": "json", ".yaml": "yaml", ".yml": "yaml",
+    ".toml": "toml", ".md": "markdown", ".vue": "vue", ".svelte": "svelte",
+}  # fmt: skip
+
+MAX_LINES = 160
+MAX_LINE_CHARS = 300
+GIT_COMMITS = 2_000
+
+
+class ExcludedRepository(Exception):
+    """Training data may not come from a repository of the evaluation sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One file, or a window of it, before and after a real commit; LF line ends."""
+
+    repo: str
+    path: str
+    language: str | None
+    before: str
+    after: str
+
+
+def is_excluded(repo: str) -> bool:
+    """Whether `repo` ("owner/name", or a URL that ends so) belongs to the evaluation sets."""
+    name = re.sub(r"\.git$", "", repo.strip().rstrip("/")).lower().replace(":", "/")
+    return "/".join(name.split("/")[-2:]) in EXCLUDED_REPOSITORIES or name.rpartition("/")[2] in EXCLUDED_NAMES
+
+
+def read_edits(source: Path) -> list[Edit]:
+    """The edits of a `.jsonl.xz` or `.jsonl` file of windows, or of a local git repository, sorted as they come.
+
+    Raises:
+        ExcludedRepository: the source holds an evaluation repository.
+    """
+    edits = list(read_windows(source) if source.is_file() else read_history(source))
+    for repo in {edit.repo for edit in edits}:
+        if is_excluded(repo):
+            raise ExcludedRepository(f"{source}: {repo} belongs to the evaluation sets")
+    return edits
+
+
+def read_windows(path: Path) -> Iterator[Edit]:
+    """One JSON object a line with repo, path, language, before, after."""
+    with lzma.open(path, "rt", encoding="utf-8", newline="\n") if path.suffix == ".xz" else path.open() as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield Edit(row["repo"], row["path"], row["language"], _with_lf(row["before"]), _with_lf(row["after"]))
+
+
+def read_history(root: Path) -> Iterator[Edit]:
+    """Modified files of the newest commits of a local clone.
+
+    Raises:
+        ExcludedRepository: the clone's remote is an evaluation repository.
+    """
+    repo = _remote_of(root)
+    if is_excluded(repo):
+        raise ExcludedRepository(f"{root}: {repo} belongs to the evaluation sets")
+    log = _git(root, "log", "--no-merges", f"-{GIT_COMMITS}", "--diff-filter=M", "--name-only", "--format=%x00%H")
+    for entry in log.split("\0")[1:]:
+        commit, *paths = [line for line in entry.split("\n") if line]
+        for path in paths:
+            edit = _edit_of(root, repo, commit, path)
+            if edit is not None:
+                yield edit
+
+
+def _edit_of(root: Path, repo: str, commit: str, path: str) -> Edit | None:
+    language = LANGUAGES.get(Path(path).suffix)
+    if language is None:
+        return None
+    try:
+        before, after = (_git(root, "show", f"{at}:{path}") for at in (f"{commit}^", commit))
+    except (subprocess.CalledProcessError, UnicodeDecodeError):
+        return None
+    edit = Edit(repo, path, language, _with_lf(before), _with_lf(after))
+    return edit if _is_usable(edit) else None
+
+
+def _is_usable(edit: Edit) -> bool:
+    texts = (edit.before, edit.after)
+    return edit.before != edit.after and all(
+        text.count("\n") <= MAX_LINES and all(len(line) <= MAX_LINE_CHARS for line in text.split("\n"))
+        for text in texts
+    )
+
+
+def _remote_of(root: Path) -> str:
+    try:
+        url = _git(root, "remote", "get-url", "origin").strip()
+    except subprocess.CalledProcessError:
+        return f"local/{root.resolve().name}"
+    return "/".join(re.sub(r"\.git$", "", url).replace(":", "/").split("/")[-2:])
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout.decode("utf-8")
+
+
+def _with_lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def split_by_repository(edits: Iterable[Edit], *, share: float = 0.06) -> tuple[list[Edit], list[Edit]]:
+    """(training, validation): whole repositories go to one side, chosen by a hash of their names."""
+    train: list[Edit] = []
+    held_out: list[Edit] = []
+    for edit in edits:
+        digest = hashlib.sha256(edit.repo.encode()).digest()
+        (held_out if digest[0] < share * 256 else train).append(edit)
+    return train, held_out

@@ -1,0 +1,69 @@
+"""The embedded model's tokenizer: a byte-level BPE in which a newline and the indentation after it are one token.
+
+Learnt once, written as `tokenizer.json`; `apply_service.prompts.compact_lines` reads it.  Control tokens are added
+tokens with ids after the vocabulary's, so no file text can become one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from apply_service.prompts.compact_lines import control_tokens
+from training.corpus import Edit, read_edits, split_by_repository
+
+N_TEXT_TOKENS = 4096
+PIECES = r"\n[ \t]*| ?[\p{L}_]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}_]+|[ \t]+(?=\S)|\s+"
+"""Every character is in exactly one piece: what lies between matches is a piece too."""
+
+
+def train_tokenizer(texts: Iterable[str], *, n_text_tokens: int = N_TEXT_TOKENS) -> Tokenizer:
+    """A tokenizer with exactly `n_text_tokens` text tokens, the 256 bytes among them, then the control tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=n_text_tokens, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    if tokenizer.get_vocab_size() != n_text_tokens:
+        raise SystemExit(f"the corpus gives only {tokenizer.get_vocab_size()} tokens of {n_text_tokens}: use more text")
+    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in control_tokens()])
+    return tokenizer
+
+
+def sample_texts(edits: Iterable[Edit], *, n_chars: int, seed: int = 0) -> list[str]:
+    """Windows as the model sees them: every text opens with a newline."""
+    shuffled = list(edits)
+    random.Random(seed).shuffle(shuffled)
+    texts: list[str] = []
+    for edit in shuffled:
+        if n_chars <= 0:
+            break
+        texts.append("\n" + edit.after)
+        n_chars -= len(edit.after)
+    return texts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="windows (.jsonl.xz) or a git repository")
+    parser.add_argument("--out", type=Path, required=True, help="where to write tokenizer.json")
+    parser.add_argument("--chars", type=int, default=16_000_000)
+    arguments = parser.parse_args()
+    train, _ = split_by_repository(read_edits(arguments.data))
+    tokenizer = train_tokenizer(sample_texts(train, n_chars=arguments.chars))
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(arguments.out), pretty=False)
+
+
+if __name__ == "__main__":
+    main()
