@@ -22,6 +22,8 @@ from apply_service.errors import ModelNotLoadable
 
 PROBE = "def f(x):\n\treturn {'é': x}  # 日本 🙂\r\n\n   <|im_end|></s>  end\n"
 REPLACEMENT = "\ufffd"
+MAX_HELD = 3
+"""A character has at most four bytes, so at most three tokens of it can be waiting for the last."""
 
 
 class Encoded(NamedTuple):
@@ -71,16 +73,14 @@ class IncrementalDecoder:
 
     def push(self, ids: Sequence[int]) -> str:
         self._pending.extend(ids)
-        text = self._decode(self._pending)
-        if text.endswith(REPLACEMENT) and len(self._pending) < MAX_SPLIT + len(ids):
-            return ""
-        self._pending = []
-        return text
+        for n_held in range(min(MAX_HELD, len(self._pending)) + 1):
+            cut = len(self._pending) - n_held
+            text = self._decode(self._pending[:cut])
+            if not text.endswith(REPLACEMENT):
+                del self._pending[:cut]
+                return text
+        return ""
 
     def finish(self) -> str:
         text, self._pending = self._decode(self._pending), []
         return text
-
-
-MAX_SPLIT = 4
-"""Most tokens over which one character can be split, with one to spare for a true replacement character."""
