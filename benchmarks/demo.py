@@ -1,0 +1,61 @@
+"""The main job on a shipped example, offline, with the embedded model: diff, verdicts, and the speed over `plain`
+measured in this same run.  `make demo` runs it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import cast
+
+from rich.console import Console
+from rich.syntax import Syntax
+
+from apply_service.build import build_runtime
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.pipeline import Runtime, apply, open_decoding, read_edit
+from apply_service.settings import Settings
+from apply_service.types import ApplyRequest, ApplyResult
+from benchmarks.plain import Plain, measure_plain
+
+EXAMPLE = Path(__file__).parent / "example"
+
+
+def main() -> int:
+    console = Console()
+    request = ApplyRequest(
+        original=(EXAMPLE / "cart.py").read_text(encoding="utf-8"),
+        update=(EXAMPLE / "update.py").read_text(encoding="utf-8"),
+        path="cart.py",
+        diff=True,
+    )
+    runtime = build_runtime(Settings())
+    apply(request, runtime)  # warm-up: loads the model
+    result = apply(request, runtime)
+    console.print(Syntax(result.diff or "", "diff", background_color="default"))
+    for verdict in result.verdicts:
+        style = {"pass": "green", "warning": "yellow", "error": "red"}[verdict.severity]
+        console.print(f"  {verdict.check}: {verdict.severity} {verdict.message}", style=style)
+    is_exact = result.merged_code == (EXAMPLE / "merged.py").read_text(encoding="utf-8")
+    console.print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
+    console.print(speed_line(result, _plain(request, runtime)), style="bold", soft_wrap=True)
+    return 0 if is_exact and all(verdict.severity != "error" for verdict in result.verdicts) else 1
+
+
+def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
+    target = runtime.load(request.model)
+    job = read_edit(request, "python")[1]
+    decoding = open_decoding(request, runtime, job, target, lambda: False)
+    return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), 256)
+
+
+def speed_line(result: ApplyResult, plain: Plain) -> str:
+    stats = result.stats
+    return (
+        f"\n{stats.completion_tokens} tokens in {stats.passes} passes, {stats.acceptance_rate:.1%} of drafts accepted, "
+        f"{stats.tokens_per_s:,.0f} tok/s: {stats.tokens_per_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
+        f"{plain.winner}); {len(result.merged_code):,} characters in {result.timings_s['total_s']:.2f} s in all"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
