@@ -1,0 +1,200 @@
+"""One request from parse to result, on a target without a network."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
+from apply_service.errors import (
+    ApplyError,
+    Cancelled,
+    CheckFailed,
+    ContextLimitExceeded,
+    DeadlineExceeded,
+    EmptyUpdate,
+    InstructionUnsupported,
+    InvalidField,
+    NulByte,
+    StaleBase,
+    Truncated,
+    UnknownDrafter,
+    UnknownEditFormat,
+    UnknownModel,
+)
+from apply_service.pipeline import Runtime, Target, apply, read_edit, run
+from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
+
+ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
+UPDATE = "# ... existing code ...\n\ndef two():\n    return 22\n"
+MERGED = ORIGINAL.replace("return 2\n", "return 22\n")
+REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="numbers.py")
+DIFF = "--- a/numbers.py\n+++ b/numbers.py\n@@ -8,2 +8,2 @@\n def two():\n-    return 2\n+    return 22\n"
+
+
+def runtime_writing(answer: str, *, request: ApplyRequest = REQUEST) -> tuple[Runtime, FakeEngine]:
+    """A target that writes `answer`, whatever the merger predicts."""
+    prompt = PlainBytes().encode_prompt(read_edit(request, "python")[1])
+    engine = ScriptedEngine([*answer.encode(), END], prompt_length=len(prompt))
+    return Runtime(load=only("embedded", Target("embedded", engine, PlainBytes()))), engine
+
+
+def only(name: str, target: Target) -> Callable[[str], Target]:
+    def load(wanted: str) -> Target:
+        if wanted != name:
+            raise UnknownModel("no such model", value=wanted, limit=[name])
+        return target
+
+    return load
+
+
+def no_model(name: str) -> Target:
+    raise AssertionError(f"{name} was loaded for nothing")
+
+
+def test_the_target_decides_and_the_answer_says_so() -> None:
+    runtime, engine = runtime_writing(MERGED)
+    result = apply(replace(REQUEST, strategy="model", diff=True), runtime)
+    assert result.merged_code == MERGED
+    assert (result.strategy, result.finish_reason, result.model) == ("model", FinishReason.STOP, "embedded")
+    assert result.agreement is True
+    assert result.format == "lazy_snippet"
+    assert result.source_sha256 == hashlib.sha256(ORIGINAL.encode()).hexdigest()
+    assert result.result_sha256 == hashlib.sha256(MERGED.encode()).hexdigest()
+    assert [span.origin for span in result.spans] == ["original", "update", "original"]
+    assert result.diff is not None
+    assert "+    return 22" in result.diff
+    assert result.stats.passes == 1
+    assert engine.n_open == 0
+    assert all(verdict.is_pass for verdict in result.verdicts)
+
+
+def test_a_target_that_disagrees_wins_and_agreement_is_false() -> None:
+    other = MERGED.replace("22", "222")
+    runtime, _ = runtime_writing(other)
+    result = apply(replace(REQUEST, strategy="model"), runtime)
+    assert result.merged_code == other
+    assert result.agreement is False
+    assert result.spans[1].origin == "model"
+
+
+def test_streamed_text_is_the_answer_piece_by_piece() -> None:
+    runtime, _ = runtime_writing(MERGED)
+    events = list(run(replace(REQUEST, strategy="model"), runtime))
+    assert [type(event) for event in events[-1:]] == [FinalEvent]
+    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == MERGED
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exact"])
+def test_a_format_that_determines_the_result_needs_no_model(strategy: str) -> None:
+    result = apply(replace(REQUEST, update=DIFF, strategy=strategy), Runtime(load=no_model))  # type: ignore[arg-type]
+    assert result.merged_code == MERGED
+    assert (result.strategy, result.format, result.model) == ("exact", "unified_diff", None)
+
+
+def test_strategy_model_asks_the_target_even_for_a_diff() -> None:
+    request = replace(REQUEST, update=DIFF, strategy="model")
+    runtime, _ = runtime_writing(MERGED, request=request)
+    assert apply(request, runtime).strategy == "model"
+
+
+def test_auto_falls_back_on_a_certain_merge_with_a_warning() -> None:
+    runtime, _ = runtime_writing("def broken(:\n" + MERGED)
+    result = apply(REQUEST, runtime)
+    assert (result.strategy, result.merged_code) == ("fallback", MERGED)
+    assert [v.severity for v in result.verdicts if v.check == "fallback"] == ["warning"]
+
+
+def test_strategy_model_never_falls_back() -> None:
+    broken = "def broken(:\n" + MERGED
+    runtime, _ = runtime_writing(broken)
+    result = apply(replace(REQUEST, strategy="model"), runtime)
+    assert result.merged_code == broken
+    assert any(v.check == "syntax" and v.severity == "error" for v in result.verdicts)
+
+
+def test_a_verdict_can_be_made_to_fail() -> None:
+    runtime, _ = runtime_writing("def broken(:\n" + MERGED)
+    with pytest.raises(CheckFailed):
+        apply(replace(REQUEST, strategy="model", on_verdict={"syntax": "fail"}), runtime)
+
+
+def test_line_ends_come_back() -> None:
+    crlf = ORIGINAL.replace("\n", "\r\n")
+    request = replace(REQUEST, original=crlf, strategy="model")
+    runtime, _ = runtime_writing(MERGED, request=request)
+    assert apply(request, runtime).merged_code == MERGED.replace("\n", "\r\n")
+
+
+def test_a_new_file_is_its_snippet() -> None:
+    result = apply(ApplyRequest(original="", update="x = 1\n", path="new.py"), Runtime(load=no_model))
+    assert (result.merged_code, result.strategy) == ("x = 1\n", "exact")
+
+
+BAD: list[tuple[dict[str, object], type[ApplyError], object]] = [
+    ({"update": "  \n"}, EmptyUpdate, "  \n"),
+    ({"update": "a\0b"}, NulByte, 1),
+    ({"original": "\0"}, NulByte, 0),
+    ({"drafter": "psychic"}, UnknownDrafter, "psychic"),
+    ({"format": "telepathy"}, UnknownEditFormat, "telepathy"),
+    ({"model": "gpt-9"}, UnknownModel, "gpt-9"),
+    ({"base_sha256": "00"}, StaleBase, "00"),
+    ({"on_verdict": {"vibes": "fail"}}, InvalidField, ["vibes"]),
+    ({"update": "", "instruction": "make it faster"}, InstructionUnsupported, "make it faster"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "value"), BAD, ids=[e.__name__ + str(i) for i, (_, e, _) in enumerate(BAD)]
+)
+def test_bad_input_is_a_typed_error(fields: dict[str, object], error: type[ApplyError], value: object) -> None:
+    runtime, engine = runtime_writing(MERGED)
+    with pytest.raises(error) as caught:
+        apply(replace(REQUEST, **fields), runtime)  # type: ignore[arg-type]
+    assert caught.value.value == value
+    assert engine.n_open == 0
+
+
+def test_a_right_base_is_accepted() -> None:
+    runtime, _ = runtime_writing(MERGED)
+    digest = hashlib.sha256(ORIGINAL.encode()).hexdigest().upper()
+    assert apply(replace(REQUEST, base_sha256=digest, strategy="model"), runtime).merged_code == MERGED
+
+
+def test_reaching_the_limit_is_an_error_not_half_a_file() -> None:
+    runtime, engine = runtime_writing(MERGED)
+    with pytest.raises(Truncated) as caught:
+        apply(replace(REQUEST, max_tokens=20, strategy="model"), runtime)
+    assert (caught.value.value, caught.value.limit) == (20, 20)
+    assert engine.n_open == 0
+
+
+def test_over_the_context_is_an_error_before_any_pass() -> None:
+    engine = FakeEngine(scripted(1, [END], N_VOCAB), context_limit=100)
+    runtime = Runtime(load=only("embedded", Target("embedded", engine, PlainBytes())))
+    with pytest.raises(ContextLimitExceeded):
+        apply(replace(REQUEST, strategy="model"), runtime)
+    assert engine.n_steps == 0
+
+
+def test_deadline_and_cancellation_free_the_session() -> None:
+    runtime, engine = runtime_writing(MERGED)
+    with pytest.raises(DeadlineExceeded):
+        apply(replace(REQUEST, timeout_s=0.0, strategy="model"), runtime)
+    with pytest.raises(Cancelled):
+        list(run(replace(REQUEST, strategy="model"), runtime, lambda: True))
+    assert engine.n_open == 0
+
+
+def test_closing_the_generator_frees_the_session() -> None:
+    runtime, engine = runtime_writing(MERGED * 200)
+    request = replace(REQUEST, strategy="model", drafter="none")
+    events = run(request, runtime)
+    next(events)
+    assert engine.n_open == 1
+    events.close()
+    assert engine.n_open == 0
