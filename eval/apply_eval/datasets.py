@@ -56,7 +56,7 @@ def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
     """
     records = []
     for number, row in read_rows(path):
-        records.append(_record(row, f"{path.name}, line {number}"))
+        records.append(record_of_row(row, f"{path.name}, line {number}"))
         if limit is not None and len(records) >= limit:
             break
     _refuse_empty(records, path)
@@ -162,7 +162,8 @@ def _object(line: str, place: str) -> Row:
     return value
 
 
-def _record(row: Row, place: str) -> EditRecord:
+def record_of_row(row: Row, place: str) -> EditRecord:
+    """A row as a record; `place` names it in errors.  What a row lacks of the measures is measured."""
     before, after = _text(row, "before", place), _text(row, "after", place)
     texts = {name: _text(row, name, place, default="") for name in _TEXT_FIELDS}
     style = row.get("update_style")

@@ -91,4 +91,7 @@ def _columns(line: str) -> int:
 def has_repeats(lines: list[str]) -> bool:
     """Whether some stretch of four lines with text of substance occurs three times or more."""
     stretches = zip(*(islice(lines, start, None) for start in range(STRETCH)), strict=False)
-    return max(Counter(s for s in stretches if sum(len(line.strip()) for line in s) >= SUBSTANCE).values(), default=0) >= REPEATS
+    return (
+        max(Counter(s for s in stretches if sum(len(line.strip()) for line in s) >= SUBSTANCE).values(), default=0)
+        >= REPEATS
+    )

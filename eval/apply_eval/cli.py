@@ -1,0 +1,238 @@
+"""`apply-eval`: make data sets of real edits, and measure on them.
+
+Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz), 2 bad arguments
+or data, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from apply_eval.errors import DataError
+from apply_service.errors import ApplyError
+from apply_service.registry import EDIT_FORMATS, names
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.command(arguments)
+    except ApplyError as error:
+        print(f"apply-eval: {error.message}", file=sys.stderr)
+        if error.remedy:
+            print(f"  {error.remedy}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="apply-eval", description=__doc__.split("\n")[0] if __doc__ else None)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_mine(commands.add_parser("mine", help="real edits out of a local git history, with lazy snippets"))
+    _add_import(commands.add_parser("import", help="any JSONL with before, after and update as a data set"))
+    _add_merge(commands.add_parser("merge", help="the deterministic merger on a data set"))
+    _add_fuzz(commands.add_parser("fuzz", help="random edits of real files through the merger"))
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+# -- mine --------------------------------------------------------------------------------------------------------------
+def _add_mine(parser: argparse.ArgumentParser) -> None:
+    from apply_eval.measures import EditKind
+    from apply_eval.mine import MineFilter, StyleMix
+
+    wanted = MineFilter()
+    parser.add_argument("--repo", type=Path, default=Path(), help="a local git repository (default: here)")
+    parser.add_argument("--out", type=Path, required=True, help="the JSONL file to write (.xz compresses)")
+    parser.add_argument("--limit", type=_positive, default=200, help="edits at most (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--styles", choices=get_args(StyleMix), default="mixed", help="how snippets are written")
+    parser.add_argument(
+        "--language", action="append", default=[], help="only this language; may be given several times"
+    )
+    parser.add_argument("--kind", choices=get_args(EditKind), help="only edits of this kind")
+    parser.add_argument("--min-lines", type=_positive, default=wanted.min_lines)
+    parser.add_argument("--max-lines", type=_positive, default=wanted.max_lines)
+    parser.add_argument("--max-changed", type=_positive, default=wanted.max_changed, help="changed lines at most")
+    parser.add_argument("--max-hunks", type=_positive, default=wanted.max_hunks)
+    parser.add_argument("--since", help="only commits after this date, as git understands it")
+    parser.add_argument("--until", help="only commits before this date")
+    parser.add_argument("--max-commits", type=_positive, default=wanted.max_commits, help="how far back to look")
+    parser.add_argument("--licence", default="", help="SPDX name to write into the records")
+    parser.set_defaults(command=_mine)
+
+
+def _mine(arguments: argparse.Namespace) -> int:
+    from apply_eval.datasets import write_records
+    from apply_eval.mine import MineFilter, mine
+
+    filters = MineFilter(
+        languages=frozenset(arguments.language),
+        min_lines=arguments.min_lines,
+        max_lines=arguments.max_lines,
+        max_changed=arguments.max_changed,
+        max_hunks=arguments.max_hunks,
+        kind=arguments.kind,
+        since=arguments.since,
+        until=arguments.until,
+        max_commits=arguments.max_commits,
+    )
+    records = list(
+        mine(
+            arguments.repo,
+            filters=filters,
+            limit=arguments.limit,
+            seed=arguments.seed,
+            styles=arguments.styles,
+            licence=arguments.licence,
+        )
+    )
+    n_written = write_records(arguments.out, records)
+    print(f"{n_written} edits written to {arguments.out}")
+    return 0
+
+
+# -- import ------------------------------------------------------------------------------------------------------------
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    from apply_eval.mine import StyleMix
+
+    parser.add_argument("source", type=Path, help="JSONL with `before`, `after` and, unless --sketch, `update`")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--field", action="append", default=[], metavar="NAME=THEIRS", help="read field NAME from their field THEIRS"
+    )
+    parser.add_argument("--sketch", choices=get_args(StyleMix), help="write the snippets instead of reading them")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=_positive)
+    parser.set_defaults(command=_import)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from apply_eval.datasets import write_records
+    from apply_eval.importing import import_records
+
+    renames: dict[str, str] = {}
+    for pair in arguments.field:
+        name, sign, theirs = pair.partition("=")
+        if not sign:
+            raise DataError(f"--field wants NAME=THEIRS, not {pair!r}", value=pair)
+        renames[name] = theirs
+    records, n_skipped = import_records(
+        arguments.source, renames=renames, sketch_styles=arguments.sketch, seed=arguments.seed, limit=arguments.limit
+    )
+    n_written = write_records(arguments.out, records)
+    print(f"{n_written} edits written to {arguments.out}, {n_skipped} left out (no snippet can show them)")
+    return 0
+
+
+# -- merge -------------------------------------------------------------------------------------------------------------
+def _add_merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="a data set (JSONL)")
+    parser.add_argument("--updates", type=Path, help="JSONL with `id` and `update`: replaces the snippets")
+    parser.add_argument("--limit", type=_positive, help="only the first N samples")
+    parser.add_argument("--out", type=Path, help="folder for results.json")
+    parser.add_argument("--format", choices=("auto", *names(EDIT_FORMATS)), default="auto", help="the edits' format")
+    parser.set_defaults(command=_merge)
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from apply_eval.datasets import join_updates, read_records
+    from apply_eval.merge_report import print_summary, print_wrong_certain
+    from apply_eval.merge_runner import format_merger, run_merge, summarise
+    from apply_eval.provenance import provenance
+
+    files = [path for path in (arguments.data, arguments.updates) if path is not None]
+    records = read_records(arguments.data)
+    if arguments.updates is not None:
+        records = join_updates(records, arguments.updates)
+    records = records[: arguments.limit]
+    with _progress() as progress:
+        task = progress.add_task("merge", total=len(records))
+        rows = run_merge(records, format_merger(arguments.format), on_row=lambda: progress.advance(task))
+    summary = summarise(rows)
+    console = Console()
+    print_wrong_certain(console, rows, records)
+    print_summary(console, summary)
+    if arguments.out is not None:
+        _write_results(arguments.out, {**summary, "provenance": provenance(files)})
+    return 0
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _write_results(folder: Path, results: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "results.json"
+    path.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    print(f"results in {path}")
+
+
+# -- fuzz --------------------------------------------------------------------------------------------------------------
+def _add_fuzz(parser: argparse.ArgumentParser) -> None:
+    from apply_eval.fuzz import FORMATS
+
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--data", type=Path, help="JSONL with before and after (.xz may be)")
+    source.add_argument("--repo", type=Path, help="a local git repository (default: here)")
+    source.add_argument("--folder", type=Path, help="a folder of text files: random edits only")
+    parser.add_argument("--cases", type=_positive, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="one case of the run, shown in full")
+    parser.add_argument("--files", type=_positive, default=3000, help="real files at most")
+    parser.add_argument("--format", action="append", choices=FORMATS, help="only this format; may be repeated")
+    parser.set_defaults(command=_fuzz)
+
+
+def _fuzz(arguments: argparse.Namespace) -> int:
+    from apply_eval.fuzz import FORMATS, fuzz
+    from apply_eval.fuzz_report import print_case, print_report
+
+    sources = _fuzz_sources(arguments)
+    numbers = range(arguments.cases) if arguments.only is None else [arguments.only]
+    formats = tuple(arguments.format or FORMATS)
+    with _progress() as progress:
+        task = progress.add_task("fuzz", total=len(numbers))
+        report = fuzz(
+            sources, seed=arguments.seed, numbers=numbers, formats=formats, on_case=lambda: progress.advance(task)
+        )
+    console = Console()
+    if arguments.only is not None:
+        print_case(console, sources, seed=arguments.seed, number=arguments.only, formats=formats)
+    print_report(console, report)
+    return FAILED if report.failures or not report.n_cases else 0
+
+
+def _fuzz_sources(arguments: argparse.Namespace) -> Any:
+    from apply_eval.fuzz_sources import sources_of_data, sources_of_folder, sources_of_repo
+
+    if arguments.data is not None:
+        return sources_of_data(arguments.data, limit=arguments.files, seed=arguments.seed)
+    if arguments.folder is not None:
+        return sources_of_folder(arguments.folder, limit=arguments.files, seed=arguments.seed)
+    return sources_of_repo(arguments.repo or Path(), limit=arguments.files, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

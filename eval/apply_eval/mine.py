@@ -1,0 +1,175 @@
+"""Real single-file edits out of a local git history, each with a lazy snippet and its other renderings.
+
+The sketcher writes the snippet; what the edit is comes from the commit untouched.  Seeded and bounded: the same
+history, filters and seed give the same records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from apply_eval.datasets import EditRecord
+from apply_eval.errors import DataError
+from apply_eval.git_repo import FileChange, GitRepo
+from apply_eval.measures import EditKind, measure_edit
+from apply_eval.render import search_replace, unified_diff
+from apply_eval.sketch import Sketch, draw_style, sketch
+from apply_service.syntax.languages import language_of_path
+
+StyleMix = Literal["clean", "sloppy", "mixed"]
+
+SKETCH_TRIES = 6
+_FAMILIES = {"tsx": "typescript", "jsx": "javascript", "scss": "css", "less": "css", "bash": "shell"}
+_UNWANTED_PATH = re.compile(
+    r"(?:^|/)(?:vendor|vendored|third_party|node_modules|dist|build|generated|snapshots?|__snapshots__|fixtures?|testdata)/|"
+    r"(?:^|/)(?:change(?:s|log)|history|news)\b|\.lock$|lock\.(?:json|yaml)$|\.min\.\w+$|\.snap$|_pb2?\.\w+$|\.generated\.",
+    re.IGNORECASE,
+)
+_CHORE = re.compile(r"^\s*(?:bump|release|revert|format|reformat|backport|merge|update dependenc)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class MineFilter:
+    """Which edits are wanted."""
+
+    languages: frozenset[str] = frozenset()
+    """Empty: every language that is known."""
+    min_lines: int = 10
+    max_lines: int = 1500
+    max_changed: int = 80
+    max_hunks: int = 8
+    max_line_length: int = 400
+    max_files: int = 25
+    """Larger commits are left out."""
+    kind: EditKind | None = None
+    since: str | None = None
+    until: str | None = None
+    max_commits: int = 5000
+    per_path: int = 2
+    per_commit: int = 2
+
+
+def mine(
+    repo_path: Path, *, filters: MineFilter, limit: int, seed: int, styles: StyleMix, licence: str = ""
+) -> Iterator[EditRecord]:
+    """At most `limit` edits, in an order that the seed draws.
+
+    Raises:
+        GitError: no repository there, or git refused.
+        DataError: not one edit passed.
+    """
+    n_found = 0
+    by_path: Counter[str] = Counter()
+    by_commit: Counter[str] = Counter()
+    with GitRepo(repo_path) as repo:
+        name = repo.name
+        for change in _candidates(repo, filters, seed):
+            if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
+                continue
+            record = _mine_one(repo, name, change, filters, seed, styles, licence)
+            if record is None:
+                continue
+            by_path[change.path] += 1
+            by_commit[change.commit] += 1
+            n_found += 1
+            yield record
+            if n_found >= limit:
+                return
+    if not n_found:
+        remedy = "widen the filters" + (": the clone is shallow, `git fetch --unshallow`" if repo.is_shallow() else "")
+        raise DataError(f"no edit in {repo_path} passes the filters", value=0, limit=1, remedy=remedy)
+
+
+def _candidates(repo: GitRepo, filters: MineFilter, seed: int) -> list[FileChange]:
+    changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
+    wanted = [change for change in changes if _is_wanted(change, filters)]
+    random.Random(seed).shuffle(wanted)
+    return wanted
+
+
+def _is_wanted(change: FileChange, filters: MineFilter) -> bool:
+    if change.n_files > filters.max_files or " " in change.parent or not change.parent or _CHORE.match(change.subject):
+        return False
+    language = language_name(change.path)
+    is_language = language in filters.languages if filters.languages else language is not None
+    return is_language and not _UNWANTED_PATH.search(change.path)
+
+
+def language_name(path: str) -> str | None:
+    """The language of a file as the data sets call it: dialects go by their family."""
+    language = language_of_path(path)
+    return _FAMILIES.get(language.name, language.name) if language is not None else None
+
+
+def _mine_one(
+    repo: GitRepo, name: str, change: FileChange, filters: MineFilter, seed: int, styles: StyleMix, licence: str
+) -> EditRecord | None:
+    before, after = repo.text(change.old_blob), repo.text(change.new_blob)
+    if before is None or after is None or not _is_plain(before, after, filters):
+        return None
+    measures = measure_edit(before, after)
+    is_apt = filters.min_lines <= measures.n_lines_before <= filters.max_lines
+    if not is_apt or measures.n_changed > filters.max_changed or not 1 <= measures.n_hunks <= filters.max_hunks:
+        return None
+    if filters.kind is not None and measures.edit_kind != filters.kind:
+        return None
+    mark = hashlib.sha256(change.path.encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    record_id = f"{name.replace('/', '__')}-{change.commit[:10]}-{mark}"
+    drawn = draw_sketch(before, after, path=change.path, seed=f"{seed}-{record_id}", styles=styles)
+    if drawn is None:
+        return None
+    old, new = lf(before), lf(after)
+    return EditRecord(
+        id=record_id,
+        before=before,
+        after=after,
+        measures=measures,
+        update=drawn.update,
+        language=language_name(change.path),
+        path=change.path,
+        subject=change.subject,
+        repo=name,
+        licence=licence,
+        commit=change.commit,
+        parent=change.parent,
+        date=change.date,
+        tags=(("clean",) if drawn.style.is_clean else ("sloppy",)),
+        update_style=asdict(drawn.style),
+        search_replace=search_replace(old, new),
+        unified_diff=unified_diff(old, new, path=change.path),
+    )
+
+
+def _is_plain(before: str, after: str, filters: MineFilter) -> bool:
+    """A change of more than white space, in text without endless lines."""
+    if before.split() == after.split():
+        return False
+    longest = max((len(line) for text in (before, after) for line in text.split("\n")), default=0)
+    return longest <= filters.max_line_length
+
+
+def draw_sketch(
+    before: str, after: str, *, path: str | None, seed: str, styles: StyleMix, language: str | None = None
+) -> Sketch | None:
+    """A sketch in a style drawn by `seed`; other styles are tried where one can't show the edit."""
+    rng = random.Random(seed)
+    language = language or (language_name(path) if path else None)
+    for _ in range(SKETCH_TRIES):
+        is_clean = styles == "clean" or (styles == "mixed" and rng.random() < 0.5)
+        style = draw_style(rng, clean=is_clean)
+        drawn = sketch(lf(before), lf(after), language=language, path=path, style=style, rng=rng)
+        if drawn is not None:
+            return drawn
+    return None
+
+
+def lf(text: str) -> str:
+    """The text with LF line ends."""
+    return text.replace("\r\n", "\n")

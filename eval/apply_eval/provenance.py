@@ -1,0 +1,72 @@
+"""Where a result comes from: commit, versions, hardware, command and data, so that anyone can repeat it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from apply_eval.datasets import hash_file
+
+PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "transformers", "numpy")
+
+
+def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
+    """Everything that a reader needs to repeat a run on `data`."""
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "seed": seed,
+        "data": [{"name": path.name, "sha256": hash_file(path)} for path in data],
+        **_code_state(),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "hardware": hardware(),
+    }
+
+
+def _code_state() -> dict[str, Any]:
+    """Commit and dirty flag of the source tree this runs from; None where it is not a git checkout."""
+    commit = _git("rev-parse", "HEAD")
+    status = _git("status", "--porcelain", "--untracked-files=no") if commit else None
+    return {"commit": commit, "dirty": None if status is None else bool(status)}
+
+
+def _git(*arguments: str) -> str | None:
+    root = Path(__file__).resolve().parent
+    try:
+        found = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.decode("utf-8", "replace").strip() if found.returncode == 0 else None
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> dict[str, Any]:
+    """The machine in words; no library is loaded for it."""
+    return {
+        "cpu": _cpu_name(),
+        "n_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
