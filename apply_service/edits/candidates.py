@@ -62,9 +62,10 @@ class Candidates:
     def kind_at(self, column: int) -> Kind:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
-    def only(self, allowed: set[int]) -> Candidates:
-        keep = [k for k, column in enumerate(self.columns.tolist()) if column in allowed]
-        return Candidates(self.columns[keep], self.scores[keep], tuple(self.kinds[k] for k in keep))
+    def preferring(self, columns: set[int], cost: float) -> Candidates:
+        """The same, every other column costing more."""
+        others = np.array([column not in columns for column in self.columns.tolist()], bool)
+        return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     @property
     def is_exact(self) -> bool:
@@ -135,7 +136,7 @@ class LineIndex:
             places = sorted(self._by_squeezed.get(squeeze(text), ()))
         if not places:
             return NOTHING
-        worth = substance(text.strip()) * self._rarity(len(places))
+        worth = 0.05 + substance(text.strip()) * self._rarity(len(places))
         kinds = tuple(self._kind(text, j) for j in places)
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
@@ -178,7 +179,7 @@ class LineIndex:
 
     @staticmethod
     def _rarity(count: int) -> float:
-        return 1.0 / (1.0 + 0.4 * log2(count))
+        return 1.0 if count == 1 else 0.4 / count
 
 
 def _scope_indent(line: str) -> int:

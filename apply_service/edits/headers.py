@@ -13,7 +13,9 @@ from apply_service.edits.indentation import indent_of
 
 _WORD = r"[A-Za-z_$][\w$]*"
 _HEADER = re.compile(
-    rf"^\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|virtual|inline|"
+    r"^(?!\s*(?:\}\s*)?(?:if|for|while|switch|catch|return|else|elif|elsif|with|match|when|until|unless|foreach|new|await|"
+    r"throw|raise|assert|yield|case|try|except|finally|do|select|go|defer|not|in|and|or|print|delete|loop|using)\b)"
+    rf"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|virtual|inline|"
     rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|readonly|get|set|local|partial)\s+)*"
     rf"(?:"
     rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"

@@ -6,11 +6,13 @@ Knows no syntax.  A fragment that a model dedented, or wrote with spaces for a f
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 TAB_COLUMNS = 4
+MIN_VOTE = 0.15
+"""Less evidence than this moves nothing."""
 
 
 def leading(line: str) -> str:
@@ -123,11 +125,11 @@ def conversion(fragment: Sequence[str], unit: Unit | None) -> Shift:
 
 def vote(pairs: Iterable[tuple[int, int, float]], base: Shift) -> Shift:
     """The shift that most lines ask for.  `pairs`: column in the converted fragment, column in the file, weight."""
-    votes: Counter[int] = Counter()
+    votes: defaultdict[int, float] = defaultdict(float)
     for here, there, weight in pairs:
-        votes[there - here] += weight  # type: ignore[assignment]
-    if not votes:
+        votes[there - here] += weight
+    best = max(votes, key=votes.__getitem__, default=0)
+    if not votes or votes[best] < MIN_VOTE:
         return base
-    best, most = votes.most_common(1)[0]
-    delta = 0 if votes[0] >= most else best
+    delta = 0 if votes[0] >= 0.5 * votes[best] else best
     return Shift(delta, base.tabs_from, base.spaces_for, base.uses_tabs)

@@ -181,6 +181,8 @@ def classify(
         if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
             continue
         roles[i] = _note_role(line, first=_starts_block(roles, i))
+        if roles[i] is Role.DELETION and _continues_comment(lines, roles, i):
+            roles[i] = Role.CONTENT
     return roles
 
 
@@ -193,6 +195,13 @@ def _note_role(line: str, *, first: bool) -> Role:
     if hint is not None and first:
         return Role.HINT
     return Role.CONTENT
+
+
+def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:
+    """Whether the line is part of a longer comment, so no note of its own."""
+    above = i > 0 and roles[i - 1] is Role.CONTENT and strip_comment(lines[i - 1]).is_comment
+    below = i + 1 < len(lines) and strip_comment(lines[i + 1]).is_comment and not is_marker(lines[i + 1])
+    return above or (below and not is_deletion_note(lines[i + 1]))
 
 
 def _starts_block(roles: Sequence[Role], index: int) -> bool:

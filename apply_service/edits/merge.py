@@ -19,13 +19,14 @@ from apply_service.edits.headers import attached_start, definition_end, header_n
 from apply_service.edits.indentation import Shift, conversion, find_unit, indent_of, leading, vote
 from apply_service.edits.markers import Role, classify
 from apply_service.edits.placement import Placement, place_block
-from apply_service.edits.snippet import Block, Snippet, cut_blocks
+from apply_service.edits.snippet import Block, Snippet, cut_blocks, marker_indent
 from apply_service.types import Certainty, LineOp, Prediction
 
 DOUBT_MARGIN = 0.45
 """A second reading that scores less than this below the best, and gives another text, is a doubt."""
 MAX_SECOND_READINGS = 10
 COPY_COST = 0.3
+UNPAIRED_COST = 0.25
 EDGE_COST = 1.5
 
 
@@ -110,23 +111,31 @@ class _Merger:
     # -- indentation ---------------------------------------------------------------------------------------------------
     def _shift_blocks(self) -> None:
         unit = find_unit(self._original)
-        self._shifts: list[Shift] = []
         whole = [self._texts[i] for block in self._snippet.blocks for i in block.lines]
         base = conversion(whole, unit)
         for block in self._snippet.blocks:
+            if self._stands_right(block):
+                continue
             shift = vote(self._votes(block, base), base)
-            self._shifts.append(shift)
             for i in block.lines:
                 self._texts[i] = shift.apply(self._texts[i])
 
+    def _stands_right(self, block: Block) -> bool:
+        """Whether the block's edges are in the file just as they are written, so its indentation is meant."""
+        edges = [self._texts[i].rstrip() for i in (block.lines[0], block.lines[-1])]
+        exact = [any(self._original[j].rstrip() == edge for j in self._index.places(edge)) for edge in edges]
+        return all(exact) or any(is_exact and substance(edge.strip()) >= 0.5 for is_exact, edge in zip(exact, edges, strict=True))
+
     def _votes(self, block: Block, base: Shift) -> list[tuple[int, int, float]]:
+        """Where each line that says something stands in the file, against where it stands in the block."""
         votes = []
         for i in block.lines:
             line = self._texts[i]
             places = self._index.places(line) if line.strip() else []
-            for j in places[:8]:
-                here = indent_of(base.blanks(leading(line)) + "x")
-                votes.append((here, indent_of(self._original[j]), min(len(line.strip()), 20) / len(places)))
+            here = indent_of(base.blanks(leading(line)) + "x")
+            indents = {indent_of(self._original[j]) for j in places[:40]}
+            weight = substance(line.strip()) ** 2 / (len(indents) or 1)
+            votes += [(here, there, weight) for there in indents]
         return votes
 
     # -- candidates ----------------------------------------------------------------------------------------------------
@@ -152,23 +161,35 @@ class _Merger:
                 if name is None or name in known or self._index.count(text):
                     continue
                 end = definition_end(texts, k, len(texts))
-                if end > k + 1:
+                if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
                     new.update(block.lines[attached_start(texts, k, 0) : end])
         return new
 
+    def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
+        """Whether the definition at the end of a block goes on in the original: nobody leaves out part of a new one."""
+        last = texts[-1]
+        if indent_of(last) == indent_of(texts[k]) and is_closer(last):
+            return False
+        if texts[k].rstrip().endswith(("{", "(", "[")):
+            return True
+        indent = marker_indent(self._snippet, block.gap_after)
+        return self._index.count(last) == 1 or (indent is not None and indent > indent_of(texts[k]))
+
     def _pair_closers(self, found: dict[int, Candidates]) -> None:
-        """A closing line may only match the line that closes what its opener matches."""
-        open_at: list[tuple[int, int]] = []
-        for _, i in self._visible:
+        """A closing line had better match the line that closes what its opener matches; that of a new definition
+        matches none."""
+        open_at: list[tuple[int, int, int]] = []
+        for b, i in self._visible:
             indent = indent_of(self._texts[i])
             while open_at and open_at[-1][0] > indent:
                 open_at.pop()
             if open_at and open_at[-1][0] == indent:
-                opener = open_at.pop()[1]
+                opener, block = open_at.pop()[1:]
                 if is_closer(self._texts[i]) and self._texts[opener].rstrip()[-1:] not in (",", ";"):
                     closes = {self._close_of(j) for j in found[opener].columns.tolist()}
-                    found[i] = found[i].only(closes)
-            open_at.append((indent, i))
+                    alone = not closes and block == b
+                    found[i] = NOTHING if alone else found[i].preferring(closes, UNPAIRED_COST)
+            open_at.append((indent, i, b))
 
     def _close_of(self, j: int) -> int:
         """The first line below j that is not indented deeper."""
@@ -193,7 +214,7 @@ class _Merger:
             return INSERT_COST
         lines = self._snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
-        return COPY_COST * says + (EDGE_COST * (0.3 + 0.7 * says) if i in (lines[0], lines[-1]) else 0.0)
+        return INSERT_COST + COPY_COST * says / len(found.columns) + (EDGE_COST * (0.3 + 0.7 * says) if i in (lines[0], lines[-1]) else 0.0)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
         """The least indentation that a skip before line i should keep to."""
