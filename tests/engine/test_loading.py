@@ -1,0 +1,87 @@
+"""Loading: what a user can name, what is refused, and that real files of real shapes load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from apply_service.build import infer_prompt_format, load_target
+from apply_service.engine.loading import load_model, pick_dtype
+from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
+from apply_service.prompts.chat import Chat
+from apply_service.prompts.fastapply import FastApply
+from apply_service.protocols import SamplingParams, Window
+from apply_service.settings import Settings
+from tests.engine.tiny_models import save_tiny
+
+
+def test_a_folder_loads_and_runs(tmp_path: Path) -> None:
+    loaded = load_model(str(save_tiny(tmp_path / "tiny")))
+    assert loaded.engine.determinism == "bitwise"
+    assert loaded.engine.buckets[-1] == 256
+    with loaded.engine.open([5, 6, 7], 10) as session:
+        assert len(loaded.engine.step([Window(session, 7, [1, 2], SamplingParams())])[0].choices) >= 1
+
+
+def test_the_window_setting_sets_the_bucket(tmp_path: Path) -> None:
+    assert load_model(str(save_tiny(tmp_path / "tiny")), window=31).engine.max_draft == 31
+
+
+def test_a_models_record_names_format_and_buckets(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    (directory / "apply_service.json").write_text(json.dumps({"prompt_format": "fastapply", "buckets": [8, 32]}))
+    target = load_target(str(directory), Settings(model=str(directory)))
+    assert isinstance(target.prompt_format, FastApply)
+    assert target.engine.max_draft == 31
+    (directory / "apply_service.json").write_text(json.dumps({"bucket": [8]}))
+    with pytest.raises(ModelNotLoadable, match="unknown key"):
+        load_model(str(directory))
+
+
+def test_prompt_formats_by_name(tmp_path: Path) -> None:
+    assert infer_prompt_format("Kortix/FastApply-1.5B-v1.0") == "fastapply"
+    assert infer_prompt_format("osmosis-ai/Osmosis-Apply-1.7B") == "osmosis"
+    assert infer_prompt_format("Qwen/Qwen2.5-Coder-7B-Instruct") == "chat"
+    directory = save_tiny(tmp_path / "any")
+    assert isinstance(load_target(str(directory), Settings()).prompt_format, Chat)
+
+
+def test_an_unknown_name_says_what_could_be_named() -> None:
+    with pytest.raises(UnknownModel) as caught:
+        load_model("nobody/no-such-model")
+    assert caught.value.value == "nobody/no-such-model"
+    assert caught.value.remedy
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    (directory / "model.safetensors").unlink()
+    torch.save({}, directory / "pytorch_model.bin")
+    with pytest.raises(ModelNotLoadable):
+        load_model(str(directory))
+
+
+def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    config = json.loads((directory / "config.json").read_text())
+    config["model_type"] = "made_up"
+    config["auto_map"] = {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "code.py").write_text("raise SystemExit('this ran')\n")
+    with pytest.raises(RemoteCodeRefused):
+        load_model(str(directory))
+
+
+def test_a_damaged_folder_is_not_loadable(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    (directory / "config.json").write_text("{")
+    with pytest.raises(ModelNotLoadable):
+        load_model(str(directory))
+
+
+def test_auto_number_format_follows_the_device() -> None:
+    assert pick_dtype("auto", torch.device("cpu")) is torch.float32
+    assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16
