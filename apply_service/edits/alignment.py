@@ -20,9 +20,9 @@ Scores = npt.NDArray[np.float64]
 TAKE = -1
 """Column of a row that matches nothing."""
 
-INSERT_COST = 0.1
+INSERT_COST = 0.05
 LEAVE_SCOPE_COST = 0.4
-DROP_PIECES = ((0.0, 0.13), (0.6, 0.05), (1.6, 0.006))
+DROP_PIECES = ((0.0, 0.3), (1.0, 0.08), (2.4, 0.006))
 """Cost of dropping lines inside a block: the least of open + rate * lines."""
 
 

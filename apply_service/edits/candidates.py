@@ -25,6 +25,8 @@ MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
 MAX_WORD_LINES = 60
 MAX_SIMILAR = 6
+MIN_MOVED = 0.3
+"""A line that says less than this is no anchor at another indentation."""
 NO_SCOPE = 1 << 20
 """Indentation of lines that mark no scope."""
 
@@ -136,7 +138,11 @@ class LineIndex:
             places = sorted(self._by_squeezed.get(squeeze(text), ()))
         if not places:
             return NOTHING
-        worth = 0.05 + substance(text.strip()) * self._rarity(len(places))
+        same = [j for j in places if self.lines[j].rstrip() == text.rstrip()]
+        if not same and substance(text.strip()) < MIN_MOVED:
+            return NOTHING
+        places = same or places
+        worth = 0.02 + substance(text.strip()) * self._rarity(len(places))
         kinds = tuple(self._kind(text, j) for j in places)
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
@@ -179,7 +185,7 @@ class LineIndex:
 
     @staticmethod
     def _rarity(count: int) -> float:
-        return 1.0 if count == 1 else 0.4 / count
+        return 1.0 if count == 1 else 0.2 / count
 
 
 def _scope_indent(line: str) -> int:

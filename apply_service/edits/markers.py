@@ -75,7 +75,7 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _DELETED = re.compile(
-    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:removed?|deleted?|dropped|removing|deleting)\b[:\s]|"
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
     r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
     re.IGNORECASE,
 )
