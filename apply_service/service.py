@@ -17,11 +17,15 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from apply_service.errors import ApplyError, Cancelled, EngineFailure, InvalidField, NotReady, Overloaded
+from apply_service.settings import Settings
 from apply_service.ticket import Terminal, Ticket, cancelled_error
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
+
+if TYPE_CHECKING:
+    from apply_service.pipeline import Runtime
 
 Run = Callable[[ApplyRequest, Callable[[], bool]], Generator[ApplyEvent]]
 """The pipeline: events of a request; polls the callable once a pass and stops where it says so."""
@@ -201,6 +205,18 @@ class Service:
                 if ticket.is_stopped():
                     return cancelled_error()
         return cancelled_error() if ticket.is_stopped() else EngineFailure("The engine ended without an answer.")
+
+
+def open_service(runtime: Runtime, settings: Settings) -> Service:
+    """A service over the real pipeline."""
+    from apply_service import pipeline
+
+    return Service(
+        lambda request, cancelled: pipeline.run(request, runtime, cancelled),
+        queue_limit=settings.queue_limit,
+        default_timeout_s=settings.default_timeout_s,
+        max_timeout_s=settings.max_timeout_s,
+    )
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -114,10 +114,10 @@ class Settings:
         choices=("auto", "always", "never"),
     )
     state_dir: str | None = _setting(
-        None, "Folder for backups; none takes the platform's own place for state.", group="command"
+        None, "Folder for backups; none takes the platform's own place for state.", group="backups"
     )
     backups_kept: int = _setting(
-        10, "Backups kept of each file that `--in-place` changed.", group="command", low=1, high=10_000
+        10, "Backups kept of each file that `--in-place` changed.", group="backups", low=1, high=10_000
     )
 
     def __post_init__(self) -> None:
@@ -151,6 +151,13 @@ class SettingSpec:
     @property
     def variable(self) -> str:
         return ENV_PREFIX + self.name.upper()
+
+    @property
+    def default_text(self) -> str:
+        """The default as it would be written in the environment."""
+        if self.default is None:
+            return "none"
+        return str(self.default).lower() if self.kind is bool else str(self.default)
 
     @property
     def range(self) -> str:
@@ -309,7 +316,7 @@ def _spec(item: Field[Any], hint: Any) -> SettingSpec:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,}".replace(",", "_") if isinstance(value, int) else f"{value:g}"
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 # -- platform ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""Reading a request's body: JSON only, and no more of it than allowed."""
+
+from __future__ import annotations
+
+from starlette.requests import ClientDisconnect, Request
+
+from apply_service.errors import TooLarge, UnsupportedMediaType
+from apply_service.ticket import cancelled_error
+
+DRAIN_FACTOR = 4
+"""An oversized body is read on, and thrown away, up to so many times the limit: a client that is still sending when the
+connection closes would not see the answer."""
+
+
+async def read_json_body(request: Request, max_bytes: int) -> bytes:
+    """The body's bytes.
+
+    Raises:
+        UnsupportedMediaType: not declared as JSON.  (A web page cannot send JSON to another origin unasked.)
+        TooLarge: more than `max_bytes`.
+        Cancelled: the client went away while sending.
+    """
+    _refuse_unless_json(request.headers.get("content-type", ""))
+    chunks: list[bytes] = []
+    n_bytes = 0
+    try:
+        async for chunk in request.stream():
+            n_bytes += len(chunk)
+            if n_bytes <= max_bytes:
+                chunks.append(chunk)
+            elif n_bytes > DRAIN_FACTOR * max_bytes:
+                break
+    except ClientDisconnect:
+        raise cancelled_error() from None
+    if n_bytes > max_bytes:
+        raise TooLarge(
+            "The body is too large.", value=n_bytes, limit=max_bytes, remedy="Send less, or raise max_body_bytes."
+        )
+    return b"".join(chunks)
+
+
+def _refuse_unless_json(content_type: str) -> None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise UnsupportedMediaType(
+            "The body must be JSON.",
+            value=kind,
+            limit="application/json",
+            remedy="Send the header Content-Type: application/json.",
+        )

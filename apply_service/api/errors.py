@@ -1,0 +1,155 @@
+"""Errors on their way out: which status each class gets, and the one JSON shape they all have.
+
+Foreign errors (pydantic's, Starlette's) are translated into the tree of `errors.py` here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from apply_service import errors
+from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
+
+STATUS: Mapping[type[ApplyError], int] = {
+    errors.RequestError: 422,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.UnsupportedMediaType: 415,
+    errors.EmptyUpdate: 422,
+    errors.UnknownField: 422,
+    errors.InvalidField: 422,
+    errors.UnsupportedParameter: 422,
+    errors.UnknownModel: 404,
+    errors.UnknownDrafter: 422,
+    errors.UnknownEditFormat: 422,
+    errors.UnknownLanguage: 422,
+    errors.BadEncoding: 422,
+    errors.NulByte: 422,
+    errors.StaleBase: 409,
+    errors.TooLarge: 413,
+    errors.ContextLimitExceeded: 413,
+    errors.MalformedEdit: 422,
+    errors.NeedsMoreContext: 422,
+    errors.InstructionUnsupported: 422,
+    errors.ResultError: 422,
+    errors.Truncated: 422,
+    errors.CheckFailed: 422,
+    errors.ServiceError: 503,
+    errors.Overloaded: 429,
+    errors.DeadlineExceeded: 504,
+    errors.Cancelled: 499,
+    errors.EngineFailure: 500,
+    errors.NotReady: 503,
+    errors.Unreachable: 502,
+    errors.FileError: 500,
+    errors.FileNotReadable: 500,
+    errors.FileNotWritable: 500,
+    errors.FileChanged: 500,
+    errors.NoBackup: 500,
+    errors.ModelError: 503,
+    errors.ModelNotLoadable: 503,
+    errors.RemoteCodeRefused: 503,
+    errors.MissingDependency: 503,
+    errors.SettingsError: 500,
+    errors.ApplyError: 500,
+}
+"""Every class by name; a test holds it against the tree."""
+
+NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
+"""The command line's own; the service has no files and is no client."""
+
+RETRY_AFTER_S = 1
+MAX_VALUE_CHARS = 200
+"""An error quotes at most so much of what offended."""
+
+
+def status_of(error: ApplyError) -> int:
+    """The HTTP status of an error."""
+    return STATUS[type(error)]
+
+
+def headers_of(error: ApplyError) -> dict[str, str]:
+    return {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, errors.Overloaded | errors.NotReady) else {}
+
+
+def error_body(error: ApplyError) -> dict[str, object]:
+    """`{"error": {code, message, value, limit, remedy}}`, always encodable as JSON."""
+    return {"error": {name: _jsonable(value) for name, value in error.as_dict().items()}}
+
+
+def error_json(error: ApplyError) -> str:
+    # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
+    return json.dumps(error_body(error), ensure_ascii=True)
+
+
+def codes_by_status() -> dict[int, list[str]]:
+    """What each status can mean, for the documentation."""
+    table: dict[int, list[str]] = {}
+    for kind, status in STATUS.items():
+        if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
+            table.setdefault(status, []).append(kind.code)
+    return dict(sorted(table.items()))
+
+
+def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> ApplyError:
+    """The first of pydantic's findings as an error of ours; unknown fields first, since a typo explains the rest."""
+    finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
+    name = ".".join(str(part) for part in finding["loc"]) or "body"
+    if finding["type"] == "extra_forbidden":
+        return UnknownField(
+            f"Unknown field {name!r}.", value=name, limit=list(known_fields), remedy="Remove it or correct its name."
+        )
+    if "hex escape" in finding["msg"] or finding["type"] == "string_unicode":
+        return BadEncoding(
+            f"{name} holds a lone surrogate, which is no Unicode text.",
+            value=name,
+            remedy="Send the file's bytes as original_b64 with their encoding.",
+        )
+    if finding["type"] == "json_invalid":
+        return InvalidField(f"The body is not JSON: {finding['msg']}.", value="body", remedy="Send one JSON object.")
+    if finding["type"] == "missing":
+        return InvalidField(f"Field {name!r} is missing.", value=name, remedy=f"Send {name}.")
+    return InvalidField(
+        f"Bad value for {name!r}: {finding['msg']}.",
+        value=finding.get("input"),
+        limit=_limit(finding),
+        remedy=f"Send {name} within its range.",
+    )
+
+
+def from_status(status: int, path: str, method: str) -> ApplyError:
+    """An error of the framework (no such path, wrong method) as one of ours."""
+    if status == 404:
+        return errors.NotFound(
+            f"There is nothing at {path}.", value=path, remedy="See /openapi.json for what there is."
+        )
+    if status == 405:
+        return errors.MethodNotAllowed(
+            f"{path} does not take {method}.", value=method, remedy="See the Allow header and /openapi.json."
+        )
+    phrase = HTTPStatus(status).phrase
+    return errors.InvalidField(f"The request cannot be served: {phrase}.", value=phrase, remedy="See /openapi.json.")
+
+
+def _limit(finding: Mapping[str, Any]) -> object:
+    """The allowed range: pydantic's own numbers or choices, else its words."""
+    context = {key: value for key, value in finding.get("ctx", {}).items() if key != "error"}
+    return ", ".join(f"{key} {value}" for key, value in context.items()) or finding["msg"]
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= MAX_VALUE_CHARS else value[:MAX_VALUE_CHARS] + "..."
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    return _jsonable(str(value))

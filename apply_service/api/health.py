@@ -1,0 +1,52 @@
+"""`/healthz`: the process works.  `/readyz`: a request would be taken now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from apply_service.api.schema import ErrorBody
+from apply_service.errors import NotReady
+from apply_service.service import Service
+from apply_service.settings import Settings
+
+
+class Health(BaseModel):
+    status: str
+
+
+class Readiness(BaseModel):
+    status: str
+    model: str
+    queue_length: int
+    queue_limit: int
+
+
+def health_router(service: Service, settings: Settings) -> APIRouter:
+    router = APIRouter()
+    unready: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
+
+    @router.get("/healthz", summary="Whether the engine thread is alive", responses=unready)
+    async def healthz() -> Health:
+        if not service.is_alive:
+            raise NotReady("The engine thread has ended.", remedy="Restart the service.")
+        return Health(status="ok")
+
+    @router.get("/readyz", summary="Whether a request would be taken", responses=unready)
+    async def readyz() -> Readiness:
+        if not service.is_ready:
+            raise NotReady("The service is shutting down.", remedy="Ask another replica, or wait.")
+        if service.queue_length >= settings.queue_limit:
+            raise NotReady(
+                "The queue is full.", value=service.queue_length, limit=settings.queue_limit, remedy="Wait a moment."
+            )
+        return Readiness(
+            status="ready",
+            model=settings.model,
+            queue_length=service.queue_length,
+            queue_limit=settings.queue_limit,
+        )
+
+    return router

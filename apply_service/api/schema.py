@@ -1,0 +1,297 @@
+"""What the native dialect carries: its request and answer, field by field, and their translation to and from the
+service's own types.
+
+The command line's `--request -` and its `--json` use the same schema without any HTTP.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from apply_service.api.errors import from_validation
+from apply_service.edits.fidelity import SourceText, decode, encode
+from apply_service.errors import InvalidField, TooLarge
+from apply_service.types import (
+    ApplyRequest,
+    ApplyResult,
+    Certainty,
+    DecodeStats,
+    FinishReason,
+    Origin,
+    RanStrategy,
+    Severity,
+    Strategy,
+    TextEdit,
+    Verdict,
+)
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")]
+MAX_SEED = 2**63 - 1
+
+
+class NativeRequest(BaseModel):
+    """One edit of one file.  A field that is not listed is refused by name."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    original: str | None = Field(None, description='The file\'s text as it is, line ends untouched; `""`: a new file.')
+    original_b64: str | None = Field(
+        None, description="The file's bytes in base64, in place of `original`; the answer then has `merged_b64`."
+    )
+    encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
+    update: str = Field("", description="The edit: lazy snippet, search/replace blocks, diff, patch or whole file.")
+    instruction: str = Field("", description="What the edit is to do, in words.")
+    path: str | None = Field(None, description="The file's name; tells the language. Nothing is opened.")
+    language: str | None = Field(None, description="The file's language, where its name does not tell.")
+    format: str | None = Field(None, description="Format of the update; left out, it is detected.")
+    base_sha256: Sha256 | None = Field(
+        None, description="Hash of the bytes that the edit was made for; another original is refused as stale."
+    )
+    strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
+    model: str | None = Field(None, description="Target model by name; left out, the service's own.")
+    drafter: str | None = Field(None, description="Drafter by name. Changes the speed, never the answer.")
+    constrain: Literal["sources", "none"] | None = Field(
+        None, description="`sources`: the target may only copy from original and update."
+    )
+    temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 is greedy.")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="Seed of the sampling; the answer repeats it.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens to generate; reaching it is an error.")
+    timeout_s: float | None = Field(None, gt=0, description="Deadline in seconds, queueing included.")
+    on_verdict: dict[str, Literal["warn", "fail"]] = Field(
+        default_factory=dict, description="What a finding of a check does, by the check's name."
+    )
+    diff: bool = Field(False, description="Also answer with a unified diff.")
+    stream: bool = Field(False, description="Answer as server-sent events.")
+
+    @classmethod
+    def parse(cls, body: bytes | str) -> Self:
+        """The request in a JSON text.
+
+        Raises:
+            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
+        """
+        try:
+            call = cls.model_validate_json(body)
+        except ValidationError as error:
+            findings: list[Any] = error.errors(include_url=False)
+            raise from_validation(findings, list(cls.model_fields)) from None
+        if (call.original is None) == (call.original_b64 is None):
+            raise InvalidField(
+                "Give the file as `original` or as `original_b64`, one of the two.",
+                value="original",
+                limit=["original", "original_b64"],
+                remedy='For a new file send "original": "".',
+            )
+        return call
+
+    def to_request(self, default_model: str) -> ApplyRequest:
+        """The service's own request.
+
+        Raises:
+            InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
+        """
+        source = self._source()
+        values = self.model_dump(exclude={"original", "original_b64", "encoding", "model", "stream"})
+        return ApplyRequest(original=source.text, encoding=source.encoding, model=self.model or default_model, **values)
+
+    def _source(self) -> SourceText:
+        if self.original is not None:
+            return SourceText.of(self.original, self.encoding)
+        try:
+            data = base64.b64decode(self.original_b64 or "", validate=True)
+        except binascii.Error as error:
+            raise InvalidField(
+                f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
+            ) from error
+        return decode(data, self.encoding)
+
+
+def refuse_too_many_lines(request: ApplyRequest, limit: int) -> None:
+    """Raises TooLarge where original or update have more lines than the service takes."""
+    for name, text in (("original", request.original), ("update", request.update)):
+        if (n_lines := text.count("\n") + 1) > limit:
+            raise TooLarge(
+                f"{name} has too many lines.",
+                value=n_lines,
+                limit=limit,
+                remedy="Send a part of it, or raise max_lines.",
+            )
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PositionOut(_Answer):
+    line: int
+    character: int = Field(description="UTF-16 code units into the line.")
+
+
+class RangeOut(_Answer):
+    start: PositionOut
+    end: PositionOut
+
+
+class Utf8Columns(_Answer):
+    start: int
+    end: int
+
+
+class EditOut(_Answer):
+    """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
+
+    range: RangeOut
+    newText: str  # noqa: N815 - the protocol's spelling
+    utf8_columns: Utf8Columns
+
+    @classmethod
+    def of(cls, edit: TextEdit) -> Self:
+        return cls.model_validate(
+            {
+                "range": {"start": edit.start._asdict(), "end": edit.end._asdict()},
+                "newText": edit.new_text,
+                "utf8_columns": {"start": edit.utf8_start, "end": edit.utf8_end},
+            }
+        )
+
+
+class SpanOut(_Answer):
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+
+    start_line: int
+    end_line: int
+    origin: Origin
+
+
+class VerdictOut(_Answer):
+    check: str
+    severity: Severity
+    message: str
+    lines: tuple[int, int] | None = Field(description="1-based, inclusive.")
+    side: Literal["merged", "original"]
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        return cls(
+            check=verdict.check,
+            severity=verdict.severity,
+            message=verdict.message,
+            lines=verdict.lines,
+            side=verdict.side,
+        )
+
+
+class UsageOut(_Answer):
+    """Counts of the decode; all 0 where no model took part."""
+
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    accepted_prediction_tokens: int
+    rejected_prediction_tokens: int
+    accepted_by_source: dict[str, int]
+    passes: int = Field(description="Forward passes over generated positions.")
+    prefill_passes: int
+    rejections: int = Field(description="Passes that accepted fewer tokens than were drafted.")
+
+    @classmethod
+    def of(cls, stats: DecodeStats) -> Self:
+        return cls(
+            prompt_tokens=stats.prompt_tokens,
+            cached_prompt_tokens=stats.cached_prompt_tokens,
+            completion_tokens=stats.completion_tokens,
+            total_tokens=stats.prompt_tokens + stats.completion_tokens,
+            accepted_prediction_tokens=stats.accepted_tokens,
+            rejected_prediction_tokens=stats.rejected_tokens,
+            accepted_by_source=dict(stats.accepted_by_source),
+            passes=stats.passes,
+            prefill_passes=stats.prefill_passes,
+            rejections=stats.rejections,
+        )
+
+
+class NativeAnswer(_Answer):
+    """The merged file and everything that tells how far to trust it."""
+
+    merged_code: str
+    merged_b64: str | None = Field(description="The merged file's bytes, where the original came as bytes.")
+    strategy: RanStrategy = Field(description="What decided the result.")
+    finish_reason: FinishReason
+    format: str
+    language: str | None
+    model: str | None = Field(description="null where no model took part.")
+    drafter: str | None
+    certainty: Certainty = Field(description="How far the deterministic merge trusts itself.")
+    reasons: list[str]
+    agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
+    determinism: Literal["bitwise", "tolerant"] | None
+    verdicts: list[VerdictOut]
+    edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
+    spans: list[SpanOut]
+    confidence: float | None
+    source_sha256: str
+    result_sha256: str
+    encoding: str
+    seed: int
+    usage: UsageOut
+    timings_s: dict[str, float]
+    diff: str | None
+
+    @classmethod
+    def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
+        """The answer for a result; `with_bytes` where the original came as bytes."""
+        stats = result.stats
+        return cls(
+            merged_code=result.merged_code,
+            merged_b64=_merged_b64(result) if with_bytes else None,
+            strategy=result.strategy,
+            finish_reason=result.finish_reason,
+            format=result.format,
+            language=result.language,
+            model=result.model,
+            drafter=result.drafter,
+            certainty=result.certainty,
+            reasons=list(result.reasons),
+            agreement=result.agreement,
+            determinism=result.determinism,
+            verdicts=[VerdictOut.of(verdict) for verdict in result.verdicts],
+            edits=[EditOut.of(edit) for edit in result.edits],
+            spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
+            confidence=result.confidence,
+            source_sha256=result.source_sha256,
+            result_sha256=result.result_sha256,
+            encoding=result.encoding,
+            seed=result.seed,
+            usage=UsageOut.of(stats),
+            timings_s={
+                **result.timings_s,
+                "prefill_s": stats.prefill_s,
+                "decode_s": stats.decode_s,
+                "draft_s": stats.draft_s,
+            },
+            diff=result.diff,
+        )
+
+
+def _merged_b64(result: ApplyResult) -> str:
+    return base64.b64encode(encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))).decode()
+
+
+class ErrorDetail(_Answer):
+    code: str
+    message: str
+    value: Any = Field(description="What offended.")
+    limit: Any = Field(description="What would have been allowed.")
+    remedy: str
+
+
+class ErrorBody(_Answer):
+    """Every error has this shape."""
+
+    error: ErrorDetail

@@ -1,0 +1,180 @@
+"""`apply-service`: the command line.  Parses, calls one of `commands`, turns an error into an exit code.
+
+Options that are settings are made from `settings`, so that each is explained in one place.  Nothing heavy is imported
+here: what a command needs it imports itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from typing import NoReturn
+
+from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE, exit_code
+from apply_service.commands.output import print_error
+from apply_service.errors import ApplyError, InvalidField
+from apply_service.registry import CHECKS, EDIT_FORMATS
+from apply_service.settings import SettingSpec, load_settings, parse_setting, setting_specs
+
+EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
+
+
+class Parser(ArgumentParser):
+    """argparse, with errors of our tree instead of an exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    try:
+        arguments = build_parser().parse_args(argv)
+        return run_command(arguments)
+    except ApplyError as error:
+        print_error(error)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output on its way out, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+
+
+def run_command(arguments: Namespace) -> int:
+    """Load the settings and run the command that was named."""
+    given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
+    settings = load_settings(given, config=arguments.config)
+    code: int = import_module(f"apply_service.commands.{arguments.command}").run(arguments, settings)
+    return code
+
+
+def build_parser() -> ArgumentParser:
+    """The parser of all commands."""
+    parser = Parser(
+        prog="apply-service",
+        description="Apply code edits: original file + edit -> the whole merged file.",
+        epilog=EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"apply-service {version('apply-service')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_command = partial(commands.add_parser, epilog=EXIT_CODES, formatter_class=RawDescriptionHelpFormatter)
+    _add_apply(add_command)
+    _add_serve(add_command)
+    _add_models(add_command)
+    _add_doctor(add_command)
+    _add_undo(add_command)
+    return parser
+
+
+def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("apply", help="apply one edit to one file", description=APPLY_TEXT)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="file to edit; one that does not exist is a new file")
+    parser.add_argument("--update", metavar="FILE", help="file with the edit; - reads it from standard input")
+    parser.add_argument("--instruction", metavar="TEXT", help="what the edit is to do, in words")
+    parser.add_argument(
+        "--request", metavar="FILE", help="read one JSON request, as POST /v1/apply takes it; - is standard input"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help=f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out",
+    )
+    parser.add_argument("--strategy", metavar="auto|model|exact", help="who decides; exact never loads a model")
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    parser.add_argument("--language", metavar="NAME", help="language of FILE, where its name does not tell")
+    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the sampling")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
+    parser.add_argument("--timeout", type=float, metavar="S", help="deadline in seconds")
+    parser.add_argument(
+        "--on-verdict",
+        action="append",
+        type=_verdict_rule,
+        metavar="CHECK=warn|fail",
+        default=[],
+        help="accept or refuse what a check finds",
+    )
+    parser.add_argument(
+        "--in-place", action="store_true", help="write the file (atomically, with a backup) instead of printing it"
+    )
+    parser.add_argument("--diff", action="store_true", help="print a unified diff instead of the merged file")
+    parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no summary on standard error")
+    _add_settings(parser, ("engine", "command", "backups"))
+
+
+def _add_serve(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("serve", help="serve edits over HTTP", description="Load the model and serve edits over HTTP.")
+    _add_settings(parser, ("http", "engine"))
+
+
+def _add_models(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command(
+        "models", help="list the models that a request may name", description="List models; loads none."
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(parser, ("engine",))
+
+
+def _add_doctor(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("doctor", help="check this installation", description="Versions, device, model, self-test.")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(parser, ("engine", "backups"))
+
+
+def _add_undo(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("undo", help="take back the newest --in-place edit of a file", description=UNDO_TEXT)
+    parser.add_argument("file", metavar="FILE", help="file to bring back")
+    _add_settings(parser, ("backups",))
+
+
+# -- options made from settings ----------------------------------------------------------------------------------------
+def _add_settings(parser: ArgumentParser, groups: Iterable[str]) -> None:
+    options = parser.add_argument_group("settings")
+    options.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
+    for spec in setting_specs():
+        if spec.group in groups:
+            _add_setting(options.add_argument, spec)
+
+
+def _add_setting(add_option: Callable[..., object], spec: SettingSpec) -> None:
+    text = f"{spec.help} ({spec.range}; default: {spec.default_text})".replace("%", "%%")
+    if spec.kind is bool:
+        add_option(spec.flag, action=BooleanOptionalAction, default=None, help=text)
+        return
+    metavar = "|".join(spec.choices) or {int: "N", float: "S"}.get(spec.kind, "NAME")
+    add_option(spec.flag, type=partial(_parse, spec), metavar=metavar, default=None, help=text)
+
+
+def _parse(spec: SettingSpec, text: str) -> object:
+    return parse_setting(spec, text, source=spec.flag)
+
+
+def _verdict_rule(text: str) -> tuple[str, str]:
+    check, _, action = text.partition("=")
+    if check not in CHECKS or action not in ("warn", "fail"):
+        raise ArgumentTypeError(f"{text!r} is not CHECK=warn or CHECK=fail with CHECK one of {', '.join(CHECKS)}")
+    return check, action
+
+
+APPLY_TEXT = """\
+Apply one edit to FILE and print the merged file, byte for byte; a summary of who decided and what the checks found
+goes to standard error.  The edit is a lazy snippet, search/replace blocks, a diff, a patch or a whole file.
+
+With --server the running service answers and no model is loaded here."""
+
+UNDO_TEXT = """\
+Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
+where the file was changed since."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""One native request as JSON -> its answer as JSON: by a server where one is named, else in this process.
+
+Both take the same request and give the same answer, so a command neither knows nor cares which it was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from apply_service.settings import Settings
+
+
+def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
+    """The native answer to a native request.  Raises ApplyError."""
+    if settings.server is not None:
+        return _ask_server(body, settings.server, settings, timeout_s)
+    return _answer_here(body, settings)
+
+
+def _ask_server(body: bytes, url: str, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
+    from apply_service.clients.http import HttpClient
+
+    return HttpClient(url, timeout_s=settings.default_timeout_s).post(body, timeout_s=timeout_s)
+
+
+def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
+    from apply_service.api.schema import NativeAnswer, NativeRequest
+    from apply_service.build import build_runtime
+    from apply_service.service import open_service
+
+    call = NativeRequest.parse(body)
+    request = call.to_request(settings.model)
+    with open_service(build_runtime(settings), settings) as service:
+        result = service.apply(request)
+    answer: dict[str, Any] = json.loads(
+        NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()
+    )
+    return answer

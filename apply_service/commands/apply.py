@@ -1,0 +1,199 @@
+"""`apply-service apply`: one edit of one file, or one JSON request from standard input.
+
+Reads the file, asks for the answer (`answering`), and prints it or writes it back.  The file is written only where
+every check passed, and only if it still is as it was read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from apply_service.backups import BackupStore
+from apply_service.commands.answering import answer_request
+from apply_service.commands.exit_codes import OK, REFUSED, exit_code
+from apply_service.commands.output import color_diff, print_error, summary_lines, write_line, write_note, write_out
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    CheckFailed,
+    FileNotReadable,
+    InvalidField,
+    UnsupportedParameter,
+)
+from apply_service.files import SourceFile, read_source
+from apply_service.settings import Settings, is_color_wanted
+
+STANDARD_INPUT = "-"
+PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
+"""Options that go into the request as they are, where they were given."""
+
+
+def run(arguments: Namespace, settings: Settings) -> int:
+    """Run the command; the exit code.  Raises ApplyError."""
+    if arguments.request is not None:
+        return _run_request(arguments, settings)
+    source = read_source(_file_name(arguments))
+    request = dict(_request_fields(arguments, source))
+    try:
+        answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
+        if arguments.in_place:
+            _write_back(source, answer, request, settings)
+    except ApplyError as error:
+        return _fail(error, is_json=arguments.json)
+    _print_answer(answer, arguments, settings)
+    return REFUSED if _failed_checks(answer, request) else OK
+
+
+# -- a JSON request ----------------------------------------------------------------------------------------------------
+def _run_request(arguments: Namespace, settings: Settings) -> int:
+    if arguments.file is not None or arguments.in_place or arguments.update is not None:
+        raise UnsupportedParameter(
+            "--request takes file and edit from the request alone.",
+            value="--request",
+            remedy="Leave out FILE, --update and --in-place; the answer is printed.",
+        )
+    body = _read_bytes(arguments.request)
+    try:
+        request = _refuse_stream(body)
+        answer = answer_request(body, settings, request.get("timeout_s"))
+    except ApplyError as error:
+        return _fail(error, is_json=True)
+    write_line(json.dumps(answer, ensure_ascii=False))
+    _note_summary(answer, arguments)
+    return REFUSED if _failed_checks(answer, request) else OK
+
+
+def _refuse_stream(body: bytes) -> dict[str, Any]:
+    """The request as an object, as far as it is one: whoever answers it checks it in earnest."""
+    try:
+        request = json.loads(body)
+    except ValueError:
+        return {}
+    if not isinstance(request, dict):
+        return {}
+    if request.get("stream"):
+        raise UnsupportedParameter(
+            "The command line answers with one JSON object; it does not stream.",
+            value="stream",
+            limit=False,
+            remedy="Leave stream out, or ask a server by HTTP.",
+        )
+    return request
+
+
+# -- the request -------------------------------------------------------------------------------------------------------
+def _file_name(arguments: Namespace) -> str:
+    if arguments.file is None:
+        raise InvalidField("No FILE is named.", value="FILE", remedy="Name the file to edit, or use --request -.")
+    return str(arguments.file)
+
+
+def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[str, object]]:
+    yield from _original_fields(source.data, arguments.encoding)
+    yield "path", str(source.path)
+    if arguments.update is not None:
+        yield "update", _read_text(arguments.update)
+    yield from ((name, value) for name in PASSED_ON if (value := getattr(arguments, name)) is not None)
+    if arguments.timeout is not None:
+        yield "timeout_s", arguments.timeout
+    if arguments.on_verdict:
+        yield "on_verdict", dict(arguments.on_verdict)
+    if arguments.diff:
+        yield "diff", True
+
+
+def _original_fields(data: bytes, encoding: str) -> Iterator[tuple[str, object]]:
+    """As text where the bytes are plain UTF-8, which reads better and needs no decoding; else as bytes."""
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8") and not data.startswith(b"\xef\xbb\xbf"):
+        try:
+            yield "original", data.decode("utf-8")
+            return
+        except UnicodeDecodeError:
+            pass
+    yield "original_b64", base64.b64encode(data).decode()
+    yield "encoding", encoding
+
+
+def _read_text(name: str) -> str:
+    data = _read_bytes(name)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadEncoding(
+            f"The update ({name}) is not UTF-8 (byte {error.start}).",
+            value=name,
+            limit="utf-8",
+            remedy="Convert it to UTF-8.",
+        ) from error
+
+
+def _read_bytes(name: str) -> bytes:
+    if name == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise FileNotReadable(
+            f"Cannot read {name}: {error.strerror or error}.", value=name, remedy="Name a file you may read, or -."
+        ) from error
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+def merged_bytes(answer: Mapping[str, Any]) -> bytes:
+    """The merged file as bytes, in the original's encoding."""
+    if answer["merged_b64"] is not None:
+        return base64.b64decode(answer["merged_b64"])
+    return str(answer["merged_code"]).encode("utf-8")
+
+
+def _write_back(source: SourceFile, answer: Mapping[str, Any], request: Mapping[str, Any], settings: Settings) -> None:
+    if failed := _failed_checks(answer, request):
+        raise CheckFailed(
+            f"{source.path} was left alone: {failed[0]['check']}: {failed[0]['message']}",
+            value=sorted({verdict["check"] for verdict in failed}),
+            remedy="Look at the answer with --diff; --on-verdict CHECK=warn accepts a check's findings.",
+        )
+    data = merged_bytes(answer)
+    if source.exists and data == source.data:
+        write_note(f"{source.path}: nothing to change")
+        return
+    BackupStore(settings.state_path, settings.backups_kept).replace(source, data)
+    write_note(
+        f"{source.path}: {'changed' if source.exists else 'created'}; to take it back: apply-service undo {source.path}"
+    )
+
+
+def _failed_checks(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Verdicts of severity error, but for the checks whose findings the caller accepts."""
+    accepted = request.get("on_verdict") or {}
+    return [v for v in answer["verdicts"] if v["severity"] == "error" and accepted.get(v["check"]) != "warn"]
+
+
+def _print_answer(answer: Mapping[str, Any], arguments: Namespace, settings: Settings) -> None:
+    if arguments.json:
+        write_line(json.dumps(answer, ensure_ascii=False))
+    elif arguments.diff:
+        is_colored = is_color_wanted(settings, sys.stdout.isatty())
+        write_out(color_diff(answer["diff"] or "") if is_colored else answer["diff"] or "")
+    elif not arguments.in_place:
+        write_out(merged_bytes(answer))
+    _note_summary(answer, arguments)
+
+
+def _note_summary(answer: Mapping[str, Any], arguments: Namespace) -> None:
+    if not arguments.quiet:
+        for line in summary_lines(answer):
+            write_note(line)
+
+
+def _fail(error: ApplyError, *, is_json: bool) -> int:
+    print_error(error)
+    if is_json:
+        write_line(json.dumps({"error": error.as_dict()}, default=str))
+    return exit_code(error)

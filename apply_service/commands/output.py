@@ -1,0 +1,104 @@
+"""What commands print: answers on standard output, everything about them on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apply_service.errors import ApplyError
+
+RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
+MAX_VALUE_CHARS = 300
+
+
+def write_out(data: bytes | str) -> None:
+    """To standard output, byte for byte: text as UTF-8, without the platform's line ends."""
+    sys.stdout.buffer.write(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def write_line(text: str) -> None:
+    """One line to standard output."""
+    write_out(text + "\n")
+
+
+def write_note(text: str) -> None:
+    """One line to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_error(error: ApplyError) -> None:
+    """An error for people: what, the offending value, what is allowed, what to do."""
+    write_note(f"apply-service: error: {error.message} [{error.code}]")
+    for name in ("value", "limit"):
+        if (value := getattr(error, name)) is not None:
+            write_note(f"  {name}: {_shorten(value)}")
+    if error.remedy:
+        write_note(f"  remedy: {error.remedy}")
+
+
+def color_diff(diff: str) -> str:
+    """A unified diff with terminal colours."""
+    return "".join(_color_line(line) for line in diff.splitlines(keepends=True))
+
+
+def _color_line(line: str) -> str:
+    body = line.rstrip("\r\n")
+    color = _line_color(body)
+    return f"{color}{body}{RESET}{line[len(body) :]}" if color else line
+
+
+def _line_color(line: str) -> str:
+    if line.startswith(("+++ ", "--- ")):
+        return BOLD
+    return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
+
+
+def summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The native answer in a few lines: who decided, what the checks found, how fast it was."""
+    yield f"{_decided(answer)}; {_checked(answer['verdicts'])}"
+    for verdict in answer["verdicts"]:
+        if verdict["severity"] != "pass":
+            yield f"  {verdict['severity']}: {verdict['check']}: {verdict['message']}{_place(verdict)}"
+    if answer["model"] is not None:
+        yield _speed(answer)
+
+
+def _decided(answer: Mapping[str, Any]) -> str:
+    who = answer["strategy"] if answer["model"] is None else f"{answer['strategy']} ({answer['model']})"
+    agreement = {None: "", True: ", as the merge predicted", False: ", against the predicted merge"}[
+        answer["agreement"]
+    ]
+    return f"{answer['format']}: {who}{agreement}"
+
+
+def _checked(verdicts: list[Mapping[str, Any]]) -> str:
+    n_by = {severity: sum(v["severity"] == severity for v in verdicts) for severity in ("error", "warning", "pass")}
+    words = [f"{n} {severity}{'s' if n > 1 else ''}" for severity, n in n_by.items() if n and severity != "pass"]
+    return ", ".join([*words, f"{n_by['pass']} checks passed"] if n_by["pass"] or not words else words)
+
+
+def _place(verdict: Mapping[str, Any]) -> str:
+    if verdict["lines"] is None:
+        return ""
+    first, last = verdict["lines"]
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    return f" ({lines} of the {verdict['side']} file)"
+
+
+def _speed(answer: Mapping[str, Any]) -> str:
+    usage, decode_s = answer["usage"], answer["timings_s"]["decode_s"]
+    drafted = usage["accepted_prediction_tokens"] + usage["rejected_prediction_tokens"]
+    parts = [f"{usage['completion_tokens']} tokens in {usage['passes']} passes"]
+    if drafted:
+        parts.append(f"{usage['accepted_prediction_tokens'] / drafted:.1%} of drafted tokens accepted")
+    if decode_s:
+        parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
+    return ", ".join(parts)
+
+
+def _shorten(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= MAX_VALUE_CHARS else text[:MAX_VALUE_CHARS] + "..."

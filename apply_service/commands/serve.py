@@ -1,0 +1,64 @@
+"""`apply-service serve`: load the model, then listen.
+
+SIGTERM and Ctrl-C stop it gracefully: nothing new is taken, and what was accepted may finish within the drain timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+from argparse import Namespace
+
+from apply_service.commands.exit_codes import OK
+from apply_service.commands.output import write_note
+from apply_service.errors import NotReady
+from apply_service.settings import Settings
+
+
+def run(_: Namespace, settings: Settings) -> int:
+    """Run the command until it is stopped; the exit code.  Raises ApplyError."""
+    import uvicorn
+
+    from apply_service.api.app import create_app
+    from apply_service.build import build_runtime
+    from apply_service.service import open_service
+
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    listener = open_listener(settings.host, settings.port)
+    runtime = build_runtime(settings)
+    runtime.load(settings.model)
+    with open_service(runtime, settings) as service:
+        config = uvicorn.Config(
+            create_app(service, settings),
+            log_config=None,
+            log_level=settings.log_level,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s),
+        )
+        write_note(f"serving {settings.model} on {url_of(listener)}")
+        uvicorn.Server(config).run(sockets=[listener])
+    return OK
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """A bound socket: a port that is taken is found out before the model is loaded.
+
+    Raises:
+        NotReady: the address cannot be listened on.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise NotReady(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}.",
+            value=f"{host}:{port}",
+            remedy="Choose another --host or --port; port 0 takes a free one.",
+        ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
