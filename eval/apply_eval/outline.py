@@ -20,6 +20,7 @@ _CONTROL = re.compile(
     r"^\s*(?:\}?\s*(?:else|elif|catch|except|finally|rescue|ensure)\b|if\b|for\b|while\b|switch\b|match\b|try\b|with\b|do\b|return\b|case\b)"
 )
 _CLOSER = re.compile(r"^\s*(?:[})\]]|end\b|</|fi\b|done\b|esac\b)")
+_DECORATOR = re.compile(r"^\s*(?:@\w|#\[|\[\w)")
 _FLAT_HEADER = {"markdown": "#", "toml": "["}
 _NESTED_DATA = frozenset({"yaml", "json", "html", "css", "vue", "svelte", "markdown", "toml"})
 
@@ -107,3 +108,10 @@ class Outline:
             if self.lines[at].startswith(sign):
                 return at - 1
         return len(self.lines) - 1
+
+    def decorated_start(self, header: int) -> int:
+        """Where the decorators or attributes right above a head begin."""
+        at = header
+        while at > 0 and self.indents[at - 1] == self.indents[header] and _DECORATOR.match(self.lines[at - 1]):
+            at -= 1
+        return at

@@ -10,10 +10,12 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from apply_eval.line_diff import diff_lines
+from apply_eval.alignment import align
+from apply_eval.line_diff import Hunk, diff_lines
 from apply_eval.sketch_layout import Layout
+from apply_eval.sketch_lines import SketchLine
 from apply_eval.sketch_styles import SketchStyle, draw_style, is_marker_like
-from apply_eval.sketch_writer import SketchLine, Writer
+from apply_eval.sketch_writer import Writer
 from apply_service.types import LineOp
 
 __all__ = ["Sketch", "SketchLine", "SketchStyle", "draw_style", "sketch"]
@@ -39,13 +41,17 @@ def sketch(
     """The snippet that shows the change from `before` to `after` (LF line ends) in `style`.
 
     None where there is no such snippet: nothing changed, the final newline changed, the place of a change can't be made
-    clear, or a shown line looks like a marker.  Same arguments and random state, same sketch.
+    clear, it hangs on white space at line ends, or a shown line looks like a marker.
+    Same arguments and random state, same sketch.
     """
     texts = _body_lines(before, after)
     if texts is None:
         return None
     old, new = texts
-    layout = Layout(old, new, diff_lines(old, new), style, language)
+    hunks = diff_lines(old, new)
+    if _hangs_on_trailing_space(old, new, hunks):
+        return None
+    layout = Layout(old, new, hunks, style, language)
     if not layout.plan():
         return None
     writer = Writer(layout, language=language, path=path, rng=rng)
@@ -67,6 +73,16 @@ def _body_lines(before: str, after: str) -> tuple[list[str], list[str]] | None:
         old.pop()
         new.pop()
     return old, new
+
+
+def _hangs_on_trailing_space(old: list[str], new: list[str], hunks: list[Hunk]) -> bool:
+    """Whether the change can't be told without the white space at line ends, which snippets lose."""
+    changed = [line for hunk in hunks for line in (*old[hunk.a0 : hunk.a1], *new[hunk.b0 : hunk.b1])]
+    if all(line == line.rstrip() for line in changed):
+        return False
+    bare = diff_lines([line.rstrip() for line in old], [line.rstrip() for line in new])
+    items = align(len(old), len(new), bare)
+    return [old[x.original] if x.kind == "keep" else new[x.after] for x in items if x.kind != "drop"] != new
 
 
 def _is_free_of_markers(layout: Layout, style: SketchStyle, writer: Writer) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
+
+from apply_service.syntax.languages import block_comment, line_comment
 
 
 class CommentSyntax(NamedTuple):
@@ -19,33 +22,9 @@ class CommentSyntax(NamedTuple):
     closing: str
 
 
-_SLASHES = CommentSyntax("//", "")
-_HASH = CommentSyntax("#", "")
-_DASHES = CommentSyntax("--", "")
-_BLOCK = CommentSyntax("/*", "*/")
-_MARKUP = CommentSyntax("<!--", "-->")
 _JSX = CommentSyntax("{/*", "*/}")
-
-_BY_LANGUAGE = {
-    "python": (_HASH,),
-    "ruby": (_HASH,),
-    "shell": (_HASH,),
-    "bash": (_HASH,),
-    "yaml": (_HASH,),
-    "toml": (_HASH,),
-    "lua": (_DASHES,),
-    "sql": (_DASHES,),
-    "css": (_BLOCK,),
-    "html": (_MARKUP,),
-    "markdown": (_MARKUP,),
-    "vue": (_MARKUP, _SLASHES),
-    "svelte": (_MARKUP, _SLASHES),
-    "php": (_SLASHES, _HASH),
-    "c": (_SLASHES, _BLOCK),
-    "cpp": (_SLASHES, _BLOCK),
-    "typescript": (_SLASHES, _BLOCK, _JSX),
-    "javascript": (_SLASHES, _BLOCK, _JSX),
-}
+_NOT_ONE_LINE = frozenset({"=begin", "--[["})
+_JSX_FAMILY = frozenset({"typescript", "javascript", "tsx"})
 FENCE_NAMES = {"shell": ("bash", "sh"), "typescript": ("typescript", "ts", "tsx"), "javascript": ("javascript", "js")}
 
 MarkerKind = Literal["any", "start", "end", "imports", "methods", "body", "tests"]
@@ -153,9 +132,17 @@ class SketchStyle:
 
 
 def comment_syntax(language: str | None, choice: int) -> CommentSyntax:
-    """The comment signs of a language; `choice` picks among several."""
-    known = _BY_LANGUAGE.get(language or "", (_SLASHES,))
+    """The comment signs of a language, the usual ones first; `choice` picks among them and wraps around."""
+    known = _known_syntaxes(language)
     return known[choice % len(known)]
+
+
+@cache
+def _known_syntaxes(language: str | None) -> tuple[CommentSyntax, ...]:
+    blocks = [CommentSyntax(*pair) for pair in block_comment(language) if pair[0] not in _NOT_ONE_LINE]
+    lines = [CommentSyntax(sign, "") for sign in line_comment(language) if language != "css"]
+    family = [_JSX] if language in _JSX_FAMILY else []
+    return tuple(dict.fromkeys((*lines, *blocks, *family))) or (CommentSyntax("//", ""),)
 
 
 def marker_text(spelling: str, syntax: CommentSyntax | None) -> str:
@@ -205,8 +192,9 @@ def _draw_sloppy(rng: random.Random) -> SketchStyle:
     before, after = rng.choices(
         ((0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (3, 3), (4, 4), (2, 0)), (3, 2, 3, 5, 4, 2, 1, 1)
     )[0]
-    misquotes = chance(0.12)
-    remarks = chance(0.12)
+    misquotes, remarks, hint = chance(0.12), chance(0.12), chance(0.14)
+    if hint and chance(0.5):
+        before = after = 0
     return SketchStyle(
         is_clean=False,
         context_before=before,
@@ -234,6 +222,6 @@ def _draw_sloppy(rng: random.Random) -> SketchStyle:
         strip_trailing_space=chance(0.4),
         misquote=rng.choice((0.1, 0.3)) if misquotes else 0.0,
         deletion_comment=chance(0.35),
-        hint=chance(0.12),
-        remark=rng.choice((0.1, 0.3, 0.6)) if remarks else 0.0,
+        hint=hint,
+        remark=rng.choice((0.05, 0.15, 0.4)) if remarks else 0.0,
     )

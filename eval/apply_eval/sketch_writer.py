@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import random
 import re
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
-
-from rapidfuzz import fuzz
 
 from apply_eval.outline import indent_of, is_definition
 from apply_eval.sketch_layout import Layout
+from apply_eval.sketch_lines import SketchLine, lead_of
+from apply_eval.sketch_spoil import spoil
 from apply_eval.sketch_styles import (
     FENCE_NAMES,
     KIND_MARKERS,
@@ -24,31 +22,11 @@ from apply_eval.sketch_styles import (
     marker_text,
 )
 
-Role = Literal["context", "new", "marker", "padding", "fence", "file_name", "hint", "deletion", "end"]
-ROLES: tuple[Role, ...] = get_args(Role)
-
 _IMPORT = re.compile(r"^\s*(?:import\b|from\b|#\s*include\b|use\b|using\b|require\b|const .*require\()")
 _NAME = re.compile(r"(?:def|class|func|fn|fun|function|struct|interface|enum|const|let|var|type|module)\s+(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
-_REMARKS = ("<- changed", "<-- new", "NEW", "<- added", "CHANGED", "<- fixed", "updated", "<-- modified")
 _DELETIONS = ("removed {}", "removed: {}", "{} removed", "deleted {}", "(removed {})", "REMOVED: {}")
 _HINTS = ("add this after {}", "insert after {}", "new, goes right after {}", "add below {}")
-
-
-@dataclass(frozen=True, slots=True)
-class SketchLine:
-    """One line of a snippet.  `original_line` for context, `after_line` for context and new lines.
-
-    Roles: context (the original's line, perhaps misquoted), new, marker, padding (a blank beside a marker, or between
-    code and fence), fence, file_name, hint, deletion (a comment that says what is gone), end (the empty last line).
-    A remark stands on its line: `has_remark`.
-    """
-
-    text: str
-    role: Role
-    original_line: int | None = None
-    after_line: int | None = None
-    has_remark: bool = False
 
 
 class Writer:
@@ -69,7 +47,7 @@ class Writer:
         self._write_blocks()
         lines = self._lines
         if not self.style.is_clean:
-            lines = self._spoil(lines)
+            lines = spoil(lines, self.style, self.syntax, self.language, self.rng)
         lines = self._wrap(lines)
         return [*lines, SketchLine("", "end")] if self.style.final_newline else lines
 
@@ -89,7 +67,7 @@ class Writer:
             self._write_gap(gap_start, n_items)
 
     def _has_leading(self, markers: bool) -> bool:
-        return self.layout.needs_leading_marker or (markers and self.style.leading_marker)
+        return self.layout.clarity.needs_leading_marker or (markers and self.style.leading_marker)
 
     def _write_block(self, start: int, stop: int) -> None:
         layout = self.layout
@@ -128,7 +106,7 @@ class Writer:
         return True
 
     def _marker_indents(self, start: int, stop: int, hidden: list[str]) -> list[str]:
-        first = next((_lead(line) for line in hidden if line.strip()), "")
+        first = next((lead_of(line) for line in hidden if line.strip()), "")
         after = self._lead_of(stop)
         before = self._lead_of(start - 1)
         around = [lead for lead in (before, after) if lead is not None]
@@ -139,7 +117,7 @@ class Writer:
             "none": "",
         }[self.style.marker_indent]
         if self.style.double_marker and start > 0 and stop < len(self.layout.items) and after is not None:
-            shallowest = min((_lead(line) for line in hidden if line.strip()), key=len, default=first)
+            shallowest = min((lead_of(line) for line in hidden if line.strip()), key=len, default=first)
             if len(shallowest) < len(first):
                 return [first, shallowest]
         return [choice]
@@ -150,7 +128,7 @@ class Writer:
             return None
         item = self.layout.items[at]
         text = self.layout.after[item.after] if item.kind != "drop" else self.layout.before[item.original]
-        return _lead(text)
+        return lead_of(text)
 
     def _marker(self, hidden: list[str], *, is_first: bool, is_last: bool) -> str:
         spelling = self.style.marker
@@ -191,58 +169,28 @@ class Writer:
         if stop == len(items) or items[stop].kind != "keep":
             return
         gone = [self.layout.before[item.original] for item in items[at:stop]]
-        lead = next((_lead(line) for line in gone if line.strip()), "")
+        lead = next((lead_of(line) for line in gone if line.strip()), "")
         text = self.rng.choice(_DELETIONS).format(_name(gone))
         self._lines.append(SketchLine(lead + marker_text(text, self.syntax), "deletion"))
 
     def _note_hint(self, at: int) -> None:
-        """A comment above a stretch of inserted lines that says where they go."""
+        """A comment above a stretch of inserted lines that says what they go after."""
         items = self.layout.items
         if not self.style.hint or at == 0 or items[at - 1].kind != "keep":
             return
-        above = self.layout.before[: items[at].original]
-        line = self.layout.after[items[at].after]
-        if not line.strip() or not above or not above[-1].strip():
-            return
-        text = self.rng.choice(_HINTS).format(_name(above[-1:]))
-        self._lines.append(SketchLine(_lead(line) + marker_text(text, self.syntax), "hint"))
+        line = next((x for x in (self.layout.after[item.after] for item in items[at:]) if x.strip()), "")
+        name = self.layout.clarity.hints.get(at) or self._name_above(at)
+        if name is not None:
+            text = self.rng.choice(_HINTS).format(self.rng.choice(("{}", "{}", "`{}`", "'{}'", "{}()")).format(name))
+            self._lines.append(SketchLine(lead_of(line) + marker_text(text, self.syntax), "hint"))
 
-    # -- sloppiness ---------------------------------------------------------------------------------------------------
-    def _spoil(self, lines: list[SketchLine]) -> list[SketchLine]:
-        if self.style.remark:
-            lines = [self._with_remark(line) for line in lines]
-        if self.style.misquote:
-            lines = [self._misquoted(line) for line in lines]
-        if self.style.strip_trailing_space:
-            lines = [replace(x, text=x.text.rstrip()) if x.role == "context" else x for x in lines]
-        if self.style.indentation == "dedent":
-            return _dedented(lines)
-        if self.style.indentation != "same":
-            return _reindented(lines, self.style.indentation)
-        return lines
+    def _name_above(self, at: int) -> str | None:
+        """The name defined or assigned on the shown line above; most hints are left off."""
+        above = self.layout.before[self.layout.items[at - 1].original]
+        found = _NAME.search(above)
+        return found.group(1) if found and self.rng.random() < 0.5 else None
 
-    def _with_remark(self, line: SketchLine) -> SketchLine:
-        signs = self.syntax
-        text = line.text
-        is_apt = (
-            line.role == "new" and text.strip() and not text.rstrip().endswith(("\\", "`", '"""', "'''", "{", "*/"))
-        )
-        if (
-            not is_apt
-            or signs.closing
-            or self.language in {"markdown", "html"}
-            or self.rng.random() > self.style.remark
-        ):
-            return line
-        return replace(line, text=f"{text}  {signs.opening} {self.rng.choice(_REMARKS)}", has_remark=True)
-
-    def _misquoted(self, line: SketchLine) -> SketchLine:
-        if line.role != "context" or self.rng.random() > self.style.misquote:
-            return line
-        wrong = _misquote(line.text, self.syntax.opening, self.rng)
-        is_like = wrong.strip() and fuzz.ratio(wrong, line.text) >= 75
-        return replace(line, text=wrong) if is_like else line
-
+    # -- around the code ----------------------------------------------------------------------------------------------
     def _wrap(self, lines: list[SketchLine]) -> list[SketchLine]:
         if self.style.file_name and self.path and not self.style.is_clean:
             name = self.path if self.rng.random() < 0.7 else os.path.basename(self.path)
@@ -254,16 +202,6 @@ class Writer:
         return lines
 
 
-def _common_start(texts: list[str]) -> str:
-    low, high = min(texts, default=""), max(texts, default="")
-    n_same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return low[:n_same]
-
-
-def _lead(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
 def _name(lines: list[str]) -> str:
     """What a person would call these lines."""
     for line in lines:
@@ -272,56 +210,3 @@ def _name(lines: list[str]) -> str:
             return found.group(1)
     words = [w for line in lines for w in _WORD.findall(line)]
     return max(words[:6], key=len) if words else "these lines"
-
-
-def _misquote(text: str, comment: str, rng: random.Random) -> str:
-    """A context line as a model remembers it: a comment with a word less, a head without its return type, a shortened
-    argument list, runs of spaces collapsed."""
-    stripped = text.strip()
-    if stripped.startswith((comment, "*", "/*")):
-        words = text.split(" ")
-        inner = [i for i, word in enumerate(words) if i > 1 and word.isalpha()]
-        if len(inner) > 2:
-            del words[rng.choice(inner[1:])]
-        return " ".join(words)
-    if is_definition(text):
-        shorter = re.sub(r"\s*->\s*[^:{]+(?=[:{]\s*$)", " " if stripped.endswith("{") else "", text)
-        return shorter if shorter != text else re.sub(r",\s*\w+[^,()]*\)", ", ...)", text, count=1)
-    return _lead(text) + re.sub(r"(?<=\S) {2,}", " ", text.lstrip())
-
-
-def _dedented(lines: list[SketchLine]) -> list[SketchLine]:
-    leads = [_lead(line.text) for line in lines if line.text.strip() and line.role != "marker"]
-    common = _common_start(leads)
-    if not common:
-        return lines
-    return [
-        replace(x, text=x.text.removeprefix(common) if x.text.startswith(common) else x.text.lstrip()) for x in lines
-    ]
-
-
-def _reindented(lines: list[SketchLine], wanted: Literal["tab", "two", "four"]) -> list[SketchLine]:
-    """The same depth in other units, where all indentation here is whole units of one kind."""
-    leads = [_lead(line.text) for line in lines if line.role in {"context", "new"} and line.text.strip()]
-    used = [lead for lead in leads if lead]
-    unit = _unit(used)
-    if unit is None or any(len(lead) % len(unit) or lead != unit * (len(lead) // len(unit)) for lead in used):
-        return lines
-    other = {"tab": "\t", "two": "  ", "four": "    "}[wanted]
-
-    def turn(line: SketchLine) -> SketchLine:
-        lead = _lead(line.text)
-        if not line.text.strip() or not lead:
-            return line
-        return replace(line, text=other * (len(lead) // len(unit)) + line.text.lstrip())
-
-    return [turn(line) for line in lines]
-
-
-def _unit(leads: list[str]) -> str | None:
-    """A tab, two or four spaces; None for anything else."""
-    if leads and all(set(lead) == {"\t"} for lead in leads):
-        return "\t"
-    if leads and all(set(lead) == {" "} for lead in leads):
-        return min((lead for lead in leads), key=len) if min(map(len, leads)) in {2, 4} else None
-    return None

@@ -1,0 +1,233 @@
+"""Whether a reader of the original and the snippet alone can tell where a block of shown lines belongs.
+
+The rule that makes it checkable: between the first and the last line of a block the block says all, so only its two
+ends must be clear.  An end is clear where a run of shown lines is found once (or, with a header, once in that header's
+scope) after the blocks before it, or where the line at the edge is plainly a changed version of the one it replaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from rapidfuzz import fuzz, process
+
+from apply_eval.alignment import Block, Item, ItemKind
+from apply_eval.outline import Outline, indent_of, is_definition
+from apply_eval.sketch_styles import SketchStyle
+
+MIN_LIKENESS = 70.0
+"""How alike (0-100) a changed line at the edge of a block must be to the line it replaces."""
+MARGIN = 5.0
+"""By how much it must be the most alike of all lines that could be meant."""
+MIN_TELLING = 8
+"""A shorter line tells nothing by likeness."""
+
+_NAME = re.compile(
+    r"\b(?:def|class|func|fn|fun|function|struct|interface|enum|type|module|trait)\s+(?:\([^)]*\)\s*)?(\w+)"
+)
+
+
+class Growth(NamedTuple):
+    """Where a block must show more to be clear."""
+
+    up: bool
+    down: bool
+
+
+CLEAR = Growth(False, False)
+BOTH_WAYS = Growth(True, True)
+
+
+class Clarity:
+    """Judges the blocks of one alignment, in order: each may only lie after the one before."""
+
+    def __init__(
+        self,
+        before: Sequence[str],
+        after: Sequence[str],
+        items: Sequence[Item],
+        outline: Outline,
+        style: SketchStyle,
+        headers: Mapping[int, int],
+    ) -> None:
+        self.before, self.after, self.items = before, after, items
+        self.outline, self.style = outline, style
+        self.headers = headers
+        """Shown header lines of before and the end of their scopes; the layout adds to it."""
+        self.needs_leading_marker = False
+        """Set where only a marker above tells that new lines go to the end of the file."""
+        self.hints: dict[int, str] = {}
+        """Items at which new lines begin that only a hint places: the name of what they go after."""
+        self._keys: list[str] = []
+        self._places: dict[str, list[int]] = {}
+
+    def first_unclear(self, blocks: Sequence[Block]) -> tuple[Block, Growth] | None:
+        """The first block whose place is unclear, and where it should grow."""
+        self.needs_leading_marker = False
+        self.hints.clear()
+        floor = 0
+        for block in blocks:
+            kinds = [item.kind for item in self.items[block.start : block.stop]]
+            if kinds.count("keep") == len(kinds):
+                continue
+            growth = self._judge(block, kinds, floor)
+            if growth != CLEAR:
+                return block, growth
+            lines = [item.original for item in self.items[block.start : block.stop] if item.kind != "take"]
+            floor = lines[-1] + 1 if lines else floor
+        return None
+
+    def _judge(self, block: Block, kinds: list[ItemKind], floor: int) -> Growth:
+        if "keep" not in kinds:
+            return self._judge_bare(block, floor)
+        first = block.start + kinds.index("keep")
+        last = block.stop - 1 - kinds[::-1].index("keep")
+        up = first > block.start and not self._is_clear_edge(block, block.start, first, floor)
+        down = last + 1 < block.stop and not self._is_clear_edge(block, last + 1, block.stop, floor)
+        return Growth(up, down) if up or down else self._judge_anchors(first, last, block, floor)
+
+    # -- blocks without context ---------------------------------------------------------------------------------------
+    def _judge_bare(self, block: Block, floor: int) -> Growth:
+        if (block.start, block.stop) == (0, len(self.items)):
+            return CLEAR
+        if self.style.is_clean:
+            return BOTH_WAYS
+        items = self.items[block.start : block.stop]
+        if all(item.kind == "take" for item in items):
+            return self._judge_bare_insertion(block, items)
+        is_clear = block.start > 0 and all(self._is_alike(items, outer, floor) for outer in (0, -1))
+        return CLEAR if is_clear else BOTH_WAYS
+
+    def _judge_bare_insertion(self, block: Block, items: Sequence[Item]) -> Growth:
+        if block.start == 0:
+            return CLEAR
+        if block.stop == len(self.items):
+            self.needs_leading_marker = True
+            return CLEAR
+        name = self._name_above(items) if self.style.hint else None
+        if name is not None:
+            self.hints[block.start] = name
+            return CLEAR
+        below = next((at for at in range(items[-1].original, len(self.before)) if self.before[at].strip()), -1)
+        return Growth(False, True) if below in self.headers.values() else Growth(True, False)
+
+    def _name_above(self, items: Sequence[Item]) -> str | None:
+        """The name of the definition that ends right above an insertion at its depth, where no other has it."""
+        new = next((line for line in (self.after[item.after] for item in items) if line.strip()), "")
+        level = indent_of(new)
+        place = items[0].original
+        for at in range(place - 1, -1, -1):
+            if self.outline.indents[at] >= 0 and self.outline.indents[at] <= level:
+                found = _NAME.search(self.before[at]) if self.outline.indents[at] == level else None
+                if found is None and self.before[at].strip()[:1] in {"}", ")"}:
+                    continue
+                return self._unique_name(found, at, place)
+        return None
+
+    def _unique_name(self, found: re.Match[str] | None, header: int, place: int) -> str | None:
+        if found is None or any(self.before[at].strip() for at in range(self.outline.scope_end(header) + 1, place)):
+            return None
+        named = [line for line in self.before if (other := _NAME.search(line)) and other[1] == found[1]]
+        return found[1] if len(named) == 1 and len(found[1]) > 2 else None
+
+    # -- edges --------------------------------------------------------------------------------------------------------
+    def _is_clear_edge(self, block: Block, start: int, stop: int, floor: int) -> bool:
+        """Whether changed items `start:stop` at an edge of a block may stand there without context outside."""
+        outer: Literal[0, -1] = 0 if start == block.start else -1
+        items = self.items[start:stop]
+        is_file_edge = start == 0 if outer == 0 else stop == len(self.items)
+        if all(item.kind == "take" for item in items):
+            return is_file_edge or (not self.style.is_clean and self._is_free_insertion(items, outer))
+        if self.style.is_clean and not is_file_edge:
+            return False
+        if outer == -1 and not self.style.is_clean and self._ends_scope(block, items):
+            return True
+        return self._is_alike(items, outer, floor, margin=0.0 if is_file_edge else MARGIN)
+
+    def _is_free_insertion(self, items: Sequence[Item], outer: Literal[0, -1]) -> bool:
+        """New lines next to a marker: a blank one among them must be what parts them from the hidden text."""
+        if self.after[items[outer].after].strip():
+            return True
+        line = items[0].original - 1 if outer == 0 else items[-1].original
+        return len(items) > 2 and 0 <= line < len(self.before) and self.before[line].strip() != ""
+
+    def _ends_scope(self, block: Block, items: Sequence[Item]) -> bool:
+        """Whether the block is one whole scope whose last lines changed."""
+        head = self.items[block.start]
+        dropped = [item.original for item in items if item.kind == "drop"]
+        if head.kind != "keep" or not dropped or not is_definition(self.before[head.original]):
+            return False
+        return self.outline.scope_end(head.original) == dropped[-1] and items[-1].kind == "take"
+
+    def _is_alike(self, items: Sequence[Item], outer: Literal[0, -1], floor: int, margin: float = MARGIN) -> bool:
+        """Whether the outermost new line is plainly the outermost replaced one, changed."""
+        drops = [item.original for item in items if item.kind == "drop"]
+        takes = [item.after for item in items if item.kind == "take"]
+        if not drops or not takes or len(drops) > len(takes) + 1:
+            return False
+        wanted = self.after[takes[outer]].strip()
+        if len(wanted) < MIN_TELLING:
+            return False
+        best = process.extract(wanted, [line.strip() for line in self.before[floor:]], scorer=fuzz.ratio, limit=2)
+        is_ahead = len(best) < 2 or best[0][1] - best[1][1] >= margin
+        return best[0][2] + floor == drops[outer] and best[0][1] >= MIN_LIKENESS and is_ahead
+
+    # -- anchors ------------------------------------------------------------------------------------------------------
+    def _judge_anchors(self, first: int, last: int, block: Block, floor: int) -> Growth:
+        """Whether the first and the last run of context are found where they are, and nowhere else."""
+        head, tail = self._run(first, block, 1), self._run(last, block, -1)
+        low, high = self._range(self.items[first].original, floor, block)
+        head_places = self._find(head, low, high)
+        if head[0] == tail[0]:
+            return CLEAR if len(head_places) == 1 else BOTH_WAYS
+        if len(head_places) == 1:
+            is_next = self._find(tail, head[-1] + 1, high)[:1] == [tail[0]]
+            return CLEAR if is_next else Growth(False, True)
+        tail_places = self._find(tail, low, high)
+        before_tail = [place for place in head_places if place + len(head) <= tail[0]]
+        return CLEAR if len(tail_places) == 1 and before_tail[-1:] == [head[0]] else BOTH_WAYS
+
+    def _run(self, at: int, block: Block, step: Literal[1, -1]) -> list[int]:
+        """The lines of before in the unbroken run of context that begins (or ends) at item `at`."""
+        lines: list[int] = []
+        while block.start <= at < block.stop and self.items[at].kind == "keep":
+            lines.append(self.items[at].original)
+            at += step
+        return lines[::step]
+
+    def _range(self, line: int, floor: int, block: Block) -> tuple[int, int]:
+        """Where the block may lie: after the blocks before it, and inside the shown scopes that can be told apart."""
+        low, high = floor, len(self.before)
+        start = self.items[block.start].original
+        for header in sorted(self.headers):
+            end = self.headers[header]
+            if floor <= header < start and line <= end and self._find([header], low, high) == [header]:
+                low, high = header + 1, end + 1
+        return low, high
+
+    def _find(self, run: list[int], low: int, high: int) -> list[int]:
+        """Where in `low:high` of before the lines of `run` (line numbers) occur in a row."""
+        self._index()
+        wanted = [self._keys[line] for line in run]
+        if not any(key.strip() for key in wanted):
+            return []
+        n = len(wanted)
+        places = self._places[wanted[0]]
+        return [at for at in places if low <= at and at + n <= high and self._keys[at : at + n] == wanted]
+
+    def _index(self) -> None:
+        """Lines as the snippet will still tell them apart: without what its style loses."""
+        if self._keys:
+            return
+        if self.style.is_clean:
+            self._keys = list(self.before)
+        elif self.style.indentation == "same":
+            self._keys = [line.rstrip() for line in self.before]
+        else:
+            self._keys = [line.strip() for line in self.before]
+        self._places = defaultdict(list)
+        for at, key in enumerate(self._keys):
+            self._places[key].append(at)
