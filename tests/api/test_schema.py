@@ -1,0 +1,183 @@
+"""The native schema: what it takes, what it refuses and by which name, and that nothing is lost on the way."""
+
+import base64
+import json
+
+import pytest
+
+from apply_service.api.schema import NativeAnswer, NativeRequest, refuse_too_many_lines
+from apply_service.clients.wire import decode_answer, encode_request
+from apply_service.errors import ApplyError, BadEncoding, InvalidField, TooLarge, UnknownField
+from apply_service.types import ApplyRequest
+from tests.doubles import make_result
+
+FULL = ApplyRequest(
+    original="a\r\nb\tç\U0001f600",
+    update="u",
+    instruction="i",
+    path="p.py",
+    language="python",
+    format="lazy_snippet",
+    base_sha256="0" * 64,
+    strategy="model",
+    model="m",
+    drafter="none",
+    constrain="sources",
+    temperature=0.5,
+    seed=9,
+    max_tokens=5,
+    timeout_s=2.5,
+    on_verdict={"syntax": "fail", "no_op": "warn"},
+    diff=True,
+)
+
+
+def parse(body: object) -> NativeRequest:
+    return NativeRequest.parse(body if isinstance(body, bytes | str) else json.dumps(body))
+
+
+def refusal(body: object) -> ApplyError:
+    with pytest.raises(ApplyError) as caught:
+        parse(body).to_request("embedded")
+    assert caught.value.remedy
+    return caught.value
+
+
+@pytest.mark.parametrize("request_", [FULL, ApplyRequest(original=""), ApplyRequest(original="x", update="y")])
+def test_client_and_server_agree_on_requests(request_: ApplyRequest) -> None:
+    assert parse(encode_request(request_)).to_request("embedded") == request_
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"merged_code": "", "model": None, "drafter": None, "agreement": None, "determinism": None, "confidence": None},
+        {"diff": "--- a\n+++ b\n", "language": None, "verdicts": (), "edits": (), "spans": (), "reasons": ()},
+    ],
+)
+def test_client_and_server_agree_on_answers(changes: dict[str, object]) -> None:
+    result = make_result(**changes) if "merged_code" not in changes else make_result("", **_without_merged(changes))
+    answer = json.loads(NativeAnswer.of(result, with_bytes=False).model_dump_json())
+    assert decode_answer(answer) == result
+    assert NativeAnswer.model_validate_json(json.dumps(answer)) == NativeAnswer.of(result, with_bytes=False)
+
+
+def test_usage_names_what_clients_read() -> None:
+    usage = NativeAnswer.of(make_result(), with_bytes=False).usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (20, 6, 26)
+    assert (usage.accepted_prediction_tokens, usage.rejected_prediction_tokens, usage.passes) == (5, 3, 2)
+
+
+def test_edits_are_spelled_as_the_language_server_protocol_does() -> None:
+    edit = json.loads(NativeAnswer.of(make_result(), with_bytes=False).model_dump_json())["edits"][0]
+    assert edit["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}}
+    assert edit["newText"] == "new"
+
+
+def test_model_left_out_is_the_services_own() -> None:
+    assert parse({"original": ""}).to_request("mine").model == "mine"
+    assert parse({"original": "", "model": "other"}).to_request("mine").model == "other"
+
+
+def test_unknown_field_is_named_even_beside_other_faults() -> None:
+    error = refusal({"original": 3, "updaet": "x", "seed": -1})
+    assert isinstance(error, UnknownField)
+    assert error.value == "updaet"
+    assert isinstance(error.limit, list)
+    assert "update" in error.limit
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "limit"),
+    [
+        ("temperature", 2.5, "2.0"),
+        ("temperature", "0", "number"),
+        ("seed", -1, "0"),
+        ("seed", 2**63, str(2**63 - 1)),
+        ("seed", 1.5, "integer"),
+        ("max_tokens", 0, "1"),
+        ("timeout_s", 0, "0"),
+        ("strategy", "best", "'auto', 'model' or 'exact'"),
+        ("constrain", "all", "'sources' or 'none'"),
+        ("base_sha256", "abc", "64"),
+        ("on_verdict", {"syntax": "explode"}, "'warn' or 'fail'"),
+        ("stream", "yes", "boolean"),
+        ("update", 5, "string"),
+    ],
+)
+def test_bad_value_names_field_value_and_limit(field: str, value: object, limit: str) -> None:
+    error = refusal({"original": "", field: value})
+    assert isinstance(error, InvalidField)
+    assert field in error.message
+    assert error.value == (value if field != "on_verdict" else "explode")
+    assert limit in str(error.limit)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have(number: str) -> None:
+    assert isinstance(refusal(f'{{"original": "", "temperature": {number}}}'), InvalidField)
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "3", "null", '"text"', b"\xff\xfe", "[" * 100_000, '{"original": "a"} x']
+)
+def test_a_body_that_is_no_object(body: object) -> None:
+    assert isinstance(refusal(body), InvalidField)
+
+
+@pytest.mark.parametrize("body", ['{"original": "\\ud800"}', '{"original": "", "update": "x\\udfffx"}'])
+def test_lone_surrogates(body: str) -> None:
+    assert isinstance(refusal(body), BadEncoding)
+
+
+def test_paired_surrogates_are_one_character() -> None:
+    assert parse('{"original": "\\ud83d\\ude00"}').to_request("m").original == "\U0001f600"
+
+
+@pytest.mark.parametrize("body", [{}, {"update": "x"}, {"original": "", "original_b64": ""}])
+def test_the_file_is_given_in_one_way(body: dict[str, object]) -> None:
+    assert "original_b64" in refusal(body).message
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "latin-1", "cp1252"])
+def test_bytes_in_any_encoding_come_back(encoding: str) -> None:
+    text = "naïve\r\nça\n"
+    data = text.encode(encoding)
+    call = parse({"original_b64": base64.b64encode(data).decode(), "encoding": encoding})
+    request = call.to_request("m")
+    result = make_result(request.original, encoding=request.encoding)
+    answer = NativeAnswer.of(result, with_bytes=True)
+    assert base64.b64decode(answer.merged_b64 or "") == data
+    assert "naïve" in answer.merged_code
+
+
+def test_a_byte_order_mark_survives() -> None:
+    data = b"\xef\xbb\xbfx = 1\r\n"
+    request = parse({"original_b64": base64.b64encode(data).decode()}).to_request("m")
+    answer = NativeAnswer.of(make_result(request.original, encoding=request.encoding), with_bytes=True)
+    assert base64.b64decode(answer.merged_b64 or "") == data
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"), [(b"caf\xe9", "utf-8"), (b"a\x00b", "utf-16"), (b"x", "no-such-encoding"), (b"x", "rot13")]
+)
+def test_bytes_that_are_not_in_their_encoding(data: bytes, encoding: str) -> None:
+    error = refusal({"original_b64": base64.b64encode(data).decode(), "encoding": encoding})
+    assert isinstance(error, BadEncoding)
+
+
+def test_bytes_that_are_no_base64() -> None:
+    assert refusal({"original_b64": "a!b"}).value == "original_b64"
+
+
+def test_too_many_lines() -> None:
+    refuse_too_many_lines(ApplyRequest(original="\n" * 9), 10)
+    for request in (ApplyRequest(original="\n" * 10), ApplyRequest(original="", update="\n" * 10)):
+        with pytest.raises(TooLarge) as caught:
+            refuse_too_many_lines(request, 10)
+        assert (caught.value.value, caught.value.limit) == (11, 10)
+
+
+def _without_merged(changes: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in changes.items() if name != "merged_code"}
