@@ -1,8 +1,8 @@
 """Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them.
 
-Trees are only read after parsing, so they are shared between threads; parsers are not.  Some grammars take quadratic time
-or memory on hostile text, and one overruns its own stack, so a text is looked at before it is parsed and the parse has
-a budget of processor time; a text that fails either has no tree, as if its language were unknown.
+Trees are only read after parsing, so they are shared between threads; parsers are not.  Some grammars take quadratic
+time or memory on hostile text, and one overruns its own stack, so a text is looked at before it is parsed and the parse
+has a budget of processor time; a text that fails either has no tree, as if its language were unknown.
 """
 
 from __future__ import annotations
