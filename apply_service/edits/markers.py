@@ -25,6 +25,8 @@ class Role(StrEnum):
     HINT = "hint"
     DELETION = "deletion"
     CHAT = "chat"
+    ASIDE = "aside"
+    """A hint or remark on a line of its own inside a block: no part of the file, but no gap either."""
 
 
 GAPS = frozenset({Role.MARKER, Role.FENCE})
@@ -77,6 +79,10 @@ _STRONG = re.compile(
 _DELETED = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
     r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
+    re.IGNORECASE,
+)
+_PLAIN_NOTE = re.compile(
+    r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*)$",
     re.IGNORECASE,
 )
 _HINT = re.compile(
@@ -183,7 +189,28 @@ def classify(
         roles[i] = _note_role(line, first=_starts_block(roles, i))
         if roles[i] is Role.DELETION and _continues_comment(lines, roles, i):
             roles[i] = Role.CONTENT
+        elif roles[i] in (Role.HINT, Role.ASIDE) and not _is_trusted_hint(lines, roles, i, original):
+            roles[i] = Role.CONTENT
     return roles
+
+
+_IMPERATIVE = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
+)
+
+
+def _is_trusted_hint(lines: Sequence[str], roles: Sequence[Role], i: int, original: Sequence[str]) -> bool:
+    """A hint is one where its target stands in the file or in the line next to it; other comments merely sound like it."""
+    hint = parse_hint(lines[i])
+    core = strip_comment(lines[i]).core
+    if hint is None or _IMPERATIVE.match(core) is None:
+        return False
+    target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
+    if not target:
+        return False
+    if re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target):
+        return hint.where not in ("in", "to", "at", "into")
+    return any(target in line.lower() for line in original)
 
 
 def _note_role(line: str, *, first: bool) -> Role:
@@ -192,16 +219,23 @@ def _note_role(line: str, *, first: bool) -> Role:
         return Role.HINT if hint is not None and hint.target else Role.MARKER
     if is_deletion_note(line):
         return Role.DELETION
-    if hint is not None and first:
-        return Role.HINT
+    if hint is not None:
+        return Role.HINT if first else Role.ASIDE
     return Role.CONTENT
 
 
 def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:
     """Whether the line is part of a longer comment, so no note of its own."""
-    above = i > 0 and roles[i - 1] is Role.CONTENT and strip_comment(lines[i - 1]).is_comment
-    below = i + 1 < len(lines) and strip_comment(lines[i + 1]).is_comment and not is_marker(lines[i + 1])
+    if _PLAIN_NOTE.match(strip_comment(lines[i]).core):
+        return False
+    above = i > 0 and roles[i - 1] is Role.CONTENT and _same_comment(lines[i - 1], lines[i])
+    below = i + 1 < len(lines) and _same_comment(lines[i + 1], lines[i]) and not is_marker(lines[i + 1])
     return above or (below and not is_deletion_note(lines[i + 1]))
+
+
+def _same_comment(one: str, other: str) -> bool:
+    """Whether both lines are comments of one kind."""
+    return strip_comment(one).is_comment and one.strip()[:2] == other.strip()[:2]
 
 
 def _starts_block(roles: Sequence[Role], index: int) -> bool:
@@ -246,7 +280,7 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
         for i in [fences[0], *fences[-1:]] if inner else fences:
             roles[i] = Role.FENCE
         return
-    if len(fences) % 2 == 0 and not any(lines[i].strip() in known for i in fences):
+    if len(fences) % 2 == 0 and _has_chat_around(lines, roles, fences, known):
         _mark_chat(lines, roles, fences)
 
 
@@ -256,6 +290,20 @@ def _wraps_markdown(lines: Sequence[str], fences: Sequence[int], known: Mapping[
     if info in {"markdown", "md", "mdx"}:
         return True
     return len(fences) == 2 and lines[fences[0]].strip() not in known
+
+
+def _has_chat_around(
+    lines: Sequence[str], roles: Sequence[Role], fences: Sequence[int], known: Mapping[str, list[int]]
+) -> bool:
+    """Whether fenced code stands in prose: nothing outside the fences is in the file, and something inside is."""
+    outside, inside = [], []
+    for i, role in enumerate(roles):
+        if role is Role.CONTENT and i not in fences:
+            within = sum(1 for fence in fences if fence < i) % 2 == 1
+            (inside if within else outside).append(lines[i])
+    prose = all(line[:1] not in (" ", "\t") and " " in line.strip() and line.strip() not in known for line in outside)
+    flush = all(lines[i][:1] in ("`", "~") and lines[i].strip() not in known for i in fences)
+    return flush and prose and bool(outside) and any(line.strip() in known for line in inside)
 
 
 def _mark_chat(lines: Sequence[str], roles: list[Role], fences: Sequence[int]) -> None:

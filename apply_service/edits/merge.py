@@ -19,6 +19,7 @@ from apply_service.edits.headers import attached_start, definition_end, header_n
 from apply_service.edits.indentation import Shift, conversion, find_unit, indent_of, leading, vote
 from apply_service.edits.markers import Role, classify
 from apply_service.edits.placement import Placement, place_block
+from apply_service.edits.remarks import split_remark
 from apply_service.edits.snippet import Block, Snippet, cut_blocks, marker_indent
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -94,6 +95,7 @@ class _Merger:
         self._texts = list(update)
         self._doubts = Doubts()
         self._roles = roles
+        self._strip_remarks()
 
     def run(self) -> Prediction:
         self._shift_blocks()
@@ -106,7 +108,22 @@ class _Merger:
         chosen = alignment.best()
         ops = self._write(chosen, self._doubts)
         self._question(alignment, chosen, ops)
+        if _text_of(ops) == "\n".join(self._all):
+            self._doubts.guess("the snippet changes nothing")
         return Prediction(tuple(ops), tuple(self._texts), self._doubts.certainty, tuple(self._doubts.reasons))
+
+    def _strip_remarks(self) -> None:
+        known = set(self._index.stripped)
+        remarks = {}
+        for block in self._snippet.blocks:
+            for i in block.lines:
+                remark = split_remark(self._texts[i], self._language, known)
+                if remark is not None:
+                    remarks[i] = remark
+        for i, remark in remarks.items():
+            self._texts[i] = remark.code
+            if not remark.is_sure and len(remarks) == 1:
+                self._doubts.likely("remark or comment")
 
     # -- indentation ---------------------------------------------------------------------------------------------------
     def _shift_blocks(self) -> None:
@@ -124,7 +141,9 @@ class _Merger:
         """Whether the block's edges are in the file just as they are written, so its indentation is meant."""
         edges = [self._texts[i].rstrip() for i in (block.lines[0], block.lines[-1])]
         exact = [any(self._original[j].rstrip() == edge for j in self._index.places(edge)) for edge in edges]
-        return all(exact) or any(is_exact and substance(edge.strip()) >= 0.5 for is_exact, edge in zip(exact, edges, strict=True))
+        return all(exact) or any(
+            is_exact and substance(edge.strip()) >= 0.5 for is_exact, edge in zip(exact, edges, strict=True)
+        )
 
     def _votes(self, block: Block, base: Shift) -> list[tuple[int, int, float]]:
         """Where each line that says something stands in the file, against where it stands in the block."""
@@ -214,7 +233,11 @@ class _Merger:
             return INSERT_COST
         lines = self._snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
-        return INSERT_COST + COPY_COST * says / len(found.columns) + (EDGE_COST * (0.3 + 0.7 * says) if i in (lines[0], lines[-1]) else 0.0)
+        return (
+            INSERT_COST
+            + COPY_COST * says / len(found.columns)
+            + (EDGE_COST * (0.3 + 0.7 * says) if i in (lines[0], lines[-1]) else 0.0)
+        )
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
         """The least indentation that a skip before line i should keep to."""

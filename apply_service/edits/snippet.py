@@ -55,7 +55,7 @@ class _Cutter:
         gap: list[int] = []
         run: list[int] = []
         for i, role in enumerate(self.roles):
-            if role is Role.CONTENT or (run and role in (Role.BLANK, Role.DELETION)):
+            if role is Role.CONTENT or (run and role in (Role.BLANK, Role.DELETION, Role.ASIDE)):
                 run.append(i)
                 continue
             if role is Role.DELETION:
@@ -85,6 +85,8 @@ class _Cutter:
         kept: list[int] = []
         after_note = False
         for i in run:
+            if self.roles[i] is Role.ASIDE:
+                continue
             if self.roles[i] is Role.DELETION:
                 after_note = True
                 continue
