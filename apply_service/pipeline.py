@@ -24,6 +24,7 @@ from apply_service.edits.ranges import text_edits
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
+    ContextLimitExceeded,
     EmptyUpdate,
     InstructionUnsupported,
     InvalidField,
@@ -81,6 +82,8 @@ class Outcome(NamedTuple):
     stats: DecodeStats
     target: Target | None = None
     confidence: float | None = None
+    note: str = ""
+    """Why a fallback took the target's place."""
 
 
 @dataclass(slots=True)
@@ -180,10 +183,14 @@ def decide(
         return _by_program(job)
     if request.strategy == "auto" and job.prediction.determined:
         return Outcome(job.prediction.text, "exact", DecodeStats())
-    outcome = yield from _by_target(request, runtime, job, cancelled)
-    if request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN:
-        return _or_fallback(job, outcome)
-    return outcome
+    may_fall_back = request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
+    try:
+        outcome = yield from _by_target(request, runtime, job, cancelled)
+    except ContextLimitExceeded as error:
+        if may_fall_back and not _has_error(_checked(job, job.prediction.text)):
+            return Outcome(job.prediction.text, "fallback", DecodeStats(), note=f"no model took part: {error.message}")
+        raise
+    return _or_fallback(job, outcome) if may_fall_back else outcome
 
 
 def _by_program(job: EditJob) -> Outcome:
@@ -255,7 +262,9 @@ def open_decoding(
 def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
     """The certain merge in the place of a target's answer that fails a check which the merge passes."""
     if _has_error(_checked(job, outcome.merged)) and not _has_error(_checked(job, job.prediction.text)):
-        return outcome._replace(merged=job.prediction.text, strategy="fallback")
+        return outcome._replace(
+            merged=job.prediction.text, strategy="fallback", note="the model's output failed a check"
+        )
     return outcome
 
 
@@ -312,7 +321,7 @@ def _has_error(verdicts: tuple[Verdict, ...]) -> bool:
 def _strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
     if outcome.strategy == "fallback":
-        yield Verdict("fallback", "warning", "the model's output failed a check; this is the predicted merge instead")
+        yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if outcome.strategy == "exact" and job.prediction.certainty is not Certainty.CERTAIN:
         yield Verdict(
             "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)

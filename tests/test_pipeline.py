@@ -179,6 +179,9 @@ def test_over_the_context_is_an_error_before_any_pass() -> None:
     with pytest.raises(ContextLimitExceeded):
         apply(replace(REQUEST, strategy="model"), runtime)
     assert engine.n_steps == 0
+    result = apply(REQUEST, runtime)
+    assert (result.strategy, result.merged_code, result.model) == ("fallback", MERGED, None)
+    assert any(v.check == "fallback" and "context" in v.message for v in result.verdicts)
 
 
 def test_deadline_and_cancellation_free_the_session() -> None:
