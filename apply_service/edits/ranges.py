@@ -1,0 +1,77 @@
+"""Minimal text edits, as editors apply them: what turns the original into the merged text.
+
+Stands at the end of a request's path.  Positions are the Language Server Protocol's: lines end at `\\n`, `\\r\\n` or a
+lone `\\r`, columns count UTF-16 code units (and UTF-8 bytes beside them), and all of them are places in the *original*,
+so the edits of one answer apply together.  An edit never starts or ends between `\\r` and `\\n`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from apply_service.edits.line_diff import Hunk, diff_lines
+from apply_service.types import Position, TextEdit
+
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class _Change(NamedTuple):
+    """Line `line` on, the text `old` becomes `new`."""
+
+    line: int
+    old: str
+    new: str
+
+
+def text_edits(original: str, merged: str) -> tuple[TextEdit, ...]:
+    """The edits, in order, none overlapping another; empty where the texts are equal."""
+    old, new = LINE.findall(original), LINE.findall(merged)
+    changes = (change for hunk in diff_lines(old, new) for change in _changes(old, new, hunk))
+    return tuple(_edit(change, old) for change in changes if change.old != change.new)
+
+
+def _changes(old: list[str], new: list[str], hunk: Hunk) -> Iterator[_Change]:
+    """As many lines as before are changed one by one, which keeps cursors and marks in the lines between."""
+    a0, a1, b0, b1 = hunk
+    if a1 - a0 == b1 - b0:
+        for i, j in zip(range(a0, a1), range(b0, b1), strict=True):
+            yield _Change(i, old[i], new[j])
+    else:
+        yield _Change(a0, "".join(old[a0:a1]), "".join(new[b0:b1]))
+
+
+def _edit(change: _Change, lines: list[str]) -> TextEdit:
+    head = _common_head(change.old, change.new)
+    tail = _common_tail(change.old, change.new, head)
+    start = _place(change, head, lines)
+    end = _place(change, len(change.old) - tail, lines)
+    return TextEdit(start[0], end[0], change.new[head : len(change.new) - tail], start[1], end[1])
+
+
+def _place(change: _Change, offset: int, lines: list[str]) -> tuple[Position, int]:
+    """The position of a character of `change.old`, and its UTF-8 column."""
+    line = change.line
+    while line < len(lines) and offset >= len(lines[line]) and lines[line].endswith(("\r", "\n")):
+        offset -= len(lines[line])
+        line += 1
+    before = lines[line][:offset] if line < len(lines) else ""
+    units = sum(2 if character > "\uffff" else 1 for character in before)
+    return Position(line, units), len(before.encode("utf-8", "surrogatepass"))
+
+
+def _common_head(a: str, b: str) -> int:
+    limit = min(len(a), len(b))
+    n = next((i for i in range(limit) if a[i] != b[i]), limit)
+    return n - 1 if _splits_end(a, n) or _splits_end(b, n) else n
+
+
+def _common_tail(a: str, b: str, head: int) -> int:
+    limit = min(len(a), len(b)) - head
+    n = next((i for i in range(limit) if a[-1 - i] != b[-1 - i]), limit)
+    return n - 1 if _splits_end(a, len(a) - n) or _splits_end(b, len(b) - n) else n
+
+
+def _splits_end(text: str, at: int) -> bool:
+    return text[at - 1 : at + 1] == "\r\n" if 0 < at < len(text) else False
