@@ -15,7 +15,9 @@ MAX_VALUE_CHARS = 300
 
 def write_out(data: bytes | str) -> None:
     """To standard output, byte for byte: text as UTF-8, without the platform's line ends."""
-    sys.stdout.buffer.write(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
+    rest = memoryview(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
+    while rest:  # unbuffered (python -u), a write may take only a part
+        rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()
 
 
@@ -76,8 +78,12 @@ def _decided(answer: Mapping[str, Any]) -> str:
 
 def _checked(verdicts: list[Mapping[str, Any]]) -> str:
     n_by = {severity: sum(v["severity"] == severity for v in verdicts) for severity in ("error", "warning", "pass")}
-    words = [f"{n} {severity}{'s' if n > 1 else ''}" for severity, n in n_by.items() if n and severity != "pass"]
-    return ", ".join([*words, f"{n_by['pass']} checks passed"] if n_by["pass"] or not words else words)
+    parts = [_count(n_by[severity], severity) for severity in ("error", "warning") if n_by[severity]]
+    return ", ".join([*parts, _count(n_by["pass"], "check") + " passed"])
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _place(verdict: Mapping[str, Any]) -> str:
