@@ -15,6 +15,7 @@ import numpy as np
 
 from apply_service.edits.alignment import INSERT_COST, TAKE, Alignment, Row, Terrain
 from apply_service.edits.candidates import NOTHING, Candidates, Kind, LineIndex, substance
+from apply_service.edits.clarity import Places, find_ends
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import Shift, conversion, find_unit, indent_of, leading, vote
 from apply_service.edits.markers import Role, classify
@@ -94,6 +95,8 @@ class _Merger:
         self._index = LineIndex(self._original)
         self._texts = list(update)
         self._doubts = Doubts()
+        self._orphans: set[int] = set()
+        self._places = Places(self._original)
         self._roles = roles
         self._strip_remarks()
 
@@ -195,20 +198,30 @@ class _Merger:
         return self._index.count(last) == 1 or (indent is not None and indent > indent_of(texts[k]))
 
     def _pair_closers(self, found: dict[int, Candidates]) -> None:
-        """A closing line had better match the line that closes what its opener matches; that of a new definition
-        matches none."""
+        """A closing line had better match the line that closes what its opener matches; that of new lines matches
+        none.  Closers without an opener are noted."""
         open_at: list[tuple[int, int, int]] = []
         for b, i in self._visible:
             indent = indent_of(self._texts[i])
             while open_at and open_at[-1][0] > indent:
                 open_at.pop()
+            closes = is_closer(self._texts[i])
             if open_at and open_at[-1][0] == indent:
                 opener, block = open_at.pop()[1:]
-                if is_closer(self._texts[i]) and self._texts[opener].rstrip()[-1:] not in (",", ";"):
-                    closes = {self._close_of(j) for j in found[opener].columns.tolist()}
-                    alone = not closes and block == b
-                    found[i] = NOTHING if alone else found[i].preferring(closes, UNPAIRED_COST)
+                if closes and self._texts[opener].rstrip()[-1:] not in (",", ";"):
+                    ends = {self._close_of(j) for j in found[opener].columns.tolist()}
+                    alone = not ends and block == b and not self._knows_between(opener, i, found)
+                    found[i] = NOTHING if alone else found[i].preferring(ends, UNPAIRED_COST)
+            elif closes and (not open_at or open_at[-1][2] != b):
+                self._orphans.add(i)
             open_at.append((indent, i, b))
+
+    def _knows_between(self, opener: int, closer: int, found: dict[int, Candidates]) -> bool:
+        """Whether a line that says something stands between the two and in the file."""
+        return any(
+            i in found and found[i].is_exact and substance(self._texts[i].strip()) >= 0.4
+            for i in range(opener + 1, closer)
+        )
 
     def _close_of(self, j: int) -> int:
         """The first line below j that is not indented deeper."""
@@ -233,11 +246,10 @@ class _Merger:
             return INSERT_COST
         lines = self._snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
-        return (
-            INSERT_COST
-            + COPY_COST * says / len(found.columns)
-            + (EDGE_COST * (0.3 + 0.7 * says) if i in (lines[0], lines[-1]) else 0.0)
-        )
+        cost = INSERT_COST + COPY_COST * says / len(found.columns)
+        if i in (lines[0], lines[-1]):
+            cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
+        return cost
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
         """The least indentation that a skip before line i should keep to."""
@@ -362,33 +374,36 @@ class _Merger:
 
     # -- certainty -----------------------------------------------------------------------------------------------------
     def _question(self, alignment: Alignment, chosen: list[int], ops: list[LineOp]) -> None:
-        """Whether another alignment, nearly as good, gives another text."""
-        text = _text_of(ops)
-        seen = {tuple(chosen)}
-        tried = 0
-        for lost, r, column in self._rivals(alignment, chosen):
-            if lost >= DOUBT_MARGIN or self._doubts.certainty is Certainty.GUESS:
-                return
-            rival = alignment.best_through(r, column)
-            if tuple(rival) in seen:
+        """Whether every changed block can only stand where it was put."""
+        place = {op.update_line: op.original_line for op in ops if op.kind == "both"}
+        floor = 0
+        for b, block in enumerate(self._snippet.blocks):
+            columns = [place.get(i) for i in block.lines]
+            known = [c for c in columns if c is not None]
+            if not known:
                 continue
-            seen.add(tuple(rival))
-            tried += 1
-            if _text_of(self._write(rival, Doubts())) != text or tried > MAX_SECOND_READINGS:
-                self._doubts.guess("anchor not unique") if lost < 0.15 else self._doubts.likely("anchor not unique")
-                return
+            texts = [self._texts[i] for i in block.lines]
+            if any(c is None and t.strip() for c, t in zip(columns, texts, strict=True)) or known[-1] - known[0] >= len(texts):
+                low, high = self._scope_range(b, block, place, floor)
+                if not self._places.is_clear(find_ends(texts, columns, self._original), low, high):
+                    self._doubts.likely("anchor not unique")
+            floor = known[-1] + 1
 
-    def _rivals(self, alignment: Alignment, chosen: list[int]) -> list[tuple[float, int, int]]:
-        """Other ways for the first and last lines of each block, the nearest first."""
-        rivals = []
-        for r, (b, i) in enumerate(self._visible):
-            lines = self._snippet.blocks[b].lines
-            if i in (lines[0], lines[-1]) or (r and self._is_edge(chosen, r)):
-                rivals += [(lost, r, column) for lost, column in alignment.alternatives(r, chosen[r])]
-        return sorted(rivals)
-
-    def _is_edge(self, chosen: list[int], r: int) -> bool:
-        return (chosen[r] == TAKE) != (chosen[r - 1] == TAKE)
+    def _scope_range(self, b: int, block: Block, place: dict[int | None, int | None], floor: int) -> tuple[int, int]:
+        """Where a block may lie: behind the block before, inside the shown scopes whose headers are unique."""
+        low, high = floor, len(self._original)
+        indent = min(indent_of(self._texts[i]) for i in block.lines if self._texts[i].strip())
+        for _, i in reversed([(c, i) for c, i in self._visible if c < b]):
+            j = place.get(i)
+            if indent_of(self._texts[i]) >= indent:
+                continue
+            indent = indent_of(self._texts[i])
+            if j is None or self._index.count(self._texts[i]) != 1:
+                continue
+            end = self._close_of(j)
+            if end > floor:
+                high = min(high, end + 1)
+        return low, high
 
 
 def _text_of(ops: Sequence[LineOp]) -> str:

@@ -1,0 +1,80 @@
+"""Whether the place of a block is clear to a reader who has only the original and the snippet.
+
+Between its first and last line a block says all, so only its two ends must be clear: the unbroken run of context at one
+end occurs once where the block may stand, and the run at the other end is the one nearest to it.  Judges an alignment,
+makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The context at both ends of a block.  `head` and `tail` are the runs' texts, `head_at` and `tail_at` the original
+    lines where they begin; empty where the block begins (ends) with new lines."""
+
+    head: tuple[str, ...]
+    head_at: int
+    tail: tuple[str, ...]
+    tail_at: int
+
+
+def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Sequence[str]) -> Ends:
+    """The runs of a block.  `texts`: its lines; `columns`: the original line of each that stays, None for new ones
+    (for blank lines, too)."""
+    n = len(texts)
+    head = 0
+    first = columns[0]
+    while first is not None and head < n and _stays(texts[head], columns[head], first + head, original):
+        head += 1
+    tail = 0
+    last = columns[-1]
+    while last is not None and tail < n and _stays(texts[n - 1 - tail], columns[n - 1 - tail], last - tail, original):
+        tail += 1
+    head_at = first if first is not None else -1
+    tail_at = last - tail + 1 if last is not None else -1
+    return Ends(
+        tuple(original[head_at : head_at + head]), head_at, tuple(original[tail_at : tail_at + tail]), tail_at
+    )
+
+
+def _stays(text: str, column: int | None, wanted: int, original: Sequence[str]) -> bool:
+    if column is not None:
+        return column == wanted
+    return not text.strip() and 0 <= wanted < len(original) and not original[wanted].strip()
+
+
+class Places:
+    """Finds runs of lines in the original."""
+
+    def __init__(self, original: Sequence[str]) -> None:
+        self._lines = [line.strip() for line in original]
+        self._at: dict[str, list[int]] = {}
+        for j, line in enumerate(self._lines):
+            self._at.setdefault(line, []).append(j)
+
+    def find(self, run: Sequence[str], low: int, high: int) -> list[int]:
+        """Where in `low:high` the run occurs (white space at both ends of lines aside)."""
+        wanted = [line.strip() for line in run]
+        if not any(wanted):
+            return []
+        k = next(i for i, line in enumerate(wanted) if line)
+        n = len(wanted)
+        starts = (j - k for j in self._at.get(wanted[k], ()))
+        return [p for p in starts if low <= p and p + n <= high and self._lines[p : p + n] == wanted]
+
+    def is_clear(self, ends: Ends, low: int, high: int) -> bool:
+        """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""
+        if not ends.head or not ends.tail:
+            run = ends.head or ends.tail
+            return bool(run) and len(self.find(run, low, high)) == 1
+        heads = self.find(ends.head, low, high)
+        if len(heads) == 1:
+            after = self.find(ends.tail, ends.head_at + len(ends.head), high)
+            return after[:1] == [ends.tail_at]
+        tails = self.find(ends.tail, low, high)
+        before = [p for p in heads if p + len(ends.head) <= ends.tail_at]
+        return len(tails) == 1 and before[-1:] == [ends.head_at]
