@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Indel
 
 from apply_eval.alignment import Block, Item, ItemKind
 from apply_eval.outline import Outline, indent_of, is_definition
@@ -24,6 +25,8 @@ MARGIN = 5.0
 """By how much it must be the most alike of all lines that could be meant."""
 MIN_TELLING = 8
 """A shorter line tells nothing by likeness."""
+MAX_READINGS = 200
+"""More ways to read a block are not weighed: it must show more."""
 
 _NAME = re.compile(
     r"\b(?:def|class|func|fn|fun|function|struct|interface|enum|type|module|trait)\s+(?:\([^)]*\)\s*)?(\w+)"
@@ -61,8 +64,10 @@ class Clarity:
         """Set where only a marker above tells that new lines go to the end of the file."""
         self.hints: dict[int, str] = {}
         """Items at which new lines begin that only a hint places: the name of what they go after."""
-        self._keys: list[str] = []
-        self._places: dict[str, list[int]] = {}
+        self._keys = [self._key(line) for line in before]
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for at, key in enumerate(self._keys):
+            self._places[key].append(at)
 
     def first_unclear(self, blocks: Sequence[Block]) -> tuple[Block, Growth] | None:
         """The first block whose place is unclear, and where it should grow."""
@@ -87,7 +92,10 @@ class Clarity:
         last = block.stop - 1 - kinds[::-1].index("keep")
         up = first > block.start and not self._is_clear_edge(block, block.start, first, floor)
         down = last + 1 < block.stop and not self._is_clear_edge(block, last + 1, block.stop, floor)
-        return Growth(up, down) if up or down else self._judge_anchors(first, last, block, floor)
+        if up or down:
+            return Growth(up, down)
+        growth = self._judge_anchors(first, last, block, floor)
+        return growth if growth != CLEAR else self._judge_readings(first, last, block, floor)
 
     # -- blocks without context ---------------------------------------------------------------------------------------
     def _judge_bare(self, block: Block, floor: int) -> Growth:
@@ -190,6 +198,26 @@ class Clarity:
         before_tail = [place for place in head_places if place + len(head) <= tail[0]]
         return CLEAR if len(tail_places) == 1 and before_tail[-1:] == [head[0]] else BOTH_WAYS
 
+    def _judge_readings(self, first: int, last: int, block: Block, floor: int) -> Growth:
+        """Whether no other stretch that begins and ends with the block's outer lines is as like the block: a reader
+        takes the smallest change."""
+        low, high = self._range(self.items[first].original, floor, block)
+        start, stop = self.items[first].original, self.items[last].original + 1
+        starts = self._find([start], low, high)
+        stops = [place + 1 for place in self._find([stop - 1], low, high)]
+        if len(starts) == 1 == len(stops):
+            return CLEAR
+        others = [(a, b) for a in starts for b in stops if a < b and (a, b) != (start, stop)]
+        if len(others) > MAX_READINGS:
+            return Growth(len(starts) > 1, len(stops) > 1)
+        shown = [self._key(self._text(item)) for item in self.items[first : last + 1] if item.kind != "drop"]
+        limit = Indel.distance(shown, self._keys[start:stop])
+        rivals = [(a, b) for a, b in others if Indel.distance(shown, self._keys[a:b], score_cutoff=limit) <= limit]
+        return Growth(any(a != start for a, _ in rivals), any(b != stop for _, b in rivals))
+
+    def _text(self, item: Item) -> str:
+        return self.after[item.after] if item.kind == "take" else self.before[item.original]
+
     def _run(self, at: int, block: Block, step: Literal[1, -1]) -> list[int]:
         """The lines of before in the unbroken run of context that begins (or ends) at item `at`."""
         lines: list[int] = []
@@ -210,7 +238,6 @@ class Clarity:
 
     def _find(self, run: list[int], low: int, high: int) -> list[int]:
         """Where in `low:high` of before the lines of `run` (line numbers) occur in a row."""
-        self._index()
         wanted = [self._keys[line] for line in run]
         if not any(key.strip() for key in wanted):
             return []
@@ -218,16 +245,8 @@ class Clarity:
         places = self._places[wanted[0]]
         return [at for at in places if low <= at and at + n <= high and self._keys[at : at + n] == wanted]
 
-    def _index(self) -> None:
-        """Lines as the snippet will still tell them apart: without what its style loses."""
-        if self._keys:
-            return
+    def _key(self, line: str) -> str:
+        """A line as the snippet still tells it apart: without what its style loses."""
         if self.style.is_clean:
-            self._keys = list(self.before)
-        elif self.style.indentation == "same":
-            self._keys = [line.rstrip() for line in self.before]
-        else:
-            self._keys = [line.strip() for line in self.before]
-        self._places = defaultdict(list)
-        for at, key in enumerate(self._keys):
-            self._places[key].append(at)
+            return line
+        return line.rstrip() if self.style.indentation == "same" else line.strip()
