@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from typing import NoReturn
 
 from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE, exit_code
-from apply_service.commands.output import print_error
+from apply_service.commands.output import print_error, write_line
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.settings import SettingSpec, load_settings, parse_setting, setting_specs
@@ -29,6 +35,14 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
+
+
+class PrintVersion(Action):
+    def __call__(self, *_: object) -> NoReturn:
+        from importlib.metadata import version  # takes longer to import than the rest of this file
+
+        write_line(f"apply-service {version('apply-service')}")
+        raise SystemExit(0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +77,7 @@ def build_parser() -> ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"apply-service {version('apply-service')}")
+    parser.add_argument("--version", action=PrintVersion, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_command = partial(commands.add_parser, epilog=EXIT_CODES, formatter_class=RawDescriptionHelpFormatter)
     _add_apply(add_command)

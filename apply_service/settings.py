@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
@@ -214,6 +213,8 @@ def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[
 def _from_file(path: Path | None) -> Iterator[tuple[str, object]]:
     if path is None:
         return
+    import tomllib  # most commands have no file to read, and start sooner without
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

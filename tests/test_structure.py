@@ -13,6 +13,7 @@ PACKAGE = ROOT / "apply_service"
 
 LAYERS = (
     {"cli"},
+    {"commands"},
     {"build"},
     {"api", "mcp", "deploy", "clients"},
     {"service", "backups"},
