@@ -209,10 +209,10 @@ class Service:
 
 def open_service(runtime: Runtime, settings: Settings) -> Service:
     """A service over the real pipeline."""
-    from apply_service import pipeline
+    from apply_service.pipeline import run
 
     return Service(
-        lambda request, cancelled: pipeline.run(request, runtime, cancelled),
+        lambda request, cancelled: run(request, runtime, cancelled),
         queue_limit=settings.queue_limit,
         default_timeout_s=settings.default_timeout_s,
         max_timeout_s=settings.max_timeout_s,

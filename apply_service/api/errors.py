@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from apply_service import errors
+import apply_service.errors as errors
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
 
 STATUS: Mapping[type[ApplyError], int] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apply_service import errors
+import apply_service.errors as errors
 from apply_service.errors import ApplyError
 
 OK = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from apply_service import models
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_line
 from apply_service.settings import Settings
@@ -42,7 +42,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 def describe(name: str, settings: Settings) -> ModelListing:
     """A model by name; reads its configuration, not its weights."""
-    directory = Path(models.__file__).parent / EMBEDDED if name == EMBEDDED else Path(name).expanduser()
+    directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     is_default = name == settings.model
     config_path = directory / "config.json"
     if not config_path.is_file():
@@ -57,6 +57,14 @@ def describe(name: str, settings: Settings) -> ModelListing:
         context_limit=config.get("max_position_embeddings"),
         architecture=next(iter(config.get("architectures") or []), None),
     )
+
+
+def embedded_directory() -> Path:
+    # `engine.loading` knows it too, at the price of torch.
+    spec = find_spec("apply_service.models")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / EMBEDDED
 
 
 def _line(listing: ModelListing) -> str:
