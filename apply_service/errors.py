@@ -48,160 +48,240 @@ class ApplyError(Exception):
 
 
 class RequestError(ApplyError):
+    """The request cannot be served as it is."""
+
     code = "bad_request"
 
 
 class NotFound(RequestError):
+    """There is nothing at this path."""
+
     code = "not_found"
 
 
 class MethodNotAllowed(RequestError):
+    """The path does not take this method."""
+
     code = "method_not_allowed"
 
 
 class UnsupportedMediaType(RequestError):
+    """The body is not declared as JSON."""
+
     code = "unsupported_media_type"
 
 
 class EmptyUpdate(RequestError):
+    """Neither an update nor an instruction was sent."""
+
     code = "empty_update"
 
 
 class UnknownField(RequestError):
+    """The request has a field that does not exist."""
+
     code = "unknown_field"
 
 
 class InvalidField(RequestError):
+    """A field is missing, of the wrong type, or out of range."""
+
     code = "invalid_field"
 
 
 class UnsupportedParameter(RequestError):
+    """The field exists, but not for this way of asking."""
+
     code = "unsupported_parameter"
 
 
 class UnknownModel(RequestError):
+    """The service has no such model."""
+
     code = "unknown_model"
 
 
 class UnknownDrafter(RequestError):
+    """There is no such drafter."""
+
     code = "unknown_drafter"
 
 
 class UnknownEditFormat(RequestError):
+    """There is no such edit format."""
+
     code = "unknown_edit_format"
 
 
 class UnknownLanguage(RequestError):
+    """There is no such language."""
+
     code = "unknown_language"
 
 
 class BadEncoding(RequestError):
+    """The bytes are not in the encoding named, or it cannot hold the result."""
+
     code = "bad_encoding"
 
 
 class NulByte(RequestError):
+    """The text holds a NUL character."""
+
     code = "nul_byte"
 
 
 class StaleBase(RequestError):
+    """The original is not the one the edit was made for."""
+
     code = "stale_base"
 
 
 class TooLarge(RequestError):
+    """Body, original or update exceed a limit of the service."""
+
     code = "too_large"
 
 
 class ContextLimitExceeded(RequestError):
+    """File and edit exceed the context of the model."""
+
     code = "context_limit"
 
 
 class MalformedEdit(RequestError):
+    """The update is not of the format it was declared or taken to be."""
+
     code = "malformed_edit"
 
 
 class NeedsMoreContext(RequestError):
+    """The edit does not say where it belongs; the anchors are named."""
+
     code = "needs_more_context"
 
 
 class InstructionUnsupported(RequestError):
+    """The model follows no instructions."""
+
     code = "instruction_unsupported"
 
 
 class ResultError(ApplyError):
+    """There is no answer that could be handed out."""
+
     code = "bad_result"
 
 
 class Truncated(ResultError):
+    """The output reached its token limit or lacks its end."""
+
     code = "truncated"
 
 
 class CheckFailed(ResultError):
+    """A check found something, and the caller wants that to be an error."""
+
     code = "check_failed"
 
 
 class ServiceError(ApplyError):
+    """The service cannot answer now."""
+
     code = "service_error"
 
 
 class Overloaded(ServiceError):
+    """The queue is full."""
+
     code = "overloaded"
 
 
 class DeadlineExceeded(ServiceError):
+    """The deadline passed first."""
+
     code = "deadline_exceeded"
 
 
 class Cancelled(ServiceError):
+    """The caller went away or cancelled."""
+
     code = "cancelled"
 
 
 class EngineFailure(ServiceError):
+    """The engine crashed on this request; others go on."""
+
     code = "engine_failure"
 
 
 class NotReady(ServiceError):
+    """The service is starting or shutting down, or its address is taken."""
+
     code = "not_ready"
 
 
 class Unreachable(ServiceError):
+    """No service answers at the URL."""
+
     code = "unreachable"
 
 
 class FileError(ApplyError):
+    """A file cannot be used."""
+
     code = "file_error"
 
 
 class FileNotReadable(FileError):
+    """The file cannot be read, or is no regular file."""
+
     code = "file_not_readable"
 
 
 class FileNotWritable(FileError):
+    """The file, its folder or the place for backups cannot be written."""
+
     code = "file_not_writable"
 
 
 class FileChanged(FileError):
+    """The file is no longer what it was when it was read, or since the edit."""
+
     code = "file_changed"
 
 
 class NoBackup(FileError):
+    """There is no edit of this file to take back."""
+
     code = "no_backup"
 
 
 class ModelError(ApplyError):
+    """The model cannot be used."""
+
     code = "model_error"
 
 
 class ModelNotLoadable(ModelError):
+    """The model's files are unusable."""
+
     code = "model_not_loadable"
 
 
 class RemoteCodeRefused(ModelError):
+    """The model needs Python code of its own, which the settings forbid."""
+
     code = "remote_code_refused"
 
 
 class MissingDependency(ModelError):
+    """A library or device that was asked for is not there."""
+
     code = "missing_dependency"
 
 
 class SettingsError(ApplyError):
+    """A setting is unknown or out of range."""
+
     code = "bad_setting"

@@ -84,13 +84,15 @@ def _device() -> Finding:
 
 
 def _model(settings: Settings) -> Finding:
-    from apply_service.build import self_test
-
     start = time.perf_counter()
     try:
+        from apply_service.build import self_test
+
         found = self_test(settings.model, settings)
     except ApplyError as error:
         return Finding("model", False, f"{settings.model}: {error.message} [{error.code}] {error.remedy}")
+    except Exception as error:  # a diagnosis must not die of what it diagnoses
+        return Finding("model", False, f"{settings.model}: {type(error).__name__}: {error}")
     seconds = time.perf_counter() - start
     buckets = ", ".join(str(bucket) for bucket in found.buckets)
     return Finding(
