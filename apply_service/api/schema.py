@@ -145,9 +145,9 @@ class Utf8Columns(_Answer):
 class EditOut(_Answer):
     """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
 
-    range: RangeOut
-    newText: str  # noqa: N815 - the protocol's spelling
-    utf8_columns: Utf8Columns
+    range: RangeOut = Field(description="`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units).")
+    newText: str = Field(description="What takes the range's place.")  # noqa: N815 - the protocol's spelling
+    utf8_columns: Utf8Columns = Field(description="`start` and `end`, in bytes of UTF-8 into their lines.")
 
     @classmethod
     def of(cls, edit: TextEdit) -> Self:
@@ -165,15 +165,17 @@ class SpanOut(_Answer):
 
     start_line: int
     end_line: int
-    origin: Origin
+    origin: Origin = Field(description="The file, the edit, or the model's own words.")
 
 
 class VerdictOut(_Answer):
-    check: str
+    """What one check found, or that it passed."""
+
+    check: str = Field(description="The check's name.")
     severity: Severity
-    message: str
-    lines: tuple[int, int] | None = Field(description="1-based, inclusive.")
-    side: Literal["merged", "original"]
+    message: str = Field(description="Empty where the check passed.")
+    lines: tuple[int, int] | None = Field(description="First and last line it speaks of; 1-based, inclusive.")
+    side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
@@ -190,14 +192,14 @@ class UsageOut(_Answer):
     """Counts of the decode; all 0 where no model took part."""
 
     prompt_tokens: int
-    cached_prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    accepted_prediction_tokens: int
-    rejected_prediction_tokens: int
-    accepted_by_source: dict[str, int]
+    cached_prompt_tokens: int = Field(description="Of the prompt, found in the prefix cache.")
+    completion_tokens: int = Field(description="Generated, drafted ones included.")
+    total_tokens: int = Field(description="Prompt and completion.")
+    accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
+    rejected_prediction_tokens: int = Field(description="Drafted tokens that did not.")
+    accepted_by_source: dict[str, int] = Field(description="Accepted tokens by the source they were drafted from.")
     passes: int = Field(description="Forward passes over generated positions.")
-    prefill_passes: int
+    prefill_passes: int = Field(description="Forward passes over the prompt.")
     rejections: int = Field(description="Passes that accepted fewer tokens than were drafted.")
 
     @classmethod
@@ -219,29 +221,31 @@ class UsageOut(_Answer):
 class NativeAnswer(_Answer):
     """The merged file and everything that tells how far to trust it."""
 
-    merged_code: str
+    merged_code: str = Field(description="The whole merged file, line ends as in the original.")
     merged_b64: str | None = Field(description="The merged file's bytes, where the original came as bytes.")
     strategy: RanStrategy = Field(description="What decided the result.")
-    finish_reason: FinishReason
-    format: str
-    language: str | None
+    finish_reason: FinishReason = Field(description="Why decoding ended; of an answer always `stop`.")
+    format: str = Field(description="The edit's format, as declared or detected.")
+    language: str | None = Field(description="The file's language; null where it is unknown.")
     model: str | None = Field(description="null where no model took part.")
-    drafter: str | None
+    drafter: str | None = Field(description="null where no model took part, or none was asked for.")
     certainty: Certainty = Field(description="How far the deterministic merge trusts itself.")
-    reasons: list[str]
+    reasons: list[str] = Field(description="Why it does not trust itself more.")
     agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
-    determinism: Literal["bitwise", "tolerant"] | None
+    determinism: Literal["bitwise", "tolerant"] | None = Field(
+        description="Whether drafts can change no bit here, by the engine's self-test."
+    )
     verdicts: list[VerdictOut]
     edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
-    spans: list[SpanOut]
-    confidence: float | None
-    source_sha256: str
-    result_sha256: str
-    encoding: str
-    seed: int
+    spans: list[SpanOut] = Field(description="Where the merged lines come from.")
+    confidence: float | None = Field(description="Least probability of the target at a decision; null without one.")
+    source_sha256: str = Field(description="Hash of the original's bytes.")
+    result_sha256: str = Field(description="Hash of the merged file's bytes.")
+    encoding: str = Field(description="What both are encoded in.")
+    seed: int = Field(description="As in the request.")
     usage: UsageOut
-    timings_s: dict[str, float]
-    diff: str | None
+    timings_s: dict[str, float] = Field(description="Seconds by stage.")
+    diff: str | None = Field(description="Unified diff, where it was asked for.")
 
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
