@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from apply_eval.line_diff import Hunk, diff_lines
+from apply_eval.measures import text_lines
 
 SEARCH = "<<<<<<< SEARCH"
 DIVIDER = "======="
@@ -23,7 +24,7 @@ def search_replace(before: str, after: str, *, path: str | None = None, context:
     """
     if (before == "") or before.endswith("\n") != after.endswith("\n") or before == after:
         return None
-    old, new = before.split("\n"), after.split("\n")
+    old, new = text_lines(before), text_lines(after)
     if any(line.rstrip() in {SEARCH, DIVIDER, REPLACE} for line in (*old, *new)):
         return None
     blocks = _unique_blocks(old, diff_lines(old, new), context)
