@@ -23,7 +23,7 @@ class Ends:
 
 
 def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Sequence[str]) -> Ends:
-    """The runs of a block.  `texts`: its lines; `columns`: the original line of each that stays, None for new ones
+    """The runs of a block, without blank lines on their inner side.  `texts`: its lines; `columns`: the original line of each that stays, None for new ones
     (for blank lines, too)."""
     n = len(texts)
     head = 0
@@ -36,6 +36,10 @@ def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Seq
         tail += 1
     head_at = first if first is not None else -1
     tail_at = last - tail + 1 if last is not None else -1
+    while head > 1 and not original[head_at + head - 1].strip():
+        head -= 1
+    while tail > 1 and not original[tail_at].strip():
+        tail, tail_at = tail - 1, tail_at + 1
     return Ends(
         tuple(original[head_at : head_at + head]), head_at, tuple(original[tail_at : tail_at + tail]), tail_at
     )
@@ -76,5 +80,5 @@ class Places:
             after = self.find(ends.tail, ends.head_at + len(ends.head), high)
             return after[:1] == [ends.tail_at]
         tails = self.find(ends.tail, low, high)
-        before = [p for p in heads if p + len(ends.head) <= ends.tail_at]
+        before = [p for p in heads if p + len(ends.head) <= ends.tail_at + len(ends.tail) - 1]
         return len(tails) == 1 and before[-1:] == [ends.head_at]

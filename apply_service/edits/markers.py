@@ -203,13 +203,13 @@ def _is_trusted_hint(lines: Sequence[str], roles: Sequence[Role], i: int, origin
     """A hint is one where its target stands in the file or in the line next to it; other comments merely sound like it."""
     hint = parse_hint(lines[i])
     core = strip_comment(lines[i]).core
-    if hint is None or _IMPERATIVE.match(core) is None:
+    if hint is None or _IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
         return False
     target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
     if not target:
         return False
     if re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target):
-        return hint.where not in ("in", "to", "at", "into")
+        return True
     return any(target in line.lower() for line in original)
 
 

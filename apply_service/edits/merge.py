@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +30,7 @@ DOUBT_MARGIN = 0.45
 MAX_SECOND_READINGS = 10
 COPY_COST = 0.3
 UNPAIRED_COST = 0.25
-EDGE_COST = 3.5
+EDGE_COST = 5.0
 
 
 @dataclass(slots=True)
@@ -299,7 +300,7 @@ class _Merger:
         body = self._drop(start, first[1]) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j, doubts)
-            body += self._between(block.lines[k + 1 : next_k], j + 1, next_j)
+            body += self._between(block.lines[k + 1 : next_k], j + 1, next_j, doubts)
         body += self._anchor(block, last[0], last[1], doubts)
         body += self._drop(last[1] + 1, end) + self._take(block.lines[last[0] + 1 :])
         return _Span(b, start, end, body)
@@ -327,6 +328,10 @@ class _Merger:
         kind = self._candidates[i].kind_at(j)
         edge = k in (0, len(block.lines) - 1)
         if kind is Kind.SAME or kind is Kind.REMARKED:
+            if self._texts[i] != self._original[j]:
+                if self._keeps_trailing_blanks and not edge:
+                    return [*self._drop(j, j + 1), *self._take([i])]
+                doubts.likely("trailing white space differs")
             return [LineOp("both", j, i, self._original[j])]
         if edge:
             doubts.likely("context misquoted")
@@ -334,7 +339,7 @@ class _Merger:
             return [LineOp("both", j, i, self._original[j])]
         return [*self._drop(j, j + 1), *self._take([i])]
 
-    def _between(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
+    def _between(self, lines: Sequence[int], start: int, end: int, doubts: Doubts) -> list[LineOp]:
         """The stretch between two anchors: the block says all; blank lines pair up from both ends."""
         head = 0
         while head < len(lines) and start + head < end and self._both_blank(lines[head], start + head):
@@ -346,10 +351,20 @@ class _Merger:
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         for t in range(tail, 0, -1):
             ops.append(LineOp("both", end - t, lines[-t], self._original[end - t]))
+        if any(op.kind == "both" and op.update_line is not None and op.text != self._texts[op.update_line] for op in ops):
+            doubts.likely("trailing white space differs")
         return ops
 
+    @cached_property
+    def _keeps_trailing_blanks(self) -> bool:
+        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        shown = (self._texts[i] for block in self._snippet.blocks for i in block.lines)
+        trailing = {line for line in self._original if line != line.rstrip()}
+        return any(line in trailing for line in shown)
+
     def _both_blank(self, i: int, j: int) -> bool:
-        return not self._texts[i].strip() and not self._original[j].strip()
+        blank = not self._texts[i].strip() and not self._original[j].strip()
+        return blank and (self._texts[i] == self._original[j] or not self._keeps_trailing_blanks)
 
     def _place_loose(self, spans: list[_Span | None], doubts: Doubts) -> None:
         for b, span in enumerate(spans):
@@ -384,12 +399,12 @@ class _Merger:
                 continue
             texts = [self._texts[i] for i in block.lines]
             if any(c is None and t.strip() for c, t in zip(columns, texts, strict=True)) or known[-1] - known[0] >= len(texts):
-                low, high = self._scope_range(b, block, place, floor)
+                low, high = self._scope_range(b, block, place, floor, known[-1])
                 if not self._places.is_clear(find_ends(texts, columns, self._original), low, high):
                     self._doubts.likely("anchor not unique")
             floor = known[-1] + 1
 
-    def _scope_range(self, b: int, block: Block, place: dict[int | None, int | None], floor: int) -> tuple[int, int]:
+    def _scope_range(self, b: int, block: Block, place: dict[int | None, int | None], floor: int, last: int) -> tuple[int, int]:
         """Where a block may lie: behind the block before, inside the shown scopes whose headers are unique."""
         low, high = floor, len(self._original)
         indent = min(indent_of(self._texts[i]) for i in block.lines if self._texts[i].strip())
@@ -401,7 +416,7 @@ class _Merger:
             if j is None or self._index.count(self._texts[i]) != 1:
                 continue
             end = self._close_of(j)
-            if end > floor:
+            if end >= last:
                 high = min(high, end + 1)
         return low, high
 
