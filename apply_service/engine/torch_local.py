@@ -20,7 +20,9 @@ from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import Session, Verification, Window
 
 DEFAULT_BUCKETS = (16, 64, 256)
-CAPACITY_GRAIN = 256
+KEY_GRAIN = 512
+"""Slots are attended to in multiples of this: the CPU kernel's key block, so that whole blocks beyond a row's
+position add exactly nothing.  The self-test crosses a multiple; on other devices all slots are attended to."""
 
 
 class TorchSession:
@@ -93,7 +95,7 @@ class TorchEngine:
                 remedy="send a smaller file, or use a model with a longer context",
             )
         prefill_rows = self.buckets[-1] if self.padded else 256
-        capacity = -(-(needed + prefill_rows) // CAPACITY_GRAIN) * CAPACITY_GRAIN
+        capacity = _round_up(needed + prefill_rows, KEY_GRAIN)
         session = TorchSession(Slots(self.kv_shape, capacity))
         try:
             self._prefill(session, prompt_ids[:-1], prefill_rows)
@@ -136,7 +138,7 @@ class TorchEngine:
         """Last hidden states [1, n_rows, d]; writes the keys and values of all rows, padding's beyond the real ones."""
         assert session.slots is not None, "the session is closed"
         start = session.length
-        n_keys = session.capacity if self.padded else start + n_rows
+        n_keys = self._n_keys(session, start + n_rows)
         padded = torch.zeros((1, n_rows), dtype=torch.int64)
         padded[0, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
         positions = torch.arange(start, start + n_rows, device=self.device)[None]
@@ -145,6 +147,11 @@ class TorchEngine:
             input_ids=padded.to(self.device), position_ids=positions, use_cache=False, apply_pass=window_pass
         )
         return cast(torch.Tensor, output.last_hidden_state)
+
+    def _n_keys(self, session: TorchSession, n_filled: int) -> int:
+        if not self.padded:
+            return n_filled
+        return _round_up(n_filled, KEY_GRAIN) if self.device.type == "cpu" else session.capacity
 
     def _accept(
         self, logits: torch.Tensor, choices: torch.Tensor, draft_ids: Sequence[int]
@@ -161,3 +168,7 @@ class TorchEngine:
         packed = torch.stack([choices.double(), logprobs.double()], dim=1)
         table = torch.cat([packed, torch.stack([n_accepted.double(), n_accepted.double()])[None]]).tolist()
         return [(row[0], row[1]) for row in table[: int(table[-1][0]) + 1]]
+
+
+def _round_up(n: int, grain: int) -> int:
+    return -(-n // grain) * grain
