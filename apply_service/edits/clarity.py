@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+MIN_LETTERS = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The context at both ends of a block.  `head` and `tail` are the runs' texts, `head_at` and `tail_at` the original
@@ -51,6 +54,11 @@ def _stays(text: str, column: int | None, wanted: int, original: Sequence[str]) 
     return not text.strip() and 0 <= wanted < len(original) and not original[wanted].strip()
 
 
+def says_something(run: Sequence[str]) -> bool:
+    """Whether a run has a line that is more than brackets and keywords: only such a run is looked for by readers."""
+    return any(sum(map(str.isalnum, line[:200])) >= MIN_LETTERS for line in run)
+
+
 class Places:
     """Finds runs of lines in the original."""
 
@@ -81,4 +89,4 @@ class Places:
             return after[:1] == [ends.tail_at]
         tails = self.find(ends.tail, low, high)
         before = [p for p in heads if p + len(ends.head) <= ends.tail_at + len(ends.tail) - 1]
-        return len(tails) == 1 and before[-1:] == [ends.head_at]
+        return len(tails) == 1 and before[-1:] == [ends.head_at] and says_something(ends.head)
