@@ -1,0 +1,183 @@
+"""What no edit can be made of: one typed error each, the same in CLI and HTTP, and the file untouched."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from starlette.testclient import TestClient
+
+from apply_service import build
+from apply_service.api.app import create_app
+from apply_service.cli import main
+from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.errors import UnknownModel
+from apply_service.pipeline import Runtime, Target
+from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
+from apply_service.service import open_service
+from apply_service.settings import Settings
+
+GOOD = b"a = 1\nb = 2\n"
+LATIN = "caf\xe9 = 1\n".encode("latin-1")
+
+
+class Case(NamedTuple):
+    """A file, an edit and options; the error that comes of them."""
+
+    name: str
+    code: str
+    status: int
+    exit_code: int
+    data: bytes = GOOD
+    update: bytes = b"a = 2\n# ... existing code ...\n"
+    options: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
+
+
+CASES = [
+    Case("empty snippet", "empty_update", 422, 2, update=b""),
+    Case("blank snippet", "empty_update", 422, 2, update=b" \n\t\n"),
+    Case("undeclared latin-1", "bad_encoding", 422, 2, data=LATIN),
+    Case("undeclared utf-16", "bad_encoding", 422, 2, data=GOOD.decode().encode("utf-16")),
+    Case(
+        "wrong encoding",
+        "bad_encoding",
+        422,
+        2,
+        data=b"\xff",
+        options=("--encoding", "ascii"),
+        fields=(("encoding", "ascii"),),
+    ),
+    Case(
+        "no such encoding",
+        "bad_encoding",
+        422,
+        2,
+        options=("--encoding", "ebcdic-x"),
+        fields=(("encoding", "ebcdic-x"),),
+    ),
+    Case("NUL in the file", "nul_byte", 422, 2, data=b"a\0b\n"),
+    Case("NUL in the edit", "nul_byte", 422, 2, update=b"a\0b\n"),
+    Case(
+        "over the context limit",
+        "context_limit",
+        413,
+        2,
+        data=GOOD * 500,
+        options=("--strategy", "model"),
+        fields=(("strategy", "model"),),
+    ),
+    Case(
+        "unknown model",
+        "unknown_model",
+        404,
+        4,
+        options=("--model", "nope", "--strategy", "model"),
+        fields=(("model", "nope"), ("strategy", "model")),
+    ),
+    Case("unknown drafter", "unknown_drafter", 422, 2, options=("--drafter", "nope"), fields=(("drafter", "nope"),)),
+    Case("unknown format", "unknown_edit_format", 422, 2, options=("--format", "nope"), fields=(("format", "nope"),)),
+    Case("unknown strategy", "invalid_field", 422, 2, options=("--strategy", "nope"), fields=(("strategy", "nope"),)),
+    Case("bad temperature", "invalid_field", 422, 2, options=("--temperature", "9"), fields=(("temperature", 9),)),
+    Case("bad deadline", "invalid_field", 422, 2, options=("--timeout", "1e9"), fields=(("timeout_s", 1e9),)),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def load(name: str) -> Target:
+    if name != "embedded":
+        raise UnknownModel("no such model", value=name, limit=["embedded"], remedy="name one of these")
+    return Target("embedded", FakeEngine(hashed(N_VOCAB), context_limit=4000), PlainBytes())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(build, "build_runtime", lambda settings: Runtime(load=load))
+    return tmp_path
+
+
+@pytest.fixture
+def http() -> Iterator[TestClient]:
+    with open_service(Runtime(load=load), Settings()) as service:
+        yield TestClient(create_app(service, Settings()), raise_server_exceptions=False)
+        assert service.wait_until_idle(5)
+        service.check_integrity()
+
+
+def request_of(case: Case) -> dict[str, Any]:
+    data = base64.b64encode(case.data).decode()
+    return {"original_b64": data, "update": case.update.decode(), "path": "a.py", **dict(case.fields)}
+
+
+def check_error(error: dict[str, Any], case: Case) -> None:
+    assert set(error) == {"code", "message", "value", "limit", "remedy"}
+    assert error["code"] == case.code
+    assert error["message"]
+    assert error["remedy"]
+    assert error["value"] is not None
+
+
+@cases
+@pytest.mark.parametrize("stream", [False, True])
+def test_over_http(case: Case, stream: bool, http: TestClient) -> None:
+    response = http.post("/v1/apply", json=request_of(case) | {"stream": stream})
+    assert response.status_code == case.status
+    check_error(response.json()["error"], case)
+
+
+@cases
+@pytest.mark.parametrize("way", [(), ("--in-place",), ("--json",), ("--diff", "--in-place", "--json")], ids=" ".join)
+def test_on_the_command_line(
+    case: Case, way: tuple[str, ...], folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (folder / "a.py").write_bytes(case.data)
+    (folder / "edit").write_bytes(case.update)
+    assert main(["apply", "a.py", "--update", "edit", *case.options, *way]) == case.exit_code
+    out, err = capsysbinary.readouterr()
+    assert f"[{case.code}]".encode() in err.splitlines()[0]
+    assert b"remedy: " in err
+    if "--json" in way:
+        check_error(json.loads(out)["error"], case)
+    else:
+        assert out == b""
+    assert (folder / "a.py").read_bytes() == case.data
+    assert sorted(path.name for path in folder.iterdir()) == ["a.py", "edit"]
+
+
+@cases
+def test_as_a_json_request_on_the_command_line(
+    case: Case, folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (folder / "request.json").write_text(json.dumps(request_of(case)))
+    assert main(["apply", "--request", "request.json"]) == case.exit_code
+    out, err = capsysbinary.readouterr()
+    check_error(json.loads(out)["error"], case)
+    assert f"[{case.code}]".encode() in err
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"original": "", "update": "x", "orignal": ""}', "unknown_field"),
+        (b'{"original": "a\\u0000", "update": "x"}', "nul_byte"),
+        (b'{"original": "\\ud800", "update": "x"}', "bad_encoding"),
+        (b'{"original": "a", "update": "x", "base_sha256": "' + b"0" * 64 + b'"}', "stale_base"),
+        (b'{"original": "a", "update": "x', "invalid_field"),
+    ],
+)
+def test_what_only_json_can_say(
+    body: bytes, code: str, http: TestClient, folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    response = http.post("/v1/apply", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == (409 if code == "stale_base" else 422)
+    assert response.json()["error"]["code"] == code
+    (folder / "request.json").write_bytes(body)
+    assert main(["apply", "--request", "request.json"]) == (3 if code == "stale_base" else 2)
+    out, err = capsysbinary.readouterr()
+    assert json.loads(out)["error"]["code"] == code
+    assert f"[{code}]".encode() in err
