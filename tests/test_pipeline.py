@@ -30,10 +30,10 @@ from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
-UPDATE = "# ... existing code ...\n\ndef two():\n    return 22\n"
-MERGED = ORIGINAL.replace("return 2\n", "return 22\n")
+UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
+MERGED = ORIGINAL.replace("return 1\n", "return 11\n")
 REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="numbers.py")
-DIFF = "--- a/numbers.py\n+++ b/numbers.py\n@@ -8,2 +8,2 @@\n def two():\n-    return 2\n+    return 22\n"
+DIFF = "--- a/numbers.py\n+++ b/numbers.py\n@@ -4,2 +4,2 @@\n def one():\n-    return 1\n+    return 11\n"
 
 
 def runtime_writing(answer: str, *, request: ApplyRequest = REQUEST) -> tuple[Runtime, FakeEngine]:
@@ -67,14 +67,14 @@ def test_the_target_decides_and_the_answer_says_so() -> None:
     assert result.result_sha256 == hashlib.sha256(MERGED.encode()).hexdigest()
     assert [span.origin for span in result.spans] == ["original", "update", "original"]
     assert result.diff is not None
-    assert "+    return 22" in result.diff
+    assert "+    return 11" in result.diff
     assert result.stats.passes == 1
     assert engine.n_open == 0
     assert all(verdict.is_pass for verdict in result.verdicts)
 
 
 def test_a_target_that_disagrees_wins_and_agreement_is_false() -> None:
-    other = MERGED.replace("22", "222")
+    other = MERGED.replace("11", "111")
     runtime, _ = runtime_writing(other)
     result = apply(replace(REQUEST, strategy="model"), runtime)
     assert result.merged_code == other
