@@ -69,7 +69,7 @@ class FakeEngine:
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
-            raise ContextLimitExceeded("does not fit", value=needed, limit=self.context_limit, remedy="send less")
+            raise ContextLimitExceeded("over the context", value=needed, limit=self.context_limit, remedy="send less")
         self.n_open += 1
         return FakeSession(list(prompt_ids[:-1]), needed, self._closed)
 
