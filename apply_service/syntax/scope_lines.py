@@ -55,7 +55,7 @@ class ScopeLines:
 
     def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, *, outer_row: int) -> Scope:
         """The lines of `node`; name, kind and parent are left for the caller."""
-        header, start = self._header_row(node, body), min(outer_row, node.start_point.row)
+        header, start = self._header_row(node, body), min(outer_row, node.start_point[0])
         end = max(self._end(node, header), header + 1)
         body_start = min(self._body_start(header, body, end), end)
         has_closer = end - 1 >= body_start and CLOSER.match(self._lines[end - 1]) is not None
@@ -75,12 +75,12 @@ class ScopeLines:
 
     def _header_row(self, node: tree_sitter.Node, body: tree_sitter.Node | None) -> int:
         """The first row that is not an attribute or annotation inside the node."""
-        row, last = node.start_point.row, (body or node).start_point.row
+        row, last = node.start_point[0], (body or node).start_point[0]
         if last == row or ATTRIBUTE.match(self._lines[row]) is None:
             return row
         for child in node.children:
             if child.type not in ("attribute_list", "modifiers", "attribute_group", "annotation", "marker_annotation"):
-                return child.start_point.row if child.start_point.row <= last else row
+                return child.start_point[0] if child.start_point[0] <= last else row
             if child.type == "modifiers":
                 row = self._past_annotations(child)
         return row
@@ -89,13 +89,13 @@ class ScopeLines:
         """The row of the first plain modifier (`public`), else of the token after the annotations."""
         for child in modifiers.children:
             if "annotation" not in child.type:
-                return child.start_point.row
+                return child.start_point[0]
         after = modifiers.next_sibling
-        return after.start_point.row if after is not None else modifiers.start_point.row
+        return after.start_point[0] if after is not None else modifiers.start_point[0]
 
     def _end(self, node: tree_sitter.Node, header: int) -> int:
         point = node.end_point
-        end = min(point.row + 1 if point.column > 0 else point.row, len(self._lines))
+        end = min(point[0] + 1 if point[1] > 0 else point[0], len(self._lines))
         if self.language.is_indented:
             end = self._with_trailing_comments(header, end)
         while end > header + 1 and not self._lines[end - 1].strip():
@@ -116,8 +116,8 @@ class ScopeLines:
     def _body_start(self, header: int, body: tree_sitter.Node | None, end: int) -> int:
         if body is None:
             return header + 1
-        row = body.start_point.row
-        if row == header or self._lines[row][: body.start_point.column].strip():
+        row = body.start_point[0]
+        if row == header or self._lines[row][: body.start_point[1]].strip():
             return row + 1
         if self._lines[row].lstrip()[:1] in ("{", "(", "["):
             return row + 1

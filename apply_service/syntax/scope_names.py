@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import tree_sitter
 
+from apply_service.syntax.trees import SyntaxTree
+
 MAX_NAME_CHARS = 120
 DECLARED = re.compile(
     r"(operator\s*(?:\(\)|\[\]|[^\s(\w]+|\s\w+)|[~\w]+(?:<[^<>()]*>)?(?:::[~\w]+(?:<[^<>()]*>)?)*)\s*(?:\(|\[|$)"
@@ -16,49 +18,43 @@ HTML_TAG = re.compile(r"<\s*([\w:-]+)")
 HEADING_MARKS = re.compile(r"^\s*#+\s*|\s+#+\s*$|\n.*", re.DOTALL)
 
 
-def name_scope(node: tree_sitter.Node, name: tree_sitter.Node | None, language: str) -> str:
+def name_scope(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node | None) -> str:
     """The name of a scope; empty where it declares none."""
-    if name is None or name.text is None:
+    if name is None:
         return ""
-    text = name.text.decode("utf-8", "replace")
-    rule = RULES.get(language)
-    plain = rule(node, text) if rule is not None else text
+    text = tree.text_of(name)
+    trait = node.child_by_field_name("trait") if node.type == "impl_item" else None
+    if trait is not None:
+        return f"{tree.text_of(trait)} for {text}"
+    rule = RULES.get(tree.language)
+    plain = rule(text) if rule is not None else text
     return " ".join(plain.split())[:MAX_NAME_CHARS]
 
 
-def _declarator_name(_node: tree_sitter.Node, text: str) -> str:
+def _declarator_name(text: str) -> str:
     """`*Foo::bar(int a) const` -> `Foo::bar`."""
     match = DECLARED.search(text)
     return match.group(1) if match is not None else text.lstrip("*& ")
 
 
-def _impl_name(node: tree_sitter.Node, text: str) -> str:
-    """`impl Display for S` -> `Display for S`."""
-    trait = node.child_by_field_name("trait") if node.type == "impl_item" else None
-    if trait is None or trait.text is None:
-        return text
-    return f"{trait.text.decode('utf-8', 'replace')} for {text}"
-
-
-def _tag_name(_node: tree_sitter.Node, text: str) -> str:
+def _tag_name(text: str) -> str:
     """`<div id="main" class="x">` -> `div#main`."""
     tag, ident = HTML_TAG.match(text), HTML_ID.search(text)
     name = tag.group(1) if tag is not None else text
     return f"{name}#{ident.group(1)}" if ident is not None else name
 
 
-def _heading(_node: tree_sitter.Node, text: str) -> str:
+def _heading(text: str) -> str:
     return HEADING_MARKS.sub("", text)
 
 
-def _unquoted(_node: tree_sitter.Node, text: str) -> str:
+def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-RULES: dict[str, Callable[[tree_sitter.Node, str], str]] = {
+RULES: dict[str, Callable[[str], str]] = {
     "c": _declarator_name,
     "cpp": _declarator_name,
-    "rust": _impl_name,
     "html": _tag_name,
     "markdown": _heading,
     "json": _unquoted,

@@ -16,7 +16,7 @@ from apply_service.syntax.languages import find_language, load_grammar
 from apply_service.syntax.scope_lines import Scope, ScopeLines
 from apply_service.syntax.scope_names import name_scope
 from apply_service.syntax.scope_queries import SCOPE_QUERIES
-from apply_service.syntax.trees import parse
+from apply_service.syntax.trees import SyntaxTree, parse
 
 __all__ = ["Scope", "find_scopes", "is_fallback"]
 
@@ -48,8 +48,8 @@ def find_scopes(text: str, language: str | None) -> list[Scope]:
     tree = parse(text, row.name) if row is not None and query is not None else None
     if row is None or query is None or tree is None:
         return find_indented_scopes(text, language)
-    found, outer_rows = _match(query, tree.root_node)
-    return _nest(found, outer_rows, ScopeLines(text, row))
+    found, outer_rows = _match(query, tree.root)
+    return _nest(found, outer_rows, ScopeLines(text, row), tree)
 
 
 @cache
@@ -66,7 +66,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[list[_Foun
     for _, captures in tree_sitter.QueryCursor(query).matches(root):
         if "wrapper" in captures:
             wrapper, wrapped = captures["wrapper"][0], captures["wrapped"][0]
-            row = outer_rows.get(wrapper.start_byte, wrapper.start_point.row)
+            row = outer_rows.get(wrapper.start_byte, wrapper.start_point[0])
             outer_rows[wrapped.start_byte] = min(row, outer_rows.get(wrapped.start_byte, row))
             continue
         names, bodies = captures.pop("name", None), captures.pop("body", None)
@@ -82,7 +82,7 @@ def _match(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[list[_Foun
     return sorted(found.values(), key=lambda scope: (scope.start_byte, -scope.end_byte)), outer_rows
 
 
-def _nest(found: list[_Found], outer_rows: dict[int, int], lines: ScopeLines) -> list[Scope]:
+def _nest(found: list[_Found], outer_rows: dict[int, int], lines: ScopeLines, tree: SyntaxTree) -> list[Scope]:
     """Scopes with their parents.  The stack holds the indices of the scopes that are open at a byte."""
     scopes: list[Scope] = []
     stack: list[tuple[int, int]] = []
@@ -90,9 +90,9 @@ def _nest(found: list[_Found], outer_rows: dict[int, int], lines: ScopeLines) ->
         while stack and stack[-1][0] <= item.start_byte:
             stack.pop()
         parent = stack[-1][1] if stack else None
-        outer_row = outer_rows.get(item.start_byte, item.node.start_point.row)
+        outer_row = outer_rows.get(item.start_byte, item.node.start_point[0])
         scope = lines.measure(item.node, item.body, outer_row=outer_row)
-        name = name_scope(item.node, item.name, lines.language.name) or lines.header(scope)
+        name = name_scope(tree, item.node, item.name) or lines.header(scope)
         kind = _kind(item.kind, parent, scopes)
         stack.append((item.end_byte, len(scopes)))
         scopes.append(scope._replace(name=name, kind=kind, parent=parent))

@@ -1,15 +1,18 @@
 """Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them.
 
 Trees are only read after parsing, so they are shared between threads; parsers are not.  Some grammars take quadratic
-time or memory on hostile text, and one overruns its own stack, so a text is looked at before it is parsed and the parse
-has a budget of processor time; a text that fails either has no tree, as if its language were unknown.
+time or memory on hostile text, and one overruns its own stack, and the binding offers no limit that works, so a text is
+looked at before it is parsed; one that looks bad has no tree, as if its language were unknown.
+
+Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` free a reference that they do not own
+(crashes later; take `point[0]`, `point[1]`), and parsing through a read callable leaks the text.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
+import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 
 import tree_sitter
@@ -22,12 +25,10 @@ MAX_CHARS = 1_500_000
 CACHED_TREES = 16
 """A request touches four texts (original, update, prediction, merged); a few requests run side by side."""
 
-READ_BYTES = 2048
-"""Handed to the parser at a time; the budget is looked at in between."""
-
-START_BUDGET_S = 0.1
-BUDGET_S_PER_BYTE = 1e-6
-"""Real files take 0.05 to 0.2 microseconds of processor time a byte."""
+MAX_PLAIN_BYTES = 8192
+MAX_COMPRESSION = 40
+"""Longer texts that shrink more than this (code: 3 to 10 times) are one pattern repeated, on which error recovery takes
+time quadratic in the length: seconds at 50 kB.  Random tokens of the same length take a tenth of a second."""
 
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
@@ -38,8 +39,21 @@ DEEP_SEQUENCE = re.compile(r"(?:[-?:][ \t]+){60}|^[ \t]{400}", re.MULTILINE)
 STATEMENT_END = re.compile(r"[;{}]")
 
 
+@dataclass(frozen=True, slots=True)
+class SyntaxTree:
+    """A parsed text.  `language` is the grammar's, which may be a dialect of what was asked for."""
+
+    root: tree_sitter.Node
+    source: bytes
+    language: str
+
+    def text_of(self, node: tree_sitter.Node) -> str:
+        """The text that a node covers."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
 @lru_cache(maxsize=CACHED_TREES)
-def parse(text: str, language: str | None) -> tree_sitter.Tree | None:
+def parse(text: str, language: str | None) -> SyntaxTree | None:
     """The tree of `text`, rows counted as `text.split("\\n")` does; None without a grammar, past `MAX_CHARS`, or where
     parsing would take too long.
 
@@ -48,42 +62,27 @@ def parse(text: str, language: str | None) -> tree_sitter.Tree | None:
     """
     row = find_language(language)
     tree = _parse_with(text, row.name) if row is not None else None
-    if row is None or tree is None or row.dialect is None or not tree.root_node.has_error:
+    if row is None or tree is None or row.dialect is None or not tree.root.has_error:
         return tree
     other = _parse_with(text, row.dialect)
-    return other if other is not None and not other.root_node.has_error else tree
+    return other if other is not None and not other.root.has_error else tree
 
 
-def _parse_with(text: str, language: str) -> tree_sitter.Tree | None:
+def _parse_with(text: str, language: str) -> SyntaxTree | None:
     parser = get_parser(language)
-    if parser is None or not _is_parsable(text, language):
+    if parser is None or len(text) > MAX_CHARS or _is_deep(text, language):
         return None
     # A lone surrogate has no UTF-8 form; it becomes one "?", which moves no row.
-    read = _Reader(text.encode("utf-8", "replace"))
-    tree = parser.parse(read)
-    return None if read.is_late else tree
+    source = text.encode("utf-8", "replace")
+    if len(source) > MAX_PLAIN_BYTES and len(zlib.compress(source, 1)) * MAX_COMPRESSION < len(source):
+        return None
+    return SyntaxTree(parser.parse(source).root_node, source, language)
 
 
-def _is_parsable(text: str, language: str) -> bool:
-    if len(text) > MAX_CHARS:
-        return False
+def _is_deep(text: str, language: str) -> bool:
+    """Whether the text nests deeper than the language's parser can bear."""
     if language == "yaml" and DEEP_SEQUENCE.search(text) is not None:
-        return False
-    if text.count("<") <= MAX_OPEN_ANGLES or language in ("html", "markdown"):
         return True
-    return max(part.count("<") for part in STATEMENT_END.split(text)) <= MAX_OPEN_ANGLES
-
-
-class _Reader:
-    """Feeds a parser until its budget is spent, then says that the text ends."""
-
-    def __init__(self, source: bytes, clock: Callable[[], float] = time.thread_time) -> None:
-        self._source = source
-        self._clock = clock
-        self._start_s = clock()
-        self.is_late = False
-
-    def __call__(self, offset: int, _point: tuple[int, int]) -> bytes:
-        budget_s = START_BUDGET_S + BUDGET_S_PER_BYTE * offset
-        self.is_late = self.is_late or self._clock() - self._start_s > budget_s
-        return b"" if self.is_late else self._source[offset : offset + READ_BYTES]
+    if text.count("<") <= MAX_OPEN_ANGLES or language in ("html", "markdown"):
+        return False
+    return max(part.count("<") for part in STATEMENT_END.split(text)) > MAX_OPEN_ANGLES
