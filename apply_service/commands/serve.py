@@ -5,10 +5,13 @@ SIGTERM and Ctrl-C stop it gracefully: nothing new is taken, and what was accept
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import signal
 import socket
 from argparse import Namespace
+from collections.abc import Iterator
 
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_note
@@ -38,8 +41,22 @@ def run(_: Namespace, settings: Settings) -> int:
             timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s),
         )
         write_note(f"serving {settings.model} on {url_of(listener)}")
-        uvicorn.Server(config).run(sockets=[listener])
+        with _signals_absorbed():
+            uvicorn.Server(config).run(sockets=[listener])
     return OK
+
+
+@contextlib.contextmanager
+def _signals_absorbed() -> Iterator[None]:
+    """uvicorn handles the signals, shuts down, and then raises them again for whoever handled them before: nobody, so
+    that a graceful stop ends in exit code 0."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: None) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def open_listener(host: str, port: int) -> socket.socket:

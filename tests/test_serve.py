@@ -1,0 +1,146 @@
+"""`apply-service serve` as a process: a real model of random weights, real sockets, real signals."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from apply_service.clients.http import HttpClient
+from apply_service.errors import ApplyError, Truncated
+from apply_service.types import ApplyRequest
+from tests.doubles import wait_for
+from tests.engine.tiny_models import save_tiny
+
+COMMAND = (sys.executable, "-m", "apply_service.cli")
+ORIGINAL = b"import os\r\n\r\n\r\ndef one():\r\n    return 1\r\n"
+DIFF = b"--- a/n.py\n+++ b/n.py\n@@ -4,2 +4,2 @@\n def one():\n-    return 1\n+    return 11\n"
+MERGED = ORIGINAL.replace(b"return 1\r", b"return 11\r")
+LONG = ApplyRequest(original="x = 1\n" * 60, update="y = 2\n# ... existing code ...\n", strategy="model")
+"""A model of random weights writes nonsense until its limit."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@contextmanager
+def serving(model: Path, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """A server process, once it listens; killed at the end if it still runs."""
+    command = [*COMMAND, "serve", "--port", "0", "--model", str(model), "--torch-threads", "1", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield _url(process), process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def url(model: Path) -> Iterator[str]:
+    with serving(model) as (url, _):
+        yield url
+
+
+def test_health_and_documentation(url: str, model: Path) -> None:
+    for path, key, value in (("healthz", "status", "ok"), ("readyz", "model", str(model))):
+        with urlopen(f"{url}/{path}", timeout=10) as answer:
+            assert json.load(answer)[key] == value
+    with urlopen(f"{url}/docs", timeout=10) as page:
+        assert b"/v1/apply" in page.read()
+
+
+def test_server_and_command_line_give_the_same_bytes(url: str, tmp_path: Path) -> None:
+    (tmp_path / "n.py").write_bytes(ORIGINAL)
+    (tmp_path / "edit").write_bytes(DIFF)
+    answers = [_run(tmp_path, "n.py", "--update", "edit", *options) for options in ((), ("--server", url))]
+    assert [answer.returncode for answer in answers] == [0, 0], answers
+    assert [answer.stdout for answer in answers] == [MERGED, MERGED]
+
+
+def test_a_format_that_determines_the_result_imports_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "n.py").write_bytes(ORIGINAL)
+    (tmp_path / "edit").write_bytes(DIFF)
+    script = (
+        "import sys; from apply_service.cli import main; code = main(sys.argv[1:]);"
+        "print(code, sorted({'torch', 'transformers'} & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", script, "apply", "n.py", "--update", "edit", "-q", "--in-place"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=_environment(tmp_path), check=True)
+    assert done.stderr.decode().splitlines()[-1] == "0 []"
+    assert (tmp_path / "n.py").read_bytes() == MERGED
+
+
+def test_a_target_that_never_ends_is_a_typed_error(url: str) -> None:
+    with pytest.raises(Truncated):
+        HttpClient(url).apply(LONG)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_stopped_server_answers_what_it_accepted(model: Path, number: signal.Signals) -> None:
+    with serving(model) as (url, process):
+        answers: list[str] = []
+        thread = threading.Thread(target=_collect, args=(url, answers))
+        thread.start()
+        assert wait_for(lambda: bool(answers), 30)
+        process.send_signal(number)
+        thread.join(30)
+        assert process.wait(30) == 0
+    assert answers[-1] == Truncated.code
+
+
+def test_a_port_that_is_taken(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        done = _serve_and_fail("--port", port, "--model", str(model))
+    assert done.returncode == 4
+    assert "[not_ready]" in done.stderr
+    assert port in done.stderr
+
+
+@pytest.mark.slow
+def test_a_model_that_is_none(tmp_path: Path) -> None:
+    done = _serve_and_fail("--port", "0", "--model", str(tmp_path / "none"))
+    assert done.returncode == 4
+    assert "[unknown_model]" in done.stderr
+
+
+def _collect(url: str, answers: list[str]) -> None:
+    try:
+        for event in HttpClient(url).stream(LONG):
+            answers.append(type(event).__name__)
+    except ApplyError as error:
+        answers.append(error.code)
+
+
+def _serve_and_fail(*options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*COMMAND, "serve", *options], capture_output=True, text=True, timeout=60, check=False)
+
+
+def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [*COMMAND, "apply", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, env=_environment(folder), check=False)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+
+
+def _url(process: "subprocess.Popen[str]") -> str:
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if line.startswith("serving "):
+            return line.split(" on ")[1].strip()
+    raise AssertionError("the server ended: " + "".join(lines))
