@@ -94,6 +94,7 @@ class LineIndex:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self.stripped = [line.strip() for line in lines]
+        self._exact = {line.rstrip() for line in lines}
         self._by_text: dict[str, list[int]] = defaultdict(list)
         for j, text in enumerate(self.stripped):
             if text:
@@ -123,6 +124,10 @@ class LineIndex:
     @cached_property
     def weights(self) -> npt.NDArray[np.float64]:
         return np.array([0.0 if not text else 1.0 for text in self.stripped])
+
+    def has(self, line: str) -> bool:
+        """Whether the file has the line (trailing white space aside; `line` without it)."""
+        return line in self._exact
 
     def places(self, text: str) -> list[int]:
         """Lines equal to `text` but for the white space around."""

@@ -1,18 +1,17 @@
 """Indentation as the merge sees it: columns, the unit of a text, and moving a fragment to the file's indentation.
 
 Knows no syntax.  A fragment that a model dedented, or wrote with spaces for a file of tabs, is moved line by line by a
-`Shift`; the shift of each block is voted for by the lines that also stand in the file.
+`Shift`; `fitting` chooses it.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 TAB_COLUMNS = 4
-MIN_VOTE = 0.15
-"""Less evidence than this moves nothing."""
 
 
 def leading(line: str) -> str:
@@ -49,7 +48,7 @@ def find_unit(lines: Sequence[str]) -> Unit | None:
     if tabs > len(spaces):
         return Unit("\t")
     steps: Counter[int] = Counter()
-    for above, below in zip(blanks, blanks[1:], strict=False):
+    for above, below in pairwise(blanks):
         step = len(below) - len(above)
         if step in (2, 3, 4, 8) and "\t" not in below:
             steps[step] += 1
@@ -60,25 +59,29 @@ def find_unit(lines: Sequence[str]) -> Unit | None:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How a fragment's indentation becomes the file's: tabs and spaces exchanged, then `delta` columns added."""
+    """How a fragment's indentation becomes the file's: its levels rewritten in the file's unit, then moved."""
 
     delta: int = 0
-    tabs_from: int = 0
-    """Spaces that stand for one tab of the file; 0 leaves spaces alone."""
-    spaces_for: int = 0
-    """Spaces of the file for one tab of the fragment; 0 leaves tabs alone."""
-    uses_tabs: bool = False
+    own_columns: int = 0
+    """Columns of one level in the fragment; 0: levels are not rewritten."""
+    unit: str = ""
+    """One level in the file; "" where the file has none."""
 
     @property
     def is_identity(self) -> bool:
-        return not (self.delta or self.tabs_from or self.spaces_for)
+        return not (self.delta or self.own_columns)
 
     def blanks(self, blanks: str) -> str:
         """Leading blanks as the file would write them."""
-        blanks = self._converted(blanks)
-        if self.delta > 0:
-            return self._make(self.delta) + blanks
-        return _cut(blanks, -self.delta)
+        if self.own_columns:
+            levels, rest = divmod(columns(blanks), self.own_columns)
+            blanks = self.unit * levels + " " * rest
+        if self.delta <= 0:
+            return _cut(blanks, -self.delta)
+        if "\t" in self.unit:
+            tabs, rest = divmod(self.delta, TAB_COLUMNS)
+            return "\t" * tabs + " " * rest + blanks
+        return " " * self.delta + blanks
 
     def apply(self, line: str) -> str:
         """The line at the file's indentation; blank lines stay as they are."""
@@ -87,19 +90,8 @@ class Shift:
         blanks = leading(line)
         return self.blanks(blanks) + line[len(blanks) :]
 
-    def _converted(self, blanks: str) -> str:
-        if self.tabs_from and "\t" not in blanks:
-            tabs, rest = divmod(len(blanks), self.tabs_from)
-            return "\t" * tabs + " " * rest
-        if self.spaces_for and "\t" in blanks:
-            return blanks.replace("\t", " " * self.spaces_for)
-        return blanks
-
-    def _make(self, width: int) -> str:
-        if not self.uses_tabs:
-            return " " * width
-        tabs, rest = divmod(width, TAB_COLUMNS)
-        return "\t" * tabs + " " * rest
+    def moved(self, delta: int) -> Shift:
+        return replace(self, delta=delta)
 
 
 def _cut(blanks: str, width: int) -> str:
@@ -108,28 +100,3 @@ def _cut(blanks: str, width: int) -> str:
         width -= columns(blanks[0])
         blanks = blanks[1:]
     return blanks + " " * (-width if width < 0 else 0)
-
-
-def conversion(fragment: Sequence[str], unit: Unit | None) -> Shift:
-    """Tabs against spaces only: what turns the fragment's kind of indentation into the file's."""
-    own = find_unit(fragment)
-    uses_tabs = unit is not None and unit.text == "\t"
-    if own is None or unit is None or own.text == unit.text:
-        return Shift(uses_tabs=uses_tabs)
-    if uses_tabs and own.text != "\t":
-        return Shift(tabs_from=own.columns, uses_tabs=True)
-    if not uses_tabs and own.text == "\t":
-        return Shift(spaces_for=unit.columns)
-    return Shift(uses_tabs=uses_tabs)
-
-
-def vote(pairs: Iterable[tuple[int, int, float]], base: Shift) -> Shift:
-    """The shift that most lines ask for.  `pairs`: column in the converted fragment, column in the file, weight."""
-    votes: defaultdict[int, float] = defaultdict(float)
-    for here, there, weight in pairs:
-        votes[there - here] += weight
-    best = max(votes, key=votes.__getitem__, default=0)
-    if not votes or votes[best] < MIN_VOTE:
-        return base
-    delta = 0 if votes[0] >= 0.5 * votes[best] else best
-    return Shift(delta, base.tabs_from, base.spaces_for, base.uses_tabs)

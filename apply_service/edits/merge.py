@@ -18,7 +18,8 @@ from apply_service.edits.alignment import INSERT_COST, TAKE, Alignment, Row, Ter
 from apply_service.edits.candidates import NOTHING, Candidates, Kind, LineIndex, substance
 from apply_service.edits.clarity import Places, find_ends
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
-from apply_service.edits.indentation import Shift, conversion, find_unit, indent_of, leading, vote
+from apply_service.edits.fitting import fit_blocks
+from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import Role, classify
 from apply_service.edits.placement import Placement, place_block
 from apply_service.edits.remarks import split_remark
@@ -131,35 +132,10 @@ class _Merger:
 
     # -- indentation ---------------------------------------------------------------------------------------------------
     def _shift_blocks(self) -> None:
-        unit = find_unit(self._original)
-        whole = [self._texts[i] for block in self._snippet.blocks for i in block.lines]
-        base = conversion(whole, unit)
-        for block in self._snippet.blocks:
-            if self._stands_right(block):
-                continue
-            shift = vote(self._votes(block, base), base)
+        blocks = [[self._texts[i] for i in block.lines] for block in self._snippet.blocks]
+        for block, shift in zip(self._snippet.blocks, fit_blocks(blocks, self._index), strict=True):
             for i in block.lines:
                 self._texts[i] = shift.apply(self._texts[i])
-
-    def _stands_right(self, block: Block) -> bool:
-        """Whether the block's edges are in the file just as they are written, so its indentation is meant."""
-        edges = [self._texts[i].rstrip() for i in (block.lines[0], block.lines[-1])]
-        exact = [any(self._original[j].rstrip() == edge for j in self._index.places(edge)) for edge in edges]
-        return all(exact) or any(
-            is_exact and substance(edge.strip()) >= 0.5 for is_exact, edge in zip(exact, edges, strict=True)
-        )
-
-    def _votes(self, block: Block, base: Shift) -> list[tuple[int, int, float]]:
-        """Where each line that says something stands in the file, against where it stands in the block."""
-        votes = []
-        for i in block.lines:
-            line = self._texts[i]
-            places = self._index.places(line) if line.strip() else []
-            here = indent_of(base.blanks(leading(line)) + "x")
-            indents = {indent_of(self._original[j]) for j in places[:40]}
-            weight = substance(line.strip()) ** 2 / (len(indents) or 1)
-            votes += [(here, there, weight) for there in indents]
-        return votes
 
     # -- candidates ----------------------------------------------------------------------------------------------------
     def _find_candidates(self) -> dict[int, Candidates]:
