@@ -173,13 +173,17 @@ def contradictions(original: str, prediction: Prediction) -> Iterator[str]:
 
 
 def _update_contradictions(prediction: Prediction) -> Iterator[str]:
+    """Only a final newline may come from no line of the update."""
     shown = [op for op in prediction.ops if op.kind in {"both", "take"}]
     for op in shown:
-        if op.update_line is None or not 0 <= op.update_line < len(prediction.update_lines):
+        if op.update_line is None:
+            if op.kind == "both" or op.text:
+                yield f"{op.kind} names no update line"
+        elif not 0 <= op.update_line < len(prediction.update_lines):
             yield f"{op.kind} names update line {op.update_line}"
         elif op.kind == "take" and op.text != prediction.update_lines[op.update_line]:
             yield f"take of update line {op.update_line} differs from it"
-    used = [op.update_line for op in shown]
+    used = [op.update_line for op in shown if op.update_line is not None]
     if len(set(used)) != len(used):
         yield "an update line is used twice"
     yield from _order_contradictions(prediction.ops)

@@ -17,6 +17,7 @@ from apply_eval.outline import is_definition
 from apply_eval.sketch_lines import SketchLine, lead_of
 from apply_eval.sketch_styles import CommentSyntax, SketchStyle
 
+MAX_MISQUOTES = 2
 MIN_LIKENESS = 75.0
 """How alike (0-100) a misquoted line stays to its original."""
 _REMARKS = ("<- changed", "<-- new", "NEW", "<- added", "CHANGED", "<- fixed", "updated", "<-- modified")
@@ -30,9 +31,9 @@ def spoil(
     """The lines as a careless writer gives them; roles and order stay."""
     if style.remark and not syntax.closing and language not in _PROSE:
         lines = [_with_remark(line, style.remark, syntax.opening, rng) for line in lines]
-    if style.misquote:
+    if style.misquote and not style.whole_file:
         lines = _misquoted(lines, style.misquote, syntax.opening, rng)
-    if style.strip_trailing_space:
+    if style.strip_trailing_space and not any(x.role == "new" and x.text != x.text.rstrip() for x in lines):
         lines = [replace(x, text=x.text.rstrip()) if x.role == "context" else x for x in lines]
     if style.indentation == "dedent":
         return _dedented(lines)
@@ -47,20 +48,25 @@ def _with_remark(line: SketchLine, share: float, sign: str, rng: random.Random) 
 
 
 def _misquoted(lines: Sequence[SketchLine], share: float, sign: str, rng: random.Random) -> list[SketchLine]:
-    """Some context lines away from new ones, as a model remembers them."""
+    """A few context lines away from new ones and from each other, as a model remembers them."""
     spoilt = list(lines)
-    for at in range(1, len(lines) - 1):
+    n_wrong = 0
+    at = 1
+    while at < len(lines) - 1 and n_wrong < MAX_MISQUOTES:
         is_apart = all(x.role in {"context", "marker"} for x in lines[at - 1 : at + 2])
         if lines[at].role == "context" and is_apart and rng.random() <= share:
             wrong = _misquote(lines[at].text, sign, rng)
-            if wrong.strip() and fuzz.ratio(wrong, lines[at].text) >= MIN_LIKENESS:
+            if wrong.strip() and wrong != lines[at].text and fuzz.ratio(wrong, lines[at].text) >= MIN_LIKENESS:
                 spoilt[at] = replace(lines[at], text=wrong)
+                n_wrong += 1
+                at += 1
+        at += 1
     return spoilt
 
 
 def _misquote(text: str, comment: str, rng: random.Random) -> str:
-    """A context line as a model remembers it: a comment with a word less, a head without its return type, a shortened
-    argument list, runs of spaces collapsed."""
+    """A context line as a model remembers it: a comment with a word less, a head without its return type or with a
+    shortened argument list; others stay."""
     stripped = text.strip()
     if stripped.startswith((comment, "*", "/*")):
         words = text.split(" ")
@@ -71,7 +77,7 @@ def _misquote(text: str, comment: str, rng: random.Random) -> str:
     if is_definition(text):
         shorter = re.sub(r"\s*->\s*[^:{]+(?=[:{]\s*$)", " " if stripped.endswith("{") else "", text)
         return shorter if shorter != text else re.sub(r",\s*\w+[^,()]*\)", ", ...)", text, count=1)
-    return lead_of(text) + re.sub(r"(?<=\S) {2,}", " ", text.lstrip())
+    return text
 
 
 def _dedented(lines: list[SketchLine]) -> list[SketchLine]:
@@ -85,11 +91,15 @@ def _dedented(lines: list[SketchLine]) -> list[SketchLine]:
 
 
 def _reindented(lines: list[SketchLine], wanted: Literal["tab", "two", "four"]) -> list[SketchLine]:
-    """The same depth in other units, where all indentation here is whole units of one kind."""
+    """The same depth in other units, where all indentation here is whole units of one kind and context shows it."""
     leads = [lead_of(line.text) for line in lines if line.role in {"context", "new"} and line.text.strip()]
     used = [lead for lead in leads if lead]
     unit = _unit(used)
-    if unit is None or any(len(lead) % len(unit) or lead != unit * (len(lead) // len(unit)) for lead in used):
+    if (
+        unit is None
+        or not _is_shown_by_context(lines)
+        or any(len(lead) % len(unit) or lead != unit * (len(lead) // len(unit)) for lead in used)
+    ):
         return lines
     other = {"tab": "\t", "two": "  ", "four": "    "}[wanted]
 
@@ -100,6 +110,20 @@ def _reindented(lines: list[SketchLine], wanted: Literal["tab", "two", "four"]) 
         return replace(line, text=other * (len(lead) // len(unit)) + line.text.lstrip())
 
     return [turn(line) for line in lines]
+
+
+def _is_shown_by_context(lines: Sequence[SketchLine]) -> bool:
+    """Whether each stretch with indented new lines has an indented context line: it tells what the units stand for."""
+    is_new = is_known = False
+    for line in [*lines, SketchLine("", "marker")]:
+        if line.role == "marker":
+            if is_new and not is_known:
+                return False
+            is_new = is_known = False
+        is_indented = line.text.strip() != "" and lead_of(line.text) != ""
+        is_new = is_new or (line.role == "new" and is_indented)
+        is_known = is_known or (line.role == "context" and is_indented)
+    return True
 
 
 def _unit(leads: list[str]) -> str | None:

@@ -192,7 +192,7 @@ def _draw_sloppy(rng: random.Random) -> SketchStyle:
     before, after = rng.choices(
         ((0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (3, 3), (4, 4), (2, 0)), (3, 2, 3, 5, 4, 2, 1, 1)
     )[0]
-    misquotes, remarks, hint = chance(0.12), chance(0.12), chance(0.14)
+    misquotes, remarks, hint = chance(0.08), chance(0.12), chance(0.14)
     if hint and chance(0.5):
         before = after = 0
     return SketchStyle(

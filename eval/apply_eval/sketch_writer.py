@@ -24,6 +24,7 @@ from apply_eval.sketch_styles import (
 
 _IMPORT = re.compile(r"^\s*(?:import\b|from\b|#\s*include\b|use\b|using\b|require\b|const .*require\()")
 _NAME = re.compile(r"(?:def|class|func|fn|fun|function|struct|interface|enum|const|let|var|type|module)\s+(\w+)")
+_ASSIGNED = re.compile(r"^\s*(?:[\w.]+\s+)?([\w.]+)\s*(?::=|=(?!=)|:\s)")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _DELETIONS = ("removed {}", "removed: {}", "{} removed", "deleted {}", "(removed {})", "REMOVED: {}")
 _HINTS = ("add this after {}", "insert after {}", "new, goes right after {}", "add below {}")
@@ -203,10 +204,11 @@ class Writer:
 
 
 def _name(lines: list[str]) -> str:
-    """What a person would call these lines."""
-    for line in lines:
-        found = _NAME.search(line)
-        if found:
-            return found.group(1)
+    """What a person would call these lines: what they define or assign, else their longest word."""
+    for pattern in (_NAME, _ASSIGNED):
+        for line in lines:
+            found = pattern.search(line)
+            if found:
+                return found.group(1)
     words = [w for line in lines for w in _WORD.findall(line)]
     return max(words[:6], key=len) if words else "these lines"

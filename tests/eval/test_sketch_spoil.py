@@ -34,7 +34,7 @@ def test_lines_beside_new_ones_are_never_misquoted() -> None:
     [
         "// keeps every reading that it was ever given",
         "func read(path string, limit int, deep bool) error {",
-        "x    = compute(1)   // aligned",
+        "pub fn read_all_lines(path: &str, limit: usize) -> Vec<String> {",
     ],
 )
 def test_a_misquote_stays_alike(text: str) -> None:
@@ -66,3 +66,24 @@ def test_no_remark_where_a_comment_would_break_the_line() -> None:
     style = SketchStyle(is_clean=False, remark=1.0)
     assert spoilt(new, style)[:3] == ["a = \\", "s = `", ""]
     assert spoilt(new, style)[3].startswith("ok = 1  // ")
+
+
+def test_new_lines_without_indented_context_keep_their_units() -> None:
+    lines = [*context("import a"), SketchLine("import {", "new", None, 1), SketchLine("  b,", "new", None, 2)]
+    style = SketchStyle(is_clean=False, indentation="tab")
+    assert spoilt(lines, style) == ["import a", "import {", "  b,"]
+
+
+def test_trailing_space_of_context_stays_where_new_lines_have_some() -> None:
+    lines = [*context("a = 1  "), SketchLine("b = 2  ", "new", None, 1)]
+    style = SketchStyle(is_clean=False, strip_trailing_space=True)
+    assert spoilt(lines, style) == ["a = 1  ", "b = 2  "]
+
+
+def test_at_most_two_lines_are_misquoted_and_never_two_in_a_row() -> None:
+    texts = [
+        f"// line {word} of a long comment in this file" for word in ("one", "two", "three", "four", "five", "six")
+    ]
+    wrong = spoilt(context(*texts), SketchStyle(is_clean=False, misquote=1.0))
+    changed = [i for i, (a, b) in enumerate(zip(texts, wrong, strict=True)) if a != b]
+    assert changed == [1, 3]

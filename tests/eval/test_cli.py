@@ -1,0 +1,117 @@
+"""`apply-eval` from end to end, in process: files in, files and exit codes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apply_eval.cli import main
+from apply_eval.datasets import read_records
+from tests.eval.git_history import make_repo
+from tests.eval.samples import GO, PYTHON, TYPESCRIPT
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    changed = {
+        "a.py": PYTHON.replace("rows = [vars(r) for r in self.readings]", "rows = [vars(r) for r in self.newest()]"),
+        "b.go": GO.replace("\tdata map[string]string\n", "\tdata map[string]string\n\tname string\n"),
+        "c.ts": TYPESCRIPT.replace("let total = 0;", "let total = this.start;"),
+    }
+    first: dict[str, bytes | None] = {"a.py": PYTHON.encode(), "b.go": GO.encode(), "c.ts": TYPESCRIPT.encode()}
+    second: dict[str, bytes | None] = {path: text.encode() for path, text in changed.items()}
+    folder = tmp_path_factory.mktemp("cli") / "repo"
+    return make_repo(folder, [("Add", "2025-01-01", first), ("Change", "2025-01-02", second)])
+
+
+@pytest.fixture
+def data(repo: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "mined.jsonl"
+    assert main(["mine", "--repo", str(repo), "--out", str(out), "--seed", "3", "--styles", "clean"]) == 0
+    return out
+
+
+def test_mine_then_merge(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len({record.path for record in read_records(data)} & {"a.py", "b.go", "c.ts"}) == 2
+    assert main(["merge", "--data", str(data), "--out", str(tmp_path / "run")]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    assert results["kind"] == "merge"
+    assert results["n_total"] == 2
+    assert len(results["rows"]) == 2
+    assert results["provenance"]["data"][0]["name"] == "mined.jsonl"
+    assert len(results["provenance"]["data"][0]["sha256"]) == 64
+    assert results["provenance"]["hardware"]["n_cpus"] >= 1
+    assert "of 2 exact" in capsys.readouterr().out
+
+
+def test_merge_with_other_updates(data: Path, tmp_path: Path) -> None:
+    record = read_records(data)[0]
+    updates = tmp_path / "u.jsonl"
+    updates.write_text(
+        json.dumps({"id": record.id, "update": record.after, "tags": ["full_file"]}) + "\n", encoding="utf-8"
+    )
+    assert main(["merge", "--data", str(data), "--updates", str(updates), "--out", str(tmp_path)]) == 0
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert results["n_total"] == results["n_exact"] == 1
+    assert list(results["by_tag"]) == ["full_file"]
+
+
+def test_limit(data: Path, tmp_path: Path) -> None:
+    assert main(["merge", "--data", str(data), "--limit", "1", "--out", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["n_total"] == 1
+
+
+def test_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = tmp_path / "theirs.jsonl"
+    theirs.write_text(json.dumps({"old": "a\nb\n", "after": "a\nc\n", "update": "a\nc\n"}) + "\n", encoding="utf-8")
+    out = tmp_path / "ours.jsonl"
+    assert main(["import", str(theirs), "--out", str(out), "--field", "before=old"]) == 0
+    assert read_records(out)[0].before == "a\nb\n"
+    assert "1 edits written" in capsys.readouterr().out
+
+
+def test_fuzz_over_a_repository(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["fuzz", "--repo", str(repo), "--cases", "20", "--format", "search_replace"])
+    out = capsys.readouterr().out
+    assert "20 cases" in out
+    assert code == (0 if "20 cases, 0 failures" in out else 1)
+
+
+def test_one_case_in_full(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["fuzz", "--repo", str(repo), "--only", "7", "--format", "unified_diff"])
+    assert "diff --git" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["merge", "--data", "none.jsonl"], "no such data set"),
+        (["mine", "--repo", ".", "--out", "x.jsonl"], "git refused"),
+        (["import", "none.jsonl", "--out", "x", "--field", "oops"], "--field wants NAME=THEIRS"),
+        (["fuzz", "--folder", "."], "no usable file"),
+    ],
+)
+def test_bad_input_is_named_on_stderr(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_empty_set_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "e.jsonl").write_text("", encoding="utf-8")
+    assert main(["merge", "--data", str(tmp_path / "e.jsonl")]) == 2
+    assert "holds no sample" in capsys.readouterr().err
+
+
+def test_unknown_arguments_stop_with_usage() -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["merge", "--data", "x", "--cases", "-1"])
+    assert caught.value.code == 2
