@@ -148,19 +148,27 @@ class Clarity:
         items = self.items[start:stop]
         is_file_edge = start == 0 if outer == 0 else stop == len(self.items)
         if all(item.kind == "take" for item in items):
-            return is_file_edge or (not self.style.is_clean and self._is_free_insertion(items, outer))
+            return self._is_clear_insertion(items, outer, is_file_edge)
         if self.style.is_clean and not is_file_edge:
             return False
         if outer == -1 and not self.style.is_clean and self._ends_scope(block, items):
             return True
         return self._is_alike(items, outer, floor, margin=0.0 if is_file_edge else MARGIN)
 
-    def _is_free_insertion(self, items: Sequence[Item], outer: Literal[0, -1]) -> bool:
-        """New lines next to a marker: a blank one among them must be what parts them from the hidden text."""
-        if self.after[items[outer].after].strip():
-            return True
+    def _is_clear_insertion(self, items: Sequence[Item], outer: Literal[0, -1], is_file_edge: bool) -> bool:
+        """New lines at the edge of a block: a blank one outermost must be what parts them from the hidden text, and the
+        line next to the context must not read as the hidden one that stands there."""
+        is_blank = not self.after[items[outer].after].strip()
+        if is_file_edge:
+            return not is_blank
+        if self.style.is_clean:
+            return False
         line = items[0].original - 1 if outer == 0 else items[-1].original
-        return len(items) > 2 and 0 <= line < len(self.before) and self.before[line].strip() != ""
+        hidden = self.before[line]
+        if is_blank and (len(items) <= 2 or not hidden.strip()):
+            return False
+        inner = self.after[items[-1 if outer == 0 else 0].after]
+        return self._key(inner) != self._key(hidden)
 
     def _ends_scope(self, block: Block, items: Sequence[Item]) -> bool:
         """Whether the block is one whole scope whose last lines changed."""

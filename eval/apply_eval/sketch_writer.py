@@ -161,18 +161,24 @@ class Writer:
 
     # -- comments that models add -------------------------------------------------------------------------------------
     def _note_deletion(self, at: int) -> None:
-        """A comment in the place of a stretch of deleted lines."""
+        """A comment in the place of a stretch of deleted lines.  Of two blank lines around it one is padding: it stands
+        where the deleted code stood."""
         items = self.layout.items
-        is_first = at == 0 or items[at - 1].kind == "keep"
-        if not self.style.deletion_comment or not is_first or at == 0:
+        if not self.style.deletion_comment or at == 0 or items[at - 1].kind != "keep":
             return
         stop = next((i for i in range(at, len(items)) if items[i].kind != "drop"), len(items))
         if stop == len(items) or items[stop].kind != "keep":
             return
         gone = [self.layout.before[item.original] for item in items[at:stop]]
-        lead = next((lead_of(line) for line in gone if line.strip()), "")
+        lead = next((lead_of(line) for line in gone if line.strip()), None)
+        blank_above, blank_below = (not self.layout.before[items[i].original].strip() for i in (at - 1, stop))
+        if lead is None or (blank_above and blank_below):
+            return
         text = self.rng.choice(_DELETIONS).format(_name(gone))
+        padding = [SketchLine("", "padding")] if self.rng.random() < 0.5 else []
+        self._lines += padding if blank_below else []
         self._lines.append(SketchLine(lead + marker_text(text, self.syntax), "deletion"))
+        self._lines += padding if blank_above else []
 
     def _note_hint(self, at: int) -> None:
         """A comment above a stretch of inserted lines that says what they go after."""
