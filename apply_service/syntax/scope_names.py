@@ -22,10 +22,15 @@ def name_scope(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node 
     """The name of a scope; empty where it declares none."""
     if name is None:
         return ""
-    text = tree.text_of(name)
     trait = node.child_by_field_name("trait") if node.type == "impl_item" else None
     if trait is not None:
-        return f"{tree.text_of(trait)} for {text}"
+        return f"{tree.text_of(trait)} for {tree.text_of(name)}"
+    return plain_name(tree, name)
+
+
+def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
+    """The name in a name node."""
+    text = tree.text_of(name)
     rule = RULES.get(tree.language)
     plain = rule(text) if rule is not None else text
     return " ".join(plain.split())[:MAX_NAME_CHARS]
@@ -33,8 +38,9 @@ def name_scope(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node 
 
 def _declarator_name(text: str) -> str:
     """`*Foo::bar(int a) const` -> `Foo::bar`."""
-    match = DECLARED.search(text)
-    return match.group(1) if match is not None else text.lstrip("*& ")
+    declarator = text if "operator" in text else text.split("=", 1)[0]
+    match = DECLARED.search(declarator.strip())
+    return match.group(1) if match is not None else declarator.strip("*& ")
 
 
 def _tag_name(text: str) -> str:

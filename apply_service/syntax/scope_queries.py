@@ -99,9 +99,9 @@ GO = """
 (type_declaration (type_spec name: (_) @name type: (struct_type (_) @body))) @class
 (type_declaration (type_spec name: (_) @name type: (interface_type)) ) @class
 (type_declaration (type_spec name: (_) @name type: [(function_type) (type_identifier) (map_type) (slice_type)])) @class
-(import_declaration (import_spec_list) @body) @section
-(const_declaration . "const" . "(") @section
-(var_declaration (var_spec_list) @body) @section
+(import_declaration (import_spec_list) @body) @block
+(const_declaration . "const" . "(") @block
+(var_declaration (var_spec_list) @body) @block
 (if_statement consequence: (_) @body) @block
 (for_statement body: (_) @body) @block
 (expression_switch_statement) @block
