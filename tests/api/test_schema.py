@@ -4,7 +4,10 @@ import base64
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from apply_service.api.errors import error_json
 from apply_service.api.schema import NativeAnswer, NativeRequest, refuse_too_many_lines
 from apply_service.clients.wire import decode_answer, encode_request
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, TooLarge, UnknownField
@@ -181,3 +184,28 @@ def test_too_many_lines() -> None:
 
 def _without_merged(changes: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in changes.items() if name != "merged_code"}
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+FIELDS = st.sampled_from(sorted(NativeRequest.model_fields)) | st.text(max_size=8)
+
+
+@settings(max_examples=300, deadline=None, print_blob=True)
+@given(st.dictionaries(FIELDS, VALUES, max_size=6) | VALUES)
+def test_any_json_is_a_request_or_a_typed_error(body: object) -> None:
+    assert is_taken_or_refused(json.dumps(body).encode())
+
+
+@settings(max_examples=300, deadline=None, print_blob=True)
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_any_bytes_are_a_request_or_a_typed_error(body: bytes | str) -> None:
+    assert is_taken_or_refused(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
+
+
+def is_taken_or_refused(body: bytes) -> bool:
+    try:
+        request = NativeRequest.parse(body).to_request("m")
+    except ApplyError as error:
+        return json.loads(error_json(error))["error"]["code"] == error.code != ApplyError.code
+    return request.model is not None

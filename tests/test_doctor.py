@@ -1,0 +1,62 @@
+"""`apply-service doctor`: says what works and what does not, and dies of neither."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from apply_service import build
+from apply_service.cli import main
+from apply_service.commands import doctor
+from apply_service.errors import ModelNotLoadable
+
+
+class Found(NamedTuple):
+    buckets: tuple[int, ...] = (8, 32)
+    determinism: str = "bitwise"
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def run(capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, dict[str, tuple[bool, str]]]:
+    code = main(["doctor", "--json"])
+    findings = json.loads(capsysbinary.readouterr().out)
+    return code, {finding["topic"]: (finding["is_ok"], finding["text"]) for finding in findings}
+
+
+def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    code, findings = run(capsysbinary)
+    assert code == 0
+    assert all(is_ok for is_ok, _ in findings.values())
+    assert "determinism: bitwise; windows of 8, 32 rows" in findings["model"][1]
+    assert findings["torch"][1][0].isdigit()
+    assert main(["doctor"]) == 0
+    assert b"ok   model: embedded loads" in capsysbinary.readouterr().out
+
+
+@pytest.mark.parametrize("error", [ModelNotLoadable("no weights", remedy="reinstall"), RuntimeError("no weights")])
+def test_a_model_that_does_not_load(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(build, "self_test", fail)
+    code, findings = run(capsysbinary)
+    assert code == 4
+    assert findings["model"][0] is False
+    assert "no weights" in findings["model"][1]
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    monkeypatch.setattr(doctor, "PACKAGES", ("no-such-package",))
+    code, findings = run(capsysbinary)
+    assert code == 4
+    assert findings["no-such-package"] == (False, "not installed")
