@@ -14,6 +14,7 @@ PACKAGE = ROOT / "apply_service"
 LAYERS = (
     {"cli"},
     {"commands"},
+    {"commands"},
     {"build"},
     {"api", "mcp", "deploy", "clients"},
     {"service", "backups"},

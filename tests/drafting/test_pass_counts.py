@@ -1,0 +1,90 @@
+"""How many passes real edits take with an ideal target (it writes the true file): counted, not timed.
+
+Runs on the shipped edits of this project's own history, and on the development set where it is at hand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from apply_eval.datasets import EditRecord, read_records
+from apply_service.decoding.verify import Decoding
+from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
+from apply_service.drafting.none import NoDraft
+from apply_service.edits.fidelity import normalise
+from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.engine.fake import ScriptedEngine
+from apply_service.errors import NeedsMoreContext
+from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tokenizer import ContentTokenizer
+from apply_service.protocols import DraftSources, EditJob
+from tests.engine.tiny_models import tiny_tokenizer
+
+SHIPPED = Path(__file__).parents[2] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
+END = 10_000
+WINDOW = 255
+
+
+@cache
+def tokenizer() -> ContentTokenizer:
+    return ContentTokenizer(tiny_tokenizer().backend_tokenizer.to_str())
+
+
+def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:
+    """Draft sources with the real predicted merge, and whether it is right; None where the merger refuses."""
+    before, update = normalise(record.before), normalise(record.update)
+    try:
+        prediction = LazySnippet().predict(before, update, language=record.language, path=record.path)
+    except NeedsMoreContext:
+        return None
+    job = EditJob(before, update, "", record.path, record.language, prediction)
+    sources = text_sources(job, tokenizer(), before="", after="", end_id=END)
+    return sources, prediction.text == normalise(record.after)
+
+
+def passes(drafter: CopyDrafter | NoDraft, answer: list[int]) -> int:
+    decoding = Decoding(ScriptedEngine(answer, max_draft=WINDOW), [0], drafter, len(answer) + 9, frozenset({END}))
+    for _ in decoding.steps():
+        pass
+    assert decoding.output_ids == answer
+    return decoding.stats.passes
+
+
+def count(records: list[EditRecord]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for record in records:
+        found = sources_of(record)
+        if found is None:
+            continue
+        sources, is_right = found
+        answer = [*tokenizer().encode(normalise(record.after)).ids, END]
+        totals["none"] += passes(NoDraft(), answer)
+        totals["merged_edit"] += passes(MergedEdit(sources), answer)
+        totals["original_snippet"] += passes(OriginalSnippet(sources), answer)
+        totals["original"] += passes(Original(sources), answer)
+        if is_right:
+            totals["none where right"] += len(answer)
+            totals["merged_edit where right"] += passes(MergedEdit(sources), answer)
+    return totals
+
+
+def check(totals: Counter[str]) -> None:
+    assert totals["none"] >= 15 * totals["merged_edit"]
+    assert totals["none where right"] >= 50 * totals["merged_edit where right"]
+    assert totals["merged_edit"] < totals["original_snippet"] < totals["original"]
+
+
+def test_pass_counts_on_shipped_edits() -> None:
+    records = list(read_records(SHIPPED))
+    assert len(records) >= 10
+    check(count(records))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_pass_counts_on_the_development_set(extra_data: Path, part: int) -> None:
+    records = list(read_records(extra_data / "real_diffs_dev.jsonl"))
+    check(count(records[part::4]))
