@@ -22,6 +22,24 @@ MIN_LIKENESS = 75.0
 """How alike (0-100) a misquoted line stays to its original."""
 _REMARKS = ("<- changed", "<-- new", "NEW", "<- added", "CHANGED", "<- fixed", "updated", "<-- modified")
 _NO_REMARK_AFTER = ("\\", "`", '"""', "'''", "{", "*/")
+_IDLE_WORDS = frozenset(
+    {
+        "the",
+        "a",
+        "an",
+        "that",
+        "just",
+        "really",
+        "also",
+        "currently",
+        "simply",
+        "then",
+        "very",
+        "already",
+        "own",
+        "given",
+    }
+)
 _PROSE = frozenset({"markdown", "html"})
 
 
@@ -65,14 +83,14 @@ def _misquoted(lines: Sequence[SketchLine], share: float, sign: str, rng: random
 
 
 def _misquote(text: str, comment: str, rng: random.Random) -> str:
-    """A context line as a model remembers it: a comment with a word less, a head without its return type or with a
-    shortened argument list; others stay."""
+    """A context line as a model remembers it: a comment with an idle word less, a head without its return type or with
+    a shortened argument list; others stay."""
     stripped = text.strip()
     if stripped.startswith((comment, "*", "/*")):
         words = text.split(" ")
-        inner = [i for i, word in enumerate(words) if i > 1 and word.isalpha()]
-        if len(inner) > 2:
-            del words[rng.choice(inner[1:])]
+        idle = [i for i, word in enumerate(words) if word in _IDLE_WORDS]
+        if idle:
+            del words[rng.choice(idle)]
         return " ".join(words)
     if is_definition(text):
         shorter = re.sub(r"\s*->\s*[^:{]+(?=[:{]\s*$)", " " if stripped.endswith("{") else "", text)

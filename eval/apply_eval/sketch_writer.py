@@ -25,6 +25,7 @@ from apply_eval.sketch_styles import (
 _IMPORT = re.compile(r"^\s*(?:import\b|from\b|#\s*include\b|use\b|using\b|require\b|const .*require\()")
 _NAME = re.compile(r"(?:def|class|func|fn|fun|function|struct|interface|enum|const|let|var|type|module)\s+(\w+)")
 _ASSIGNED = re.compile(r"^\s*(?:[\w.]+\s+)?([\w.]+)\s*(?::=|=(?!=)|:\s)")
+_COMMENT = re.compile(r"^\s*(?://|#|/?\*|<!--|--|\"\"\"|$)")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _DELETIONS = ("removed {}", "removed: {}", "{} removed", "deleted {}", "(removed {})", "REMOVED: {}")
 _HINTS = ("add this after {}", "insert after {}", "new, goes right after {}", "add below {}")
@@ -172,7 +173,8 @@ class Writer:
         gone = [self.layout.before[item.original] for item in items[at:stop]]
         lead = next((lead_of(line) for line in gone if line.strip()), None)
         blank_above, blank_below = (not self.layout.before[items[i].original].strip() for i in (at - 1, stop))
-        if lead is None or (blank_above and blank_below):
+        is_prose = all(_COMMENT.match(line) for line in gone)
+        if lead is None or is_prose or (blank_above and blank_below):
             return
         text = self.rng.choice(_DELETIONS).format(_name(gone))
         padding = [SketchLine("", "padding")] if self.rng.random() < 0.5 else []

@@ -23,16 +23,16 @@ def spoilt(lines: list[SketchLine], style: SketchStyle, language: str = "go") ->
 
 
 def test_lines_beside_new_ones_are_never_misquoted() -> None:
-    lines = context("// a b c d e f g", "// one two three four five six", "// h i j k l m n")
+    lines = context("// a the c d e f g", "// one the two three four five", "// h the j k l m n")
     lines.insert(1, SketchLine("new", "new", None, 9))
     style = SketchStyle(is_clean=False, misquote=1.0)
-    assert spoilt(lines, style)[:3] == ["// a b c d e f g", "new", "// one two three four five six"]
+    assert spoilt(lines, style)[:3] == ["// a the c d e f g", "new", "// one the two three four five"]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "// keeps every reading that it was ever given",
+        "// keeps every reading that it was ever told of",
         "func read(path string, limit int, deep bool) error {",
         "pub fn read_all_lines(path: &str, limit: usize) -> Vec<String> {",
     ],
@@ -81,9 +81,7 @@ def test_trailing_space_of_context_stays_where_new_lines_have_some() -> None:
 
 
 def test_at_most_two_lines_are_misquoted_and_never_two_in_a_row() -> None:
-    texts = [
-        f"// line {word} of a long comment in this file" for word in ("one", "two", "three", "four", "five", "six")
-    ]
+    texts = [f"// line {word} of a long comment in the file" for word in ("one", "two", "three", "four", "five", "six")]
     wrong = spoilt(context(*texts), SketchStyle(is_clean=False, misquote=1.0))
     changed = [i for i, (a, b) in enumerate(zip(texts, wrong, strict=True)) if a != b]
     assert changed == [1, 3]

@@ -98,7 +98,7 @@ def test_trailing_space_is_lost_from_context_only() -> None:
 
 def test_misquoted_context_stays_the_originals_line() -> None:
     style = replace(BASE, misquote=1.0, context_before=4, context_after=4)
-    before = GO.replace("func New()", "// New makes a store that holds nothing yet and is ready for use.\nfunc New()")
+    before = GO.replace("func New()", "// New makes a store for the keys of one user, not yet on disk.\nfunc New()")
     after = before.replace("make(map[string]string)", "map[string]string{}")
     found = drawn(before, after, style, "go")
     old = before.split("\n")
