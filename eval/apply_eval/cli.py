@@ -21,6 +21,7 @@ from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS, names
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,6 +78,7 @@ def _add_mine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", help="only commits after this date, as git understands it")
     parser.add_argument("--until", help="only commits before this date")
     parser.add_argument("--max-commits", type=_positive, default=wanted.max_commits, help="how far back to look")
+    parser.add_argument("--name", help="the repository's name in the records (default: from its origin or folder)")
     parser.add_argument("--licence", default="", help="SPDX name to write into the records")
     parser.set_defaults(command=_mine)
 
@@ -103,6 +105,7 @@ def _mine(arguments: argparse.Namespace) -> int:
             limit=arguments.limit,
             seed=arguments.seed,
             styles=arguments.styles,
+            name=arguments.name,
             licence=arguments.licence,
         )
     )
@@ -146,7 +149,9 @@ def _import(arguments: argparse.Namespace) -> int:
 
 # -- merge -------------------------------------------------------------------------------------------------------------
 def _add_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="a data set (JSONL)")
+    parser.add_argument(
+        "--data", type=Path, default=OWN_EDITS, help="a data set, JSONL (default: shipped edits of this project)"
+    )
     parser.add_argument("--updates", type=Path, help="JSONL with `id` and `update`: replaces the snippets")
     parser.add_argument("--limit", type=_positive, help="only the first N samples")
     parser.add_argument("--out", type=Path, help="folder for results.json")

@@ -57,9 +57,17 @@ class MineFilter:
 
 
 def mine(
-    repo_path: Path, *, filters: MineFilter, limit: int, seed: int, styles: StyleMix, licence: str = ""
+    repo_path: Path,
+    *,
+    filters: MineFilter,
+    limit: int,
+    seed: int,
+    styles: StyleMix,
+    name: str | None = None,
+    licence: str = "",
 ) -> Iterator[EditRecord]:
-    """At most `limit` edits, in an order that the seed draws.
+    """At most `limit` edits, in an order that the seed draws.  `name` and `licence` are written into the records; the
+    name comes from the repository's origin or folder by default.
 
     Raises:
         GitError: no repository there, or git refused.
@@ -69,7 +77,7 @@ def mine(
     by_path: Counter[str] = Counter()
     by_commit: Counter[str] = Counter()
     with GitRepo(repo_path) as repo:
-        name = repo.name
+        name = name or repo.name
         for change in _candidates(repo, filters, seed):
             if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
                 continue

@@ -115,3 +115,10 @@ def test_unknown_arguments_stop_with_usage() -> None:
     with pytest.raises(SystemExit) as caught:
         main(["merge", "--data", "x", "--cases", "-1"])
     assert caught.value.code == 2
+
+
+def test_without_data_the_shipped_edits_are_merged(tmp_path: Path) -> None:
+    assert main(["merge", "--limit", "5", "--out", str(tmp_path)]) == 0
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert results["n_total"] == 5
+    assert results["provenance"]["data"][0]["name"] == "own_edits.jsonl"
