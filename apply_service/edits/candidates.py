@@ -20,6 +20,7 @@ import numpy.typing as npt
 from rapidfuzz import fuzz
 
 from apply_service.edits.indentation import indent_of
+from apply_service.edits.misquotes import is_elided
 
 MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
@@ -47,7 +48,9 @@ class Kind(IntEnum):
     """Equal but for the indentation."""
     SPACED = 3
     """Equal but for white space inside."""
-    SIMILAR = 4
+    ELIDED = 4
+    """Dots in the update stand for part of the line."""
+    SIMILAR = 5
 
 
 FACTOR = {Kind.SAME: 1.0, Kind.REMARKED: 0.9, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
@@ -150,6 +153,17 @@ class LineIndex:
         worth = 0.02 + substance(text.strip()) * self._rarity(len(places))
         kinds = tuple(self._kind(text, j) for j in places)
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
+
+    def elided(self, text: str) -> Candidates:
+        """Lines that `text` gives with dots for a part of them."""
+        here = text.strip()
+        if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
+            return NOTHING
+        places = [j for j, line in enumerate(self.stripped) if is_elided(here, line)]
+        if not places:
+            return NOTHING
+        worth = 0.8 * substance(here) * self._rarity(len(places))
+        return Candidates(np.array(places, np.int64), np.full(len(places), worth), (Kind.ELIDED,) * len(places))
 
     def similar(self, text: str) -> Candidates:
         """The most similar lines among those that share a rare word with `text`."""

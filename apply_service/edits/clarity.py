@@ -43,9 +43,7 @@ def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Seq
         head -= 1
     while tail > 1 and not original[tail_at].strip():
         tail, tail_at = tail - 1, tail_at + 1
-    return Ends(
-        tuple(original[head_at : head_at + head]), head_at, tuple(original[tail_at : tail_at + tail]), tail_at
-    )
+    return Ends(tuple(original[head_at : head_at + head]), head_at, tuple(original[tail_at : tail_at + tail]), tail_at)
 
 
 def _stays(text: str, column: int | None, wanted: int, original: Sequence[str]) -> bool:

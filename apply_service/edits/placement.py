@@ -1,91 +1,143 @@
 """Where a block goes that has no anchor: new imports, new definitions, loose lines between two markers.
 
-Works by indentation and the kind of line; its answers are guesses and say so.
+By its hint, by the kind of its first line, by the scopes around.  The answers are guesses and say so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from apply_service.edits.headers import definition_end
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.headers import definition_end, header_name
+from apply_service.edits.indentation import Shift, indent_of
 from apply_service.edits.markers import Hint
-from apply_service.edits.snippet import Snippet
+from apply_service.edits.reading import Reading
+from apply_service.syntax.scopes import Scope
 
 _IMPORT = re.compile(
     r"^\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require\b|require_relative\b|package\b|@import\b|"
     r"(?:const|let|var)\s.{0,200}\brequire\(|export\s.*\bfrom\b|<link\b|<script\b)"
 )
+_BEFORE = ("before", "above")
+_INSIDE = ("inside", "within", "into", "in", "to", "at")
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Insert before original line `at`, with blank lines around."""
+    """Replace original lines `at:end` (mostly none), with blank lines around."""
 
     at: int
     reason: str
     blanks_before: int = 0
     blanks_after: int = 0
+    end: int = -1
+    shift: Shift = field(default_factory=Shift)
+
+    def __post_init__(self) -> None:
+        if self.end < 0:
+            object.__setattr__(self, "end", self.at)
 
 
-def place_block(
-    snippet: Snippet, b: int, texts: Sequence[str], original: Sequence[str], low: int, high: int
-) -> Placement:
+def place_block(reading: Reading, b: int, low: int, high: int) -> Placement:
     """The place for block b, not before line `low` and not behind line `high` of the original."""
+    snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
-    first = texts[block.lines[0]]
+    first = reading.texts[block.lines[0]]
     if block.hint is not None:
-        at = _by_hint(block.hint, original, low, high)
-        if at is not None:
-            return _spaced(at, original, "placed by its hint")
+        placement = _by_hint(reading, block.hint, first, low, high)
+        if placement is not None:
+            return placement
     if _IMPORT.match(first):
-        at = _after_last_import(original, low, high)
+        at = _after_last_import(reading, low, high)
         if at is not None:
             return Placement(at, "no anchor; placed after the last import")
-    if b == len(snippet.blocks) - 1 and not block.marked_after:
-        return _spaced(_skip_back(original, high, low), original, "no anchor; placed at the end")
-    if b == 0 and not block.marked_before:
-        return Placement(low, "no anchor; placed at the start")
-    return _spaced(
-        _end_of_scope(original, indent_of(first), low, high), original, "no anchor; placed by its indentation"
+    if b == 0 and not block.marked_before and block.marked_after:
+        return Placement(low, "no anchor; placed at the start", blanks_after=_usual_gap(reading, first))
+    at = _end_of_scope(
+        reading, indent_of(first), low, high, last=b == len(snippet.blocks) - 1 and not block.marked_after
     )
+    blanks = _blanks_after(reading, at)
+    if at >= len(original) or not blanks or indent_of(original[min(at + blanks, len(original) - 1)]) < indent_of(first):
+        blanks = _usual_gap(reading, first)
+    return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
 
 
-def _by_hint(hint: Hint, original: Sequence[str], low: int, high: int) -> int | None:
-    words = hint.target.strip("`'\"() .:").lower()
+def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> Placement | None:
+    """Next to what the hint names: a scope, else a line that has its words."""
+    words = hint.target.strip("`'\"() .:").removesuffix("()")
     if not words:
         return None
-    for j in range(low, high):
-        if words in original[j].lower():
-            if hint.where in ("before", "above"):
-                return j
-            return definition_end(original, j, high)
+    scope = _find_scope(reading, words, low, high)
+    if scope is None:
+        line = next((j for j in range(low, high) if words.lower() in reading.original[j].lower()), None)
+        if line is None:
+            return None
+        start, end = line, definition_end(reading.original, line, high)
+    else:
+        start, end = scope.lead_line, scope.end_line
+    shift = Shift().moved(indent_of(reading.original[start]) - indent_of(first))
+    if hint.where in _BEFORE:
+        return Placement(start, "placed by its hint", blanks_after=_blanks_before(reading, start), shift=shift)
+    if hint.where in _INSIDE and scope is not None and scope.body_end_line > scope.body_start_line:
+        return Placement(scope.body_end_line, "placed by its hint")
+    blanks = _blanks_after(reading, end) or _blanks_before(reading, start)
+    return Placement(end, "placed by its hint", blanks_before=blanks, shift=shift)
+
+
+def _find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
+    """The scope of that name; else the one whose header has the words."""
+    inside = [scope for scope in reading.scopes if low <= scope.start_line and scope.end_line <= high]
+    for scope in inside:
+        if scope.name.strip("'\"`") == name:
+            return scope
+    for scope in inside:
+        if name.lower() in reading.original[scope.header_line].lower():
+            return scope
     return None
 
 
-def _after_last_import(original: Sequence[str], low: int, high: int) -> int | None:
-    found = [j for j in range(low, high) if _IMPORT.match(original[j])]
-    return definition_end(original, found[-1], high) if found else None
+def _after_last_import(reading: Reading, low: int, high: int) -> int | None:
+    found = [j for j in range(low, high) if _IMPORT.match(reading.original[j])]
+    return definition_end(reading.original, found[-1], high) if found else None
 
 
-def _skip_back(original: Sequence[str], at: int, low: int) -> int:
-    while at > low and not original[at - 1].strip():
-        at -= 1
+def _end_of_scope(reading: Reading, indent: int, low: int, high: int, *, last: bool) -> int:
+    """Behind the last line of the scope around `low`, as far as lines are indented at least `indent`; with `last`
+    behind the last such line of all."""
+    at = low
+    for j in range(low, high):
+        line = reading.original[j]
+        if line.strip() and indent_of(line) < indent:
+            if not last:
+                break
+            continue
+        at = j + 1 if line.strip() else at
     return at
 
 
-def _end_of_scope(original: Sequence[str], indent: int, low: int, high: int) -> int:
-    """Behind the last line of the scope that starts at `low`, as far as lines are indented at least `indent`."""
-    at = low
-    for j in range(low, high):
-        if original[j].strip() and indent_of(original[j]) < indent:
-            break
-        at = j + 1
-    return _skip_back(original, at, low)
+def _usual_gap(reading: Reading, first: str) -> int:
+    """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
+    if header_name(first) is None:
+        return 0
+    indent = indent_of(first)
+    gaps = [
+        _blanks_before(reading, scope.lead_line)
+        for scope in reading.scopes
+        if scope.lead_line and indent_of(reading.original[scope.header_line]) == indent
+    ]
+    gaps = [gap for gap in gaps if gap]
+    return max(set(gaps), key=gaps.count) if gaps else 1
 
 
-def _spaced(at: int, original: Sequence[str], reason: str) -> Placement:
-    above = at > 0 and bool(original[at - 1].strip())
-    return Placement(at, reason, blanks_before=1 if above else 0)
+def _blanks_after(reading: Reading, at: int) -> int:
+    end = at
+    while end < len(reading.original) and not reading.original[end].strip():
+        end += 1
+    return end - at if end < len(reading.original) else 0
+
+
+def _blanks_before(reading: Reading, at: int) -> int:
+    start = at
+    while start > 0 and not reading.original[start - 1].strip():
+        start -= 1
+    return at - start if start else 0

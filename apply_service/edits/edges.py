@@ -1,0 +1,96 @@
+"""How far the new lines at the edge of a block replace original lines beyond its last anchor.
+
+A block normally begins and ends with lines of the file.  Where a model ends it with new ones, they replace what is left
+of a scope shown whole, or lines that read like them, or nothing: then they are inserted.  All of it is guesswork, and
+the caller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rapidfuzz import fuzz
+
+from apply_service.edits.candidates import squeeze
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.reading import Reading
+from apply_service.edits.snippet import marker_indent
+
+MAX_REPLACED = 14
+MIN_LIKENESS = 72.0
+MAX_LEFT_AT_FILE_EDGE = 8
+"""Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
+_OPENING = str.maketrans({c: None for c in map(chr, range(128)) if c not in "([{}])"})
+
+
+def balance(lines: Sequence[str]) -> int:
+    """Brackets opened less brackets closed."""
+    text = "".join(line.translate(_OPENING) for line in lines if len(line) < 2000)
+    return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
+
+
+def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int) -> int:
+    """Original lines above the first anchor (index in the block, original line) that the new lines before it replace."""
+    block = reading.snippet.blocks[b]
+    k, j = anchor
+    if b == 0 and not block.marked_before and j <= MAX_LEFT_AT_FILE_EDGE:
+        return j
+    takes = [reading.texts[i] for i in block.lines[:k]]
+    return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
+
+
+def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: int, columns: dict[int, int]) -> int:
+    """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
+    block = reading.snippet.blocks[b]
+    k, j = anchor
+    left = len(reading.original) - j - 1
+    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and left <= MAX_LEFT_AT_FILE_EDGE:
+        return left
+    rest = _rest_of_scope(reading, b, k, j, columns)
+    if rest is not None:
+        return min(rest, ceiling - j - 1)
+    takes = [reading.texts[i] for i in block.lines[k + 1 :]]
+    return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
+
+
+def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:
+    """`end`, or further down where lines `start:end`, replaced by `taken`, leave a bracket open that `taken` closes."""
+    wanted = balance(taken)
+    for stop in range(end, min(ceiling, end + MAX_REPLACED) + 1):
+        if balance(original[start:stop]) == wanted:
+            return stop
+    return end
+
+
+def _rest_of_scope(reading: Reading, b: int, k: int, j: int, columns: dict[int, int]) -> int | None:
+    """What is left below line j of the innermost scope that the block shows from its header to its end."""
+    block = reading.snippet.blocks[b]
+    last = reading.texts[block.lines[-1]]
+    indent = indent_of(last)
+    for above in range(len(block.lines) - 2, -1, -1):
+        i = block.lines[above]
+        if not reading.texts[i].strip() or indent_of(reading.texts[i]) >= indent:
+            continue
+        header, indent = columns.get(i, -1), indent_of(reading.texts[i])
+        after = marker_indent(reading.snippet, block.gap_after)
+        if header < 0 or above > k or (after is not None and after > indent):
+            return None
+        end = reading.close_of(header)
+        while end > j + 1 and not reading.original[end - 1].strip():
+            end -= 1
+        return max(0, end - j - 1)
+    return None
+
+
+def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
+    """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
+    wanted = squeeze("".join(takes))[:4000]
+    best, most = 0, MIN_LIKENESS
+    for n in range(1, len(originals) + 1):
+        lines = originals[:n][::-1] if reverse else originals[:n]
+        if not lines[0 if reverse else -1].strip():
+            continue
+        likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
+        if likeness > most and balance(lines) == balance(takes):
+            best, most = n, likeness
+    return best

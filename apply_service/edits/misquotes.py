@@ -1,0 +1,66 @@
+"""Whether a shown line that differs from the file's is that line misquoted: shortened, re-spaced, a word lost.
+
+Such a line is context and the file's own wording stays.  Judges two texts; where the change is all that the snippet changes, the
+caller knows better.
+"""
+
+from __future__ import annotations
+
+import re
+
+from apply_service.edits.markers import strip_comment
+
+_RETURN_TYPE = re.compile(r"\s*->\s*[^{:;]+?(?=\s*(?:\{|:|;|$|\bwhere\b))")
+_ELLIPSIS = re.compile(r"\.{3}|…")
+MAX_LOST_WORDS = 2
+MIN_WORDS = 5
+
+
+def is_misquoted(shown: str, line: str) -> bool:
+    """Whether `shown` reads as a careless copy of `line`."""
+    shown, line = shown.strip(), line.strip()
+    return (
+        is_respaced(shown, line)
+        or is_elided(shown, line)
+        or _lost_words(shown, line)
+        or (shown != line and _RETURN_TYPE.sub("", line) == shown)
+    )
+
+
+def is_sloppy_edge(shown: str, line: str) -> bool:
+    """Whether the two differ only in quotes or the punctuation at their end."""
+    return _plain(shown) == _plain(line)
+
+
+def is_respaced(shown: str, line: str) -> bool:
+    """Whether columns of spaces inside the file's line were squeezed to one."""
+    return shown != line and shown == " ".join(line.split()) and line.count("  ") > 0
+
+
+def is_elided(shown: str, line: str) -> bool:
+    """Whether the line is given with dots for a part of it."""
+    head, dots, tail = _ELLIPSIS.sub("\0", shown, count=1).partition("\0")
+    if not dots or _ELLIPSIS.search(tail) or re.match(r"\w", tail) or re.search(r"\w$", head):
+        return False
+    head, tail = head.rstrip(), tail.lstrip()
+    return (
+        len(head) + len(tail) >= 6
+        and len(line) > len(head) + len(tail)
+        and line.startswith(head)
+        and line.endswith(tail)
+    )
+
+
+def _lost_words(shown: str, line: str) -> bool:
+    """Whether a comment lost a word or two."""
+    if not (strip_comment(shown).is_comment and strip_comment(line).is_comment):
+        return False
+    here, there = shown.split(), line.split()
+    if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:
+        return False
+    rest = iter(there)
+    return all(word in rest for word in here)
+
+
+def _plain(line: str) -> str:
+    return line.strip().rstrip(";,").replace("'", '"').replace("`", '"').rstrip()

@@ -1,0 +1,81 @@
+"""A snippet read against its original: blocks cut, remarks off, every line at the file's indentation.
+
+What the steps after it share: `rows` looks for the lines' places, `writing` writes the operations.  Places nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from apply_service.edits.candidates import LineIndex
+from apply_service.edits.doubts import Doubts
+from apply_service.edits.fitting import fit_blocks
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.markers import classify
+from apply_service.edits.remarks import split_remark
+from apply_service.edits.snippet import Snippet, cut_blocks
+from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
+
+
+class Reading:
+    """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
+
+    def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
+        self.original = original
+        self.language = language
+        self.doubts = Doubts()
+        self.index = LineIndex(original)
+        self.snippet: Snippet = cut_blocks(update, classify(update, original, language=language, path=path))
+        self.texts = list(update)
+        self._strip_remarks()
+        self._shift_blocks()
+        self.visible = [
+            (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
+        ]
+        """(block, update line) of every line that can be aligned, in order."""
+
+    def _strip_remarks(self) -> None:
+        known = set(self.index.stripped)
+        found = {
+            i: remark
+            for block in self.snippet.blocks
+            for i in block.lines
+            if (remark := split_remark(self.texts[i], self.language, known)) is not None
+        }
+        for i, remark in found.items():
+            self.texts[i] = remark.code
+            if not remark.is_sure and len(found) == 1:
+                self.doubts.likely("remark or comment")
+
+    def _shift_blocks(self) -> None:
+        blocks = [[self.texts[i] for i in block.lines] for block in self.snippet.blocks]
+        for block, shift in zip(self.snippet.blocks, fit_blocks(blocks, self.index), strict=True):
+            for i in block.lines:
+                self.texts[i] = shift.apply(self.texts[i])
+
+    def block_texts(self, b: int) -> list[str]:
+        return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    def close_of(self, j: int) -> int:
+        """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
+        the end where there is none."""
+        below = self.index.scope_indents[j + 1 :] <= indent_of(self.original[j])
+        return j + 1 + int(np.argmax(below)) if below.any() else len(self.original)
+
+    @cached_property
+    def keeps_trailing_blanks(self) -> bool:
+        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        trailing = {line for line in self.original if line != line.rstrip()}
+        shown = (self.texts[i] for block in self.snippet.blocks for i in block.lines)
+        return any(line in trailing for line in shown)
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The original's scopes; parsed only where a block has to be placed by them."""
+        text = "\n".join(self.original)
+        if is_fallback(text, self.language):
+            self.doubts.likely("scope unknown: no grammar for the language")
+        return find_scopes(text, self.language)

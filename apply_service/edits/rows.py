@@ -1,0 +1,133 @@
+"""The alignment problem of a reading: which original lines each shown line may stand for, and what leaving it new costs.
+
+Between `reading` and `alignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.edits.alignment import INSERT_COST, Row, Terrain
+from apply_service.edits.candidates import NOTHING, Candidates, substance
+from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.reading import Reading
+from apply_service.edits.snippet import Block, marker_indent
+
+COPY_COST = 0.3
+"""Leaving a line new that stands in the file."""
+EDGE_COST = 5.0
+"""More where it is the first or last line of a block: that is what readers show to tell the place."""
+UNPAIRED_COST = 0.25
+"""A closing line that does not close what its opener opens."""
+
+
+class Rows:
+    """Candidates of every visible line, by update line, and the rows made of them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._texts = reading.texts
+        self._orphans: set[int] = set()
+        new = self._lines_of_new_definitions()
+        self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        self._pair_closers()
+
+    def rows(self) -> list[Row]:
+        rows: list[Row] = []
+        previous: tuple[int, int] | None = None
+        for b, i in self._reading.visible:
+            gap = previous is None or previous[0] != b
+            found = self.candidates[i]
+            scope = self._scope_indent(previous, i) if gap else 0
+            rows.append(Row(found.columns, found.scores, gap, scope, self._take_cost(b, i, found)))
+            previous = (b, i)
+        return rows
+
+    def terrain(self) -> Terrain:
+        return Terrain(self._reading.index.weights, self._reading.index.scope_indents)
+
+    def _find(self, i: int) -> Candidates:
+        index, text = self._reading.index, self._texts[i]
+        for look in (index.equal, index.elided, index.similar):
+            found = look(text)
+            if len(found.columns):
+                return found
+        return NOTHING
+
+    # -- new definitions -------------------------------------------------------------------------------------------------
+    def _lines_of_new_definitions(self) -> set[int]:
+        """Lines of definitions that the original doesn't have: they match nothing."""
+        known = {name for name in map(header_name, self._reading.original) if name is not None}
+        new: set[int] = set()
+        for b, block in enumerate(self._reading.snippet.blocks):
+            texts = self._reading.block_texts(b)
+            for k, text in enumerate(texts):
+                name = header_name(text) if block.lines[k] not in new else None
+                if name is None or name in known or self._reading.index.count(text):
+                    continue
+                end = definition_end(texts, k, len(texts))
+                if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
+                    new.update(block.lines[attached_start(texts, k, 0) : end])
+        return new
+
+    def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
+        """Whether the definition at the end of a block goes on in the original: nobody leaves out part of a new one."""
+        last = texts[-1]
+        if indent_of(last) == indent_of(texts[k]) and is_closer(last):
+            return False
+        if texts[k].rstrip().endswith(("{", "(", "[")):
+            return True
+        indent = marker_indent(self._reading.snippet, block.gap_after)
+        return self._reading.index.count(last) == 1 or (indent is not None and indent > indent_of(texts[k]))
+
+    # -- closing lines -----------------------------------------------------------------------------------------------------
+    def _pair_closers(self) -> None:
+        """A closing line had better match the line that closes what its opener matches; that of new lines matches
+        none.  Closers without an opener are noted."""
+        open_at: list[tuple[int, int, int]] = []
+        for b, i in self._reading.visible:
+            indent = indent_of(self._texts[i])
+            while open_at and open_at[-1][0] > indent:
+                open_at.pop()
+            closes = is_closer(self._texts[i])
+            if open_at and open_at[-1][0] == indent:
+                opener, block = open_at.pop()[1:]
+                if closes and self._texts[opener].rstrip()[-1:] not in (",", ";"):
+                    self._pair(opener, i, same_block=block == b)
+            elif closes and (not open_at or open_at[-1][2] != b):
+                self._orphans.add(i)
+            open_at.append((indent, i, b))
+
+    def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
+        found = self.candidates[closer]
+        ends = {self._reading.close_of(j) for j in self.candidates[opener].columns.tolist()}
+        alone = not ends and same_block and not self._knows_between(opener, closer)
+        self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
+
+    def _knows_between(self, opener: int, closer: int) -> bool:
+        """Whether a line that says something stands between the two and in the file."""
+        lines = (i for i in range(opener + 1, closer) if i in self.candidates)
+        return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
+
+    # -- costs ---------------------------------------------------------------------------------------------------------------
+    def _take_cost(self, b: int, i: int, found: Candidates) -> float:
+        """A line that stands in the file is unlikely to be new, least of all at the edge of a block."""
+        if not found.is_exact:
+            return INSERT_COST
+        lines = self._reading.snippet.blocks[b].lines
+        says = substance(self._texts[i].strip())
+        cost = INSERT_COST + COPY_COST * says / len(found.columns)
+        if i in (lines[0], lines[-1]):
+            cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
+        return cost
+
+    def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
+        """The least indentation that a skip before line i should keep to."""
+        if previous is None:
+            return 0
+        here, above = indent_of(self._texts[i]), indent_of(self._texts[previous[1]])
+        closes = is_closer(self._texts[i])
+        if here > above or (here == above and closes):
+            return above + 1
+        return here + 1 if closes else here

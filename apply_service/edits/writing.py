@@ -1,0 +1,228 @@
+"""Writes the operations of a merge from an alignment: what stays, what goes, what is new.
+
+Between the first and the last matched line of a block the block says all.  Lines that the snippet shows unchanged keep the
+original's bytes.  Doubts that come up on the way are noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from apply_service.edits.alignment import TAKE
+from apply_service.edits.candidates import Candidates, Kind
+from apply_service.edits.doubts import Doubts
+from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
+from apply_service.edits.markers import deletion_target
+from apply_service.edits.misquotes import is_misquoted, is_sloppy_edge
+from apply_service.edits.placement import Placement, place_block
+from apply_service.edits.reading import Reading
+from apply_service.edits.snippet import Block
+from apply_service.types import LineOp
+
+
+@dataclass(slots=True)
+class Span:
+    """Where a block goes: original lines `start:end` give way to `body`."""
+
+    start: int
+    end: int
+    body: list[LineOp]
+
+
+class Writer:
+    """Writes one alignment of a reading.  `trusts_all`: every difference is an edit, none a misquotation."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        candidates: Mapping[int, Candidates],
+        chosen: Sequence[int],
+        *,
+        trusts_all: bool = False,
+    ) -> None:
+        self._reading = reading
+        self._original = reading.original
+        self._candidates = candidates
+        self._trusts_all = trusts_all
+        self.doubts = Doubts()
+        self.texts = list(reading.texts)
+        self._spent: set[int] = set()
+        pairs = zip(reading.visible, chosen, strict=True)
+        self._columns = {i: column for (_, i), column in pairs if column != TAKE}
+
+    def write(self) -> list[LineOp]:
+        spans: list[Span | None] = []
+        for b in range(len(self._reading.snippet.blocks)):
+            spans.append(self._anchored_span(b))
+        placed = self._place_loose(spans)
+        ops: list[LineOp] = []
+        at = 0
+        for span in placed:
+            start = max(at, span.start)
+            ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, start)]
+            ops += span.body
+            at = max(at, span.end)
+        return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
+
+    # -- anchored blocks -----------------------------------------------------------------------------------------------------
+    def _anchors(self, b: int) -> list[tuple[int, int]]:
+        """(index in the block, original line) of the block's matched lines."""
+        lines = self._reading.snippet.blocks[b].lines
+        return [(k, self._columns[i]) for k, i in enumerate(lines) if i in self._columns]
+
+    def _anchored_span(self, b: int) -> Span | None:
+        anchors = self._anchors(b)
+        if not anchors:
+            return None
+        block = self._reading.snippet.blocks[b]
+        first, last = anchors[0], anchors[-1]
+        start = self._start(b, first)
+        body = self._drop(start, first[1]) + self._take(block.lines[: first[0]])
+        for (k, j), (next_k, next_j) in pairwise(anchors):
+            body += self._anchor(block, k, j)
+            body += self._between(block, k, next_k, j + 1, next_j)
+        end = self._end(b, last)
+        ending = self._anchor(block, last[0], last[1])
+        body += [op for op in ending if op.kind != "take"] + self._drop(last[1] + 1, end)
+        body += [op for op in ending if op.kind == "take"] + self._take(block.lines[last[0] + 1 :])
+        return Span(start, end, body)
+
+    def _start(self, b: int, first: tuple[int, int]) -> int:
+        if first[0] == 0:
+            return first[1]
+        self.doubts.likely("no anchor above new lines")
+        floor = max((j + 1 for a in range(b) for _, j in self._anchors(a)), default=0)
+        return first[1] - replaced_above(self._reading, b, first, floor)
+
+    def _end(self, b: int, last: tuple[int, int]) -> int:
+        """One past the last original line that the block replaces."""
+        block = self._reading.snippet.blocks[b]
+        n_blocks = len(self._reading.snippet.blocks)
+        ceiling = min((j for a in range(b + 1, n_blocks) for _, j in self._anchors(a)), default=len(self._original))
+        if last[0] < len(block.lines) - 1:
+            self.doubts.likely("no anchor below new lines")
+            return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
+        i = block.lines[last[0]]
+        if self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
+            return balanced_end(self._original, last[1], last[1] + 1, [self.texts[i]], ceiling)
+        return last[1] + 1
+
+    def _anchor(self, block: Block, k: int, j: int) -> list[LineOp]:
+        i = block.lines[k]
+        if self._keeps_wording(block, k, j):
+            return [LineOp("both", j, i, self._original[j])]
+        return [*self._drop(j, j + 1), *self._take([i])]
+
+    def _keeps_wording(self, block: Block, k: int, j: int) -> bool:
+        """Whether the shown line is the original's line j, whatever its spelling."""
+        i = block.lines[k]
+        kind, edge = self._candidates[i].kind_at(j), k in (0, len(block.lines) - 1)
+        shown, line = self.texts[i], self._original[j]
+        if kind in (Kind.SAME, Kind.REMARKED):
+            if shown == line:
+                return True
+            self.doubts.likely("trailing white space differs")
+            return edge or not self._reading.keeps_trailing_blanks
+        if kind is Kind.ELIDED:
+            self.doubts.likely("context shortened")
+            return True
+        loose = is_misquoted(shown, line) or (
+            edge and (kind in (Kind.MOVED, Kind.SPACED) or is_sloppy_edge(shown, line))
+        )
+        if edge or loose:
+            self.doubts.likely("context misquoted")
+        return loose and not self._trusts_all
+
+    def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
+        """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
+        lines = block.lines[k + 1 : next_k]
+        note = next((d for d in block.deletions if block.lines[k] < d < block.lines[next_k]), None)
+        if note is not None:
+            self._check_deletion(note, start, end)
+        head = 0
+        while head < len(lines) and start + head < end and self._both_blank(lines[head], start + head):
+            head += 1
+        tail = 0
+        while tail < min(len(lines), end - start) - head and self._both_blank(lines[-1 - tail], end - 1 - tail):
+            tail += 1
+        if note is not None and head + tail == len(lines):
+            return self._blanks_at_note(lines, start, end)
+        ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
+        ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
+        ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
+        if any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops):
+            self.doubts.likely("trailing white space differs")
+        return ops
+
+    def _both_blank(self, i: int, j: int) -> bool:
+        if self.texts[i].strip() or self._original[j].strip():
+            return False
+        return self.texts[i] == self._original[j] or not self._reading.keeps_trailing_blanks
+
+    # -- deletions ---------------------------------------------------------------------------------------------------------------
+    def _check_deletion(self, note: int, start: int, end: int) -> None:
+        dropped = "\n".join(self._original[start:end]).lower()
+        target = deletion_target(self.texts[note])
+        words = [word.lower() for word in target.replace("(", " ").replace(".", " ").split() if len(word) > 2]
+        if not dropped.strip():
+            self.doubts.guess("a deletion is noted where nothing is deleted")
+        elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
+            self.doubts.likely("deletion note not understood")
+
+    def _blanks_at_note(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
+        """Only blank lines around a deletion note: of the original's, before or after what goes, the longer run stays."""
+        above, below = start, end
+        while above < end and not self._original[above].strip():
+            above += 1
+        while below > above and not self._original[below - 1].strip():
+            below -= 1
+        if above - start >= end - below:
+            return self._pair(lines, start, above) + self._drop(above, end)
+        return self._drop(start, below) + self._pair(lines, below, end)
+
+    def _pair(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
+        """Original blank lines `start:end`, shown as far as the snippet has as many."""
+        ops = []
+        for n, j in enumerate(range(start, end)):
+            shown = lines[n] if n < len(lines) else None
+            ops.append(LineOp("keep" if shown is None else "both", j, shown, self._original[j]))
+        return ops
+
+    # -- loose blocks --------------------------------------------------------------------------------------------------------------
+    def _place_loose(self, spans: Sequence[Span | None]) -> list[Span]:
+        placed: list[Span] = []
+        for b, span in enumerate(spans):
+            if span is None:
+                low = max((s.end for s in placed), default=0)
+                high = next((s.start for s in spans[b + 1 :] if s is not None), len(self._original))
+                placement = place_block(self._reading, b, low, max(low, high))
+                self.doubts.guess(placement.reason)
+                span = Span(placement.at, placement.end, self._loose_body(b, placement))
+            placed.append(span)
+        return placed
+
+    def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
+        """The block's lines with the blank lines that part it from its neighbours, taken from the gaps' lines."""
+        block = self._reading.snippet.blocks[b]
+        for i in block.lines:
+            self.texts[i] = placement.shift.apply(self.texts[i])
+        before = self._free_lines(block.gap_before[::-1], placement.blanks_before)[::-1]
+        after = self._free_lines(block.gap_after, placement.blanks_before + placement.blanks_after - len(before))
+        return self._drop(placement.at, placement.end) + self._take([*before, *block.lines, *after])
+
+    def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
+        """Up to n lines of a gap (marker, note, blank) that shall stand for a blank line of the output, each only
+        once."""
+        free = [i for i in gap if i not in self._spent][:n]
+        self._spent.update(free)
+        for i in free:
+            self.texts[i] = ""
+        return free
+
+    def _drop(self, start: int, end: int) -> list[LineOp]:
+        return [LineOp("drop", j, None, self._original[j]) for j in range(start, end)]
+
+    def _take(self, lines: Sequence[int]) -> list[LineOp]:
+        return [LineOp("take", None, i, self.texts[i]) for i in lines]
