@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -60,7 +61,8 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
 
 async def _whole(call: NativeRequest, ticket: Ticket, watcher: asyncio.Task[None]) -> Response:
     try:
-        events = [event async for event in ticket.events_async()]
+        async with aclosing(ticket.events_async()) as stream:
+            events = [event async for event in stream]
     finally:
         watcher.cancel()
     return Response(_payload(call, events[-1]), media_type="application/json")

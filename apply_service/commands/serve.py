@@ -5,6 +5,7 @@ SIGTERM and Ctrl-C stop it gracefully: nothing new is taken, and what was accept
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -15,10 +16,17 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
+import uvicorn
+from fastapi import FastAPI
+
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_note
 from apply_service.errors import NotReady
+from apply_service.service import Service, open_service
 from apply_service.settings import Settings
+
+ANSWER_TIMEOUT_S = 5
+"""After the drain, answers to slow readers have so long to go out."""
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -26,29 +34,42 @@ BACKLOG = 2048
 
 def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
-    import uvicorn
-
     from apply_service.api.app import create_app
     from apply_service.build import build_runtime
-    from apply_service.service import open_service
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     listener = open_listener(settings.host, settings.port)
     runtime = build_runtime(settings)
     runtime.load(settings.model)
     with open_service(runtime, settings) as service:
+        server = DrainingServer(create_app(service, settings), service, settings)
+        write_note(f"serving {settings.model} on {url_of(listener)}")
+        with _signals_absorbed():
+            server.run(sockets=[listener])
+    return OK
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn, closing the service when it shuts down: what is accepted may finish in time, the rest is answered 503
+    before its connection is closed."""
+
+    def __init__(self, app: FastAPI, service: Service, settings: Settings) -> None:
+        self._service = service
+        self._drain_timeout_s = settings.drain_timeout_s
         config = uvicorn.Config(
-            create_app(service, settings),
+            app,
             log_config=None,
             log_level=settings.log_level,
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s),
+            timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s + ANSWER_TIMEOUT_S),
         )
-        write_note(f"serving {settings.model} on {url_of(listener)}")
-        with _signals_absorbed():
-            uvicorn.Server(config).run(sockets=[listener])
-    return OK
+        super().__init__(config)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        closing = asyncio.create_task(asyncio.to_thread(self._service.close, self._drain_timeout_s))
+        await super().shutdown(sockets)
+        await closing
 
 
 @contextlib.contextmanager

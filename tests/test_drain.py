@@ -1,0 +1,66 @@
+"""A server that is stopped: what it accepted is answered, one way or the other."""
+
+import threading
+
+import pytest
+
+from apply_service.clients.http import HttpClient
+from apply_service.errors import ApplyError, NotReady
+from apply_service.settings import Settings
+from apply_service.types import ApplyRequest, TokenEvent
+from tests.doubles import ScriptedRun, wait_for
+from tests.live_server import stoppable_server
+
+REQUEST = ApplyRequest(original="old\n", update="new\n")
+
+
+class Caller(threading.Thread):
+    """Asks in the background, and keeps what came of it."""
+
+    def __init__(self, client: HttpClient) -> None:
+        super().__init__()
+        self.client = client
+        self.answer: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.answer = self.client.apply(REQUEST)
+        except ApplyError as error:
+            self.answer = error
+
+
+def test_running_and_queued_requests_finish_within_the_drain() -> None:
+    gate = threading.Event()
+    run = ScriptedRun(gate=gate)
+    with stoppable_server(run, Settings(drain_timeout_s=20)) as (url, service, server):
+        callers = [Caller(HttpClient(url)) for _ in range(3)]
+        assert wait_for(lambda: service.queue_length == 2)
+        server.should_exit = True
+        assert wait_for(lambda: not service.is_ready)
+        gate.set()
+        for caller in callers:
+            caller.join(10)
+    assert [caller.answer for caller in callers] == [run.result] * 3
+
+
+def test_what_does_not_finish_in_time_is_told_so() -> None:
+    run = ScriptedRun(gate=threading.Event())
+    with stoppable_server(run, Settings(drain_timeout_s=0.05)) as (url, service, server):
+        callers = [Caller(HttpClient(url)) for _ in range(3)]
+        assert wait_for(lambda: service.queue_length == 2)
+        server.should_exit = True
+        for caller in callers:
+            caller.join(10)
+    assert [type(caller.answer) for caller in callers] == [NotReady] * 3
+    assert run.n_closed == run.n_started == 1
+
+
+def test_a_stream_that_is_cut_by_the_drain_ends_in_an_error_event() -> None:
+    run = ScriptedRun(gate=threading.Event())
+    with stoppable_server(run, Settings(drain_timeout_s=0.05)) as (url, _, server):
+        events = HttpClient(url).stream(REQUEST)
+        assert next(events) == TokenEvent("ne")
+        server.should_exit = True
+        with pytest.raises(NotReady):
+            list(events)
