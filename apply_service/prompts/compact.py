@@ -31,6 +31,7 @@ class Compact:
     """`PromptFormat` of the embedded model."""
 
     name = "compact"
+    takes_instructions = False
 
     def __init__(self, vocabulary: LineVocabulary) -> None:
         self.vocabulary = vocabulary

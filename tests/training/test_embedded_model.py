@@ -1,0 +1,33 @@
+"""The shipped model directory: complete, small, and a plain Llama."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from apply_service.prompts.compact import Compact
+from training.export import config_of
+from training.model import Shape
+from training.train import MODEL_DIR
+
+WEIGHTS = MODEL_DIR / "model.safetensors"
+
+
+@pytest.mark.skipif(not WEIGHTS.exists(), reason="no weights are shipped yet")
+def test_the_shipped_model_is_small_and_loads() -> None:
+    from transformers import AutoModelForCausalLM, LlamaForCausalLM
+
+    assert WEIGHTS.stat().st_size < 12_000_000
+    model = AutoModelForCausalLM.from_pretrained(MODEL_DIR)
+    assert isinstance(model, LlamaForCausalLM)
+    assert model.config.max_position_embeddings >= 4096
+    assert model.config.vocab_size == Compact.from_directory(MODEL_DIR).vocabulary.n_tokens
+
+
+@pytest.mark.skipif(not WEIGHTS.exists(), reason="no weights are shipped yet")
+def test_the_shipped_config_is_what_export_writes() -> None:
+    config = json.loads((MODEL_DIR / "config.json").read_text())
+    vocabulary = Compact.from_directory(MODEL_DIR).vocabulary
+    assert config == config_of(Shape(vocabulary.n_tokens, n_layers=config["num_hidden_layers"]), vocabulary)
+    assert json.loads((MODEL_DIR / "apply_service.json").read_text())["prompt_format"] == "compact"

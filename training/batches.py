@@ -1,0 +1,131 @@
+"""Batches of samples, in a fixed endless order, made by a worker process ahead of the training step.
+
+The order is a function of (seed, place): a run that resumes from a saved place sees the very batches it would have
+seen.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from apply_service.prompts.compact import Compact
+from training.corpus import read_edits, split_by_repository
+from training.samples import Floats, Ints, Sample, SampleMaker, SampleMix
+
+CHUNK = 64
+"""Samples that are sorted by length together."""
+QUEUE_BATCHES = 8
+
+
+class Place(NamedTuple):
+    """Where a stream stands: the next batch of a chunk."""
+
+    chunk: int = 0
+    batch: int = 0
+
+
+class Batch(NamedTuple):
+    """`ids`, `positions`, `weights` [n_rows, n_tokens], padded at the end (weight 0); `following`: the place after
+    it."""
+
+    ids: Ints
+    positions: Ints
+    weights: Floats
+    following: Place
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What decides the batches."""
+
+    data: Path
+    tokenizer_dir: Path
+    seed: int = 0
+    batch_tokens: int = 8192
+    max_tokens: int = 4096
+    first_lines: int = 14
+    last_lines: int = 130
+    curriculum_samples: int = 3000
+    mix: SampleMix = field(default_factory=SampleMix)
+
+    def max_lines(self, sample: int) -> int:
+        """The limit of original lines grows geometrically over the curriculum."""
+        share = min(1.0, sample / max(1, self.curriculum_samples))
+        growth: float = (self.last_lines / self.first_lines) ** share
+        return round(self.first_lines * growth)
+
+
+def generate(options: StreamOptions, place: Place) -> Iterator[Batch]:
+    """All batches from `place` on."""
+    compact = Compact.from_directory(options.tokenizer_dir)
+    edits, _ = split_by_repository(read_edits(options.data))
+    maker = SampleMaker(edits, compact, seed=options.seed, mix=options.mix)
+    chunk, skip = place
+    while True:
+        batches = _batches_of(maker, options, chunk, compact.vocabulary.pad)
+        for at, (ids, positions, weights) in enumerate(batches):
+            if at >= skip:
+                following = Place(chunk, at + 1) if at + 1 < len(batches) else Place(chunk + 1)
+                yield Batch(ids, positions, weights, following)
+        chunk, skip = chunk + 1, 0
+
+
+def _batches_of(maker: SampleMaker, options: StreamOptions, chunk: int, pad: int) -> list[tuple[Ints, Ints, Floats]]:
+    indices = range(chunk * CHUNK, (chunk + 1) * CHUNK)
+    made = (maker.make(index, max_lines=options.max_lines(index)) for index in indices)
+    samples = [sample for sample in made if sample is not None and len(sample.ids) <= options.max_tokens]
+    groups: list[list[Sample]] = []
+    for sample in sorted(samples, key=lambda s: len(s.ids), reverse=True):
+        if not groups or (len(groups[-1]) + 1) * len(groups[-1][0].ids) > options.batch_tokens:
+            groups.append([])
+        groups[-1].append(sample)
+    random.Random(f"order {options.seed} {chunk}").shuffle(groups)
+    return [_pad(group, pad) for group in groups]
+
+
+def _pad(samples: Sequence[Sample], pad: int) -> tuple[Ints, Ints, Floats]:
+    shape = (len(samples), max(len(sample.ids) for sample in samples))
+    ids, positions = np.full(shape, pad, np.int64), np.zeros(shape, np.int64)
+    weights = np.zeros(shape, np.float32)
+    for row, sample in enumerate(samples):
+        n = len(sample.ids)
+        ids[row, :n], positions[row, :n], weights[row, :n] = sample.ids, sample.positions, sample.weights
+    return ids, positions, weights
+
+
+class BatchWorker:
+    """`generate` in a process of its own, a few batches ahead.  A context manager."""
+
+    def __init__(self, options: StreamOptions, place: Place) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._queue: multiprocessing.Queue[Batch] = context.Queue(QUEUE_BATCHES)
+        self._process = context.Process(target=_work, args=(options, place, self._queue), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.join()
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            yield self._queue.get()
+
+
+def _work(options: StreamOptions, place: Place, queue: multiprocessing.Queue[Batch]) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    for batch in generate(options, place):
+        queue.put(batch)

@@ -1,0 +1,98 @@
+"""`python -m training.export`: a checkpoint becomes a model directory that transformers loads without remote code.
+
+bfloat16 safetensors, a Llama config, the tokenizer and a card.  Nothing here trains or scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from apply_service.prompts.compact_lines import LineVocabulary
+from training.checkpoint import load_checkpoint
+from training.model import Network, Shape
+
+
+def config_of(shape: Shape, vocabulary: LineVocabulary) -> dict[str, Any]:
+    """The config of `LlamaForCausalLM`."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": shape.n_vocab,
+        "hidden_size": shape.d_model,
+        "intermediate_size": shape.d_ff,
+        "num_hidden_layers": shape.n_layers,
+        "num_attention_heads": shape.n_heads,
+        "num_key_value_heads": shape.n_heads,
+        "head_dim": shape.d_head,
+        "hidden_act": "silu",
+        "max_position_embeddings": shape.context,
+        "rms_norm_eps": shape.norm_eps,
+        "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
+        "attention_bias": True,
+        "mlp_bias": False,
+        "attention_dropout": 0.0,
+        "tie_word_embeddings": True,
+        "bos_token_id": vocabulary.original,
+        "eos_token_id": vocabulary.end,
+        "pad_token_id": vocabulary.pad,
+        "dtype": "bfloat16",
+    }
+
+
+def load_network(directory: Path) -> Network:
+    """The network of an exported model, in float32, for evaluation."""
+    config = json.loads((directory / "config.json").read_text())
+    shape = Shape(
+        config["vocab_size"],
+        config["num_hidden_layers"],
+        config["hidden_size"],
+        config["num_attention_heads"],
+        config["intermediate_size"],
+        config["rope_parameters"]["rope_theta"],
+        config["rms_norm_eps"],
+        config["max_position_embeddings"],
+    )
+    network = Network(shape)
+    network.load_state_dict({name: value.float() for name, value in load_file(directory / "model.safetensors").items()})
+    return network.eval()
+
+
+def load_run(checkpoint: Path) -> Network:
+    """The network of a training checkpoint."""
+    with safe_open(checkpoint, framework="pt") as file:
+        shape = Shape(**json.loads(file.metadata()["shape"]))
+    network = Network(shape)
+    load_checkpoint(checkpoint, network)
+    return network.eval()
+
+
+def export(network: Network, tokenizer: Path, out: Path) -> None:
+    """Write config.json, model.safetensors and tokenizer.json into `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    vocabulary = LineVocabulary.from_file(tokenizer)
+    tensors = {name: value.to(torch.bfloat16).contiguous() for name, value in network.state_dict().items()}
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "config.json").write_text(json.dumps(config_of(network.shape, vocabulary), indent=2) + "\n")
+    if tokenizer.resolve() != (out / "tokenizer.json").resolve():
+        shutil.copyfile(tokenizer, out / "tokenizer.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="export a checkpoint as a model directory")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    export(load_run(arguments.checkpoint), arguments.tokenizer, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
