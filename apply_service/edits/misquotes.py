@@ -1,6 +1,6 @@
 """Whether a shown line that differs from the file's is that line misquoted: shortened, re-spaced, a word lost.
 
-Such a line is context and the file's own wording stays.  Judges two texts; where the change is all that the snippet changes, the
+Such a line is context and the file's own wording stays.  Judges two texts; where it is all that the snippet changes, the
 caller knows better.
 """
 
@@ -17,19 +17,15 @@ MIN_WORDS = 5
 
 
 def is_misquoted(shown: str, line: str) -> bool:
-    """Whether `shown` reads as a careless copy of `line`."""
+    """Whether `shown` reads as a careless copy of `line` rather than an edit of it."""
     shown, line = shown.strip(), line.strip()
-    return (
-        is_respaced(shown, line)
-        or is_elided(shown, line)
-        or _lost_words(shown, line)
-        or (shown != line and _RETURN_TYPE.sub("", line) == shown)
-    )
+    return is_elided(shown, line) or (shown != line and _RETURN_TYPE.sub("", line) == shown)
 
 
-def is_sloppy_edge(shown: str, line: str) -> bool:
-    """Whether the two differ only in quotes or the punctuation at their end."""
-    return _plain(shown) == _plain(line)
+def may_be_misquoted(shown: str, line: str) -> bool:
+    """Whether `shown` may as well be an edit of `line` as a careless copy."""
+    shown, line = shown.strip(), line.strip()
+    return is_respaced(shown, line) or _lost_words(shown, line)
 
 
 def is_respaced(shown: str, line: str) -> bool:
@@ -60,7 +56,3 @@ def _lost_words(shown: str, line: str) -> bool:
         return False
     rest = iter(there)
     return all(word in rest for word in here)
-
-
-def _plain(line: str) -> str:
-    return line.strip().rstrip(";,").replace("'", '"').replace("`", '"').rstrip()

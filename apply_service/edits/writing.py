@@ -15,7 +15,7 @@ from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
 from apply_service.edits.markers import deletion_target
-from apply_service.edits.misquotes import is_misquoted, is_sloppy_edge
+from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.placement import Placement, place_block
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
@@ -128,10 +128,8 @@ class Writer:
         if kind is Kind.ELIDED:
             self.doubts.likely("context shortened")
             return True
-        loose = is_misquoted(shown, line) or (
-            edge and (kind in (Kind.MOVED, Kind.SPACED) or is_sloppy_edge(shown, line))
-        )
-        if edge or loose:
+        loose = is_misquoted(shown, line) or (edge and kind in (Kind.MOVED, Kind.SPACED))
+        if edge or loose or may_be_misquoted(shown, line):
             self.doubts.likely("context misquoted")
         return loose and not self._trusts_all
 
