@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -110,15 +110,18 @@ class Clarity:
         return CLEAR if is_clear else BOTH_WAYS
 
     def _judge_bare_insertion(self, block: Block, items: Sequence[Item]) -> Growth:
-        if block.start == 0:
+        is_new = all(self._is_unseen(items, outer) for outer in (0, -1))
+        if is_new and block.start == 0:
             return CLEAR
-        if block.stop == len(self.items):
+        if is_new and block.stop == len(self.items):
             self.needs_leading_marker = True
             return CLEAR
-        name = self._name_above(items) if self.style.hint else None
+        name = self._name_above(items) if self.style.hint and is_new else None
         if name is not None:
             self.hints[block.start] = name
             return CLEAR
+        if block.start == 0 or block.stop == len(self.items):
+            return Growth(block.start > 0, block.start == 0)
         below = next((at for at in range(items[-1].original, len(self.before)) if self.before[at].strip()), -1)
         return Growth(False, True) if below in self.headers.values() else Growth(True, False)
 
@@ -156,19 +159,29 @@ class Clarity:
         return self._is_alike(items, outer, floor, margin=0.0 if is_file_edge else MARGIN)
 
     def _is_clear_insertion(self, items: Sequence[Item], outer: Literal[0, -1], is_file_edge: bool) -> bool:
-        """New lines at the edge of a block: a blank one outermost must be what parts them from the hidden text, and the
-        line next to the context must not read as the hidden one that stands there."""
-        is_blank = not self.after[items[outer].after].strip()
+        """New lines at the edge of a block must not be taken for lines of the file, nor for padding of a marker."""
         if is_file_edge:
-            return not is_blank
-        if self.style.is_clean:
-            return False
-        line = items[0].original - 1 if outer == 0 else items[-1].original
-        hidden = self.before[line]
-        if is_blank and (len(items) <= 2 or not hidden.strip()):
-            return False
-        inner = self.after[items[-1 if outer == 0 else 0].after]
-        return self._key(inner) != self._key(hidden)
+            return self.after[items[outer].after].strip() != ""
+        return not self.style.is_clean and self._is_unseen(items, outer)
+
+    def _is_unseen(self, items: Sequence[Item], outer: Literal[0, -1]) -> bool:
+        """Whether the outermost new line is nowhere in the hidden text on its side.  A blank one must be what parts the
+        new lines from that text."""
+        place = items[0].original if outer == 0 else items[-1].original
+        line = self.after[items[outer].after]
+        if not line.strip():
+            beside = place - 1 if outer == 0 else place
+            is_parted = 0 <= beside < len(self.before) and self.before[beside].strip() != ""
+            line = next((x for x in self._inward(items, outer) if x.strip()), "")
+            if not is_parted or len(items) <= 2 or not line:
+                return False
+        seen = self._places.get(self._key(line), ())
+        return not any(at < place if outer == 0 else at >= place for at in seen)
+
+    def _inward(self, items: Sequence[Item], outer: Literal[0, -1]) -> Iterator[str]:
+        """The new lines from the edge of the block towards its middle."""
+        ordered = items if outer == 0 else items[::-1]
+        return (self.after[item.after] for item in ordered)
 
     def _ends_scope(self, block: Block, items: Sequence[Item]) -> bool:
         """Whether the block is one whole scope whose last lines changed."""

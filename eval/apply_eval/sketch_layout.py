@@ -39,7 +39,7 @@ class Layout:
         """Choose; False where the places can't be made clear."""
         if self.style.whole_file and len(self.after) <= MAX_FILE:
             self.shown = bytearray(b"\x01") * len(self.items)
-            return True
+            return "drop" not in (self.items[0].kind, self.items[-1].kind)
         self._show_context()
         if self.style.whole_function or self.style.no_markers:
             self._show_functions()

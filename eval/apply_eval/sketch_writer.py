@@ -213,10 +213,10 @@ class Writer:
 
 def _name(lines: list[str]) -> str:
     """What a person would call these lines: what they define or assign, else their longest word."""
-    for pattern in (_NAME, _ASSIGNED):
-        for line in lines:
-            found = pattern.search(line)
-            if found:
-                return found.group(1)
+    definitions = (_NAME.search(line) for line in lines if is_definition(line))
+    assignments = (_ASSIGNED.match(line) for line in lines)
+    for found in (*definitions, *assignments):
+        if found:
+            return found.group(1)
     words = [w for line in lines for w in _WORD.findall(line)]
     return max(words[:6], key=len) if words else "these lines"
