@@ -1,0 +1,218 @@
+"""Where each hunk belongs, and how sure that is.
+
+Between the parsers and `hunk_merge`.  A quote found once, as it stands, leaves no choice.  A quote found several times
+is settled by what else the edit says, best first: its line number, its scopes, the hunks around it; what settles it
+decides the certainty.  A quote not found is looked for as already replaced, then as misquoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from apply_service.edits.fuzzy_search import find_similar
+from apply_service.edits.headers import definition_end
+from apply_service.edits.hunks import Hunk
+from apply_service.edits.line_search import FileLines, Likeness, Place
+from apply_service.edits.trust import Trust
+from apply_service.errors import NeedsMoreContext
+from apply_service.types import Certainty
+
+CLEAR_MARGIN = 0.08
+"""A misquoted stretch whose second-best place scores closer than this is named ambiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHunk:
+    """A hunk and where it goes: its quote's place, or (for one without a quote) the gap before a line."""
+
+    hunk: Hunk
+    place: Place | None
+    gap: int = 0
+
+    @property
+    def start(self) -> int:
+        return self.gap if self.place is None else self.place.start
+
+    @property
+    def end(self) -> int:
+        return self.gap if self.place is None else self.place.end
+
+
+def place_hunks(file: FileLines, hunks: Sequence[Hunk], trust: Trust, *, is_ordered: bool) -> list[PlacedHunk]:
+    """A place for every hunk, in the hunks' order.  `is_ordered`: the format puts hunks in the file's order.
+
+    Raises:
+        NeedsMoreContext: a hunk has no place, not even a probable one; names its anchor.
+    """
+    return _Placement(file, hunks, trust, is_ordered).run()
+
+
+class _Placement:
+    def __init__(self, file: FileLines, hunks: Sequence[Hunk], trust: Trust, is_ordered: bool) -> None:
+        self._file = file
+        self._hunks = hunks
+        self._trust = trust
+        self._is_ordered = is_ordered
+        self._found = [file.find(hunk.old) for hunk in hunks]
+        self._placed: list[PlacedHunk | None] = [
+            PlacedHunk(hunk, places[0]) if len(places) == 1 else None
+            for hunk, places in zip(hunks, self._found, strict=True)
+        ]
+
+    def run(self) -> list[PlacedHunk]:
+        for k, hunk in enumerate(self._hunks):
+            if self._placed[k] is None:
+                self._placed[k] = self._place(k, hunk)
+        placed = [p for p in self._placed if p is not None]
+        self._judge(placed)
+        return placed
+
+    def _place(self, k: int, hunk: Hunk) -> PlacedHunk:
+        if not hunk.old:
+            return self._place_unquoted(hunk)
+        if self._found[k]:
+            return PlacedHunk(hunk, self._choose(k, hunk, self._found[k]))
+        return PlacedHunk(hunk, self._applied(hunk) or self._similar(hunk))
+
+    # -- several places --------------------------------------------------------------------------------------------
+    def _choose(self, k: int, hunk: Hunk, places: list[Place]) -> Place:
+        stated = [place for place in places if place.start - _lead(place) == hunk.stated_line]
+        if stated:
+            if not hunk.is_well_formed:
+                self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, taken at the line it states")
+            return stated[0]
+        if hunk.is_at_end and places[-1].end == len(self._file):
+            return places[-1]
+        scoped = self._in_scope(hunk, places)
+        if len(scoped) == 1:
+            if not hunk.scopes_bind:
+                self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, settled by its heading")
+            return scoped[0]
+        return self._by_neighbours(k, hunk, scoped or places)
+
+    def _in_scope(self, hunk: Hunk, places: list[Place]) -> list[Place]:
+        scopes = self._scope_spans(hunk.scopes)
+        if hunk.scopes and not scopes:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: no scope {' > '.join(hunk.scopes)[:100]!r}")
+        if len(scopes) > 1:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: its scope is not unique")
+        inside = [place for place in places if any(start <= place.start < end for start, end in scopes)]
+        if inside or not scopes:
+            return inside
+        after = [place for place in places if place.start >= scopes[0][0]][:1]
+        self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, taken below its scope's first line")
+        return after
+
+    def _scope_spans(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
+        spans = [(0, len(self._file))] if scopes else []
+        for scope in scopes:
+            spans = [
+                (row, definition_end(self._file.lines, row, end))
+                for start, end in spans
+                for row in self._rows(scope, start, end)
+            ]
+        return spans
+
+    def _rows(self, scope: str, start: int, end: int) -> list[int]:
+        """Lines that the scope names: equal, else beginning so, else holding it."""
+        wanted = scope.strip()
+        lines = self._file.lines
+        for fits in (str.__eq__, str.startswith, str.__contains__):
+            rows = [row for row in range(start, end) if fits(lines[row].strip(), wanted)]
+            if rows:
+                return rows
+        return []
+
+    def _by_neighbours(self, k: int, hunk: Hunk, places: list[Place]) -> Place:
+        """The place that the hunks around leave; what else remains is a guess."""
+        above = max((p.end for p in self._placed[:k] if p is not None), default=0)
+        below = min((p.start for p in self._placed[k + 1 :] if p is not None), default=len(self._file) + 1)
+        fitting = [place for place in places if above <= place.start and place.end <= below]
+        if len(fitting) == 1:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, settled by the order of the hunks")
+            return fitting[0]
+        rows = ", ".join(str(place.start + 1) for place in (fitting or places)[:5])
+        self._trust.lower(Certainty.GUESS, f"{hunk.label}: its lines stand at several places (lines {rows})")
+        return self._nearest(hunk, fitting or places)
+
+    def _nearest(self, hunk: Hunk, places: list[Place]) -> Place:
+        if hunk.stated_line is None:
+            return places[0]
+        drifts = [
+            p.start - p.hunk.stated_line for p in self._placed if p is not None and p.hunk.stated_line is not None
+        ]
+        expected = hunk.stated_line + (drifts[-1] if drifts else 0)
+        return min(places, key=lambda place: abs(place.start - expected))
+
+    # -- no place --------------------------------------------------------------------------------------------------
+    def _place_unquoted(self, hunk: Hunk) -> PlacedHunk:
+        """New lines alone: their place is what the edit states, if anything."""
+        n_lines = len(self._file)
+        if n_lines == 0:
+            return PlacedHunk(hunk, None, 0)
+        if hunk.stated_line is not None and hunk.stated_line <= n_lines:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: no context, placed by its line number alone")
+            return PlacedHunk(hunk, None, hunk.stated_line)
+        if hunk.is_at_end:
+            return PlacedHunk(hunk, None, n_lines)
+        spans = self._scope_spans(hunk.scopes)
+        if not spans:
+            raise _needs_context(hunk, "it quotes no line of the file")
+        self._trust.lower(Certainty.GUESS, f"{hunk.label}: no context, placed at the end of its scope")
+        return PlacedHunk(hunk, None, spans[0][1])
+
+    def _applied(self, hunk: Hunk) -> Place | None:
+        places = self._file.find(hunk.new) if any(line.strip() for line in hunk.new) else []
+        places = [place for place in places if place.likeness <= Likeness.TRAILING]
+        if len(places) != 1:
+            return None
+        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, but its result stands in the file already")
+        return places[0]._replace(is_applied=True)
+
+    def _similar(self, hunk: Hunk) -> Place:
+        found = find_similar(self._file, hunk.old)
+        if not found:
+            raise _needs_context(hunk, "its lines are not in the file")
+        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, taken at the most similar lines")
+        if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
+            self._trust.note(f"{hunk.label}: several places are similar")
+        return found[0].place
+
+    # -- all placed ------------------------------------------------------------------------------------------------
+    def _judge(self, placed: Sequence[PlacedHunk]) -> None:
+        for p in placed:
+            if p.place is not None and not p.place.is_applied:
+                self._judge_likeness(p.hunk, p.place)
+        if self._is_ordered and any(a.start > b.start for a, b in pairwise(placed)):
+            self._trust.lower(Certainty.LIKELY, "the hunks are not in the file's order")
+
+    def _judge_likeness(self, hunk: Hunk, place: Place) -> None:
+        if place.likeness is Likeness.TRAILING and self._loses_blanks(hunk, place):
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
+        elif place.likeness is Likeness.EDGES:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: quotes blank lines that the file lacks")
+        elif place.likeness in (Likeness.INDENTED, Likeness.FOLDED):
+            what = "indentation" if place.likeness is Likeness.INDENTED else "blanks, quotes or dashes"
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: quoted with other {what}")
+
+    def _loses_blanks(self, hunk: Hunk, place: Place) -> bool:
+        old = [line for line in hunk.lines if line.kind != "add"]
+        return any(
+            line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
+            for line, row in zip(old, place.rows, strict=True)
+        )
+
+
+def _lead(place: Place) -> int:
+    """Quoted lines before the first that stands in the file."""
+    return next(k for k, row in enumerate(place.rows) if row is not None)
+
+
+def _needs_context(hunk: Hunk, why: str) -> NeedsMoreContext:
+    return NeedsMoreContext(
+        f"{hunk.label} has no place in the file: {why}",
+        value=hunk.anchor,
+        remedy="quote the lines around the change exactly as they stand in the file",
+    )
