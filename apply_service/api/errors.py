@@ -68,8 +68,8 @@ MAX_VALUE_CHARS = 200
 
 
 def status_of(error: ApplyError) -> int:
-    """The HTTP status of an error."""
-    return STATUS[type(error)]
+    """The HTTP status of an error; a class from outside the tree has that of its base."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def headers_of(error: ApplyError) -> dict[str, str]:

@@ -10,7 +10,9 @@ from apply_service.types import ApplyRequest
 
 
 def tree(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
-    yield kind
+    """The package's errors; other programs derive their own, which never travel."""
+    if kind.__module__ == ApplyError.__module__:
+        yield kind
     for child in kind.__subclasses__():
         yield from tree(child)
 
