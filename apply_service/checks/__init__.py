@@ -1,0 +1,24 @@
+"""Questions asked of every answer before it is handed out; one file each, found by name through the registry.
+
+`error` is for what makes an answer unusable (leaked marker, truncation, chat around the file, syntax that was fine and
+is broken), `warning` for what a person should look at.  Whether a finding fails the request is the caller's choice.
+Checks never raise and never change the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apply_service.protocols import Check, CheckInput
+from apply_service.registry import CHECKS, resolve
+from apply_service.registry import names as registered
+from apply_service.types import Verdict
+
+
+def run_checks(answer: CheckInput, names: Iterable[str] | None = None) -> tuple[Verdict, ...]:
+    """For each check (all of them by default) its findings, or one `pass` verdict.  KeyError for an unknown name."""
+    verdicts: list[Verdict] = []
+    for name in registered(CHECKS) if names is None else names:
+        check: Check = resolve(CHECKS, name)()
+        verdicts.extend(check.find(answer) or [Verdict(name, "pass")])
+    return tuple(verdicts)

@@ -1,0 +1,98 @@
+"""A top-level symbol (or one of a class) or an import is gone, or stands twice, and the update does not say so.
+
+Warning.  Needs a grammar; nothing is found without one.  A symbol counts as said where the predicted merge removes it
+by what the update shows, or where a removal note names it.  Overloads are told apart by their header line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from apply_service.checks.edit_scope import EditScope
+from apply_service.protocols import CheckInput
+from apply_service.syntax.imports import find_imports
+from apply_service.syntax.symbols import find_symbols
+from apply_service.types import Verdict
+
+REMOVAL = re.compile(r"\b(?:remov|delet|dropp?|renam|replac|mov)(?:e|ed|ing|es|s)?\b", re.IGNORECASE)
+MAX_FINDINGS = 5
+
+
+class _Name(NamedTuple):
+    """A symbol or import reduced to what is compared."""
+
+    what: str
+    name: str
+    place: str
+    """Container and header line: a second symbol is a duplicate only where these agree too."""
+    line: int
+
+
+class Symbols:
+    name = "symbols"
+
+    def find(self, answer: CheckInput) -> list[Verdict]:
+        if answer.merged == answer.original or not answer.original.strip():
+            return []
+        before = _names(answer.original, answer.language)
+        after = _names(answer.merged, answer.language)
+        scope = EditScope(answer)
+        found = [
+            Verdict(
+                self.name, "warning", f"{item.what} `{item.name}` is gone", (item.line + 1, item.line + 1), "original"
+            )
+            for item in _gone(before, after)
+            if not _is_said(item, scope)
+        ]
+        found += [
+            Verdict(self.name, "warning", f"{item.what} `{item.name}` stands twice", (item.line + 1, item.line + 1))
+            for item in _doubled(before, after)
+        ]
+        return found[:MAX_FINDINGS]
+
+
+def _names(text: str, language: str | None) -> list[_Name]:
+    symbols = [
+        _Name(symbol.kind, symbol.name, f"{symbol.container}|{symbol.signature}", symbol.header_line)
+        for symbol in find_symbols(text, language)
+    ]
+    return symbols + [_Name("import", item.name, "", item.start_line) for item in find_imports(text, language)]
+
+
+def _gone(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]:
+    """Names of which there are fewer now; those whose place is gone first."""
+    left = Counter((item.what, item.name) for item in after)
+    places = Counter((item.what, item.name, item.place) for item in after)
+    rest = []
+    for item in before:
+        if places[item[:3]] > 0:
+            places[item[:3]] -= 1
+            left[item[:2]] -= 1
+        else:
+            rest.append(item)
+    for item in rest:
+        if left[item[:2]] > 0:
+            left[item[:2]] -= 1
+        else:
+            yield item
+
+
+def _doubled(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]:
+    """Names that stand more often than once, and more often than before, in one place with one header."""
+    known = Counter(item[:3] for item in before)
+    seen: Counter[tuple[str, ...]] = Counter()
+    for item in after:
+        seen[item[:3]] += 1
+        if seen[item[:3]] > max(1, known[item[:3]]) and item.what != "section":
+            yield item
+
+
+def _is_said(item: _Name, scope: EditScope) -> bool:
+    if item.line in scope.dropped and item.line not in scope.unsaid:
+        return True
+    word = re.escape(item.name.rsplit(":", 1)[-1].rsplit(".", 1)[-1])
+    named = re.compile(rf"(?<!\w){word}(?!\w)")
+    return any(REMOVAL.search(line) and named.search(line) for line in scope.unplaced)
