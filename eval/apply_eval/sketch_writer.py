@@ -28,6 +28,15 @@ _ASSIGNED = re.compile(r"^\s*(?:[\w.]+\s+)?([\w.]+)\s*(?::=|=(?!=)|:\s)")
 _COMMENT = re.compile(r"^\s*(?://|#|/?\*|<!--|--|\"\"\"|$)")
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _DELETIONS = ("removed {}", "removed: {}", "{} removed", "deleted {}", "(removed {})", "REMOVED: {}")
+_PADDED_BLANKS = ((True, False, True, False), (False, True, False, True))
+"""Is blank: the line above a deletion, its first, its last, the line below.  Here blank lines stood on both sides of
+what is gone and one of them goes with it, so a note in its place may have both."""
+_CLEAR_BLANKS = (
+    (False, False, False, False),
+    (True, False, False, False),
+    (False, False, False, True),
+    *_PADDED_BLANKS,
+)
 _HINTS = ("add this after {}", "insert after {}", "new, goes right after {}", "add below {}")
 
 
@@ -162,25 +171,24 @@ class Writer:
 
     # -- comments that models add -------------------------------------------------------------------------------------
     def _note_deletion(self, at: int) -> None:
-        """A comment in the place of a stretch of deleted lines.  Of two blank lines around it one is padding: it stands
-        where the deleted code stood."""
+        """A comment in the place of a stretch of deleted lines, where the blank lines around it read one way."""
         items = self.layout.items
         if not self.style.deletion_comment or at == 0 or items[at - 1].kind != "keep":
             return
         stop = next((i for i in range(at, len(items)) if items[i].kind != "drop"), len(items))
         if stop == len(items) or items[stop].kind != "keep":
             return
-        gone = [self.layout.before[item.original] for item in items[at:stop]]
+        above, *gone, below = (self.layout.before[item.original] for item in items[at - 1 : stop + 1])
         lead = next((lead_of(line) for line in gone if line.strip()), None)
-        blank_above, blank_below = (not self.layout.before[items[i].original].strip() for i in (at - 1, stop))
-        is_prose = all(_COMMENT.match(line) for line in gone)
-        if lead is None or is_prose or (blank_above and blank_below):
+        if lead is None or all(_COMMENT.match(line) for line in gone):
             return
-        text = self.rng.choice(_DELETIONS).format(_name(gone))
-        padding = [SketchLine("", "padding")] if self.rng.random() < 0.5 else []
-        self._lines += padding if blank_below else []
-        self._lines.append(SketchLine(lead + marker_text(text, self.syntax), "deletion"))
-        self._lines += padding if blank_above else []
+        blanks = tuple(not line.strip() for line in (above, gone[0], gone[-1], below))
+        if blanks in _CLEAR_BLANKS:
+            text = self.rng.choice(_DELETIONS).format(_name(gone))
+            is_padded = blanks in _PADDED_BLANKS and self.rng.random() < 0.5
+            self._lines += [SketchLine("", "padding")] if is_padded and blanks[3] else []
+            self._lines.append(SketchLine(lead + marker_text(text, self.syntax), "deletion"))
+            self._lines += [SketchLine("", "padding")] if is_padded and blanks[0] else []
 
     def _note_hint(self, at: int) -> None:
         """A comment above a stretch of inserted lines that says what they go after."""
