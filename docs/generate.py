@@ -17,8 +17,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from apply_service.api.answer import EditOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
 from apply_service.api.errors import NEVER_SENT, STATUS
-from apply_service.api.schema import EditOut, NativeAnswer, NativeRequest, SpanOut, UsageOut, VerdictOut
+from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs

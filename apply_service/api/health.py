@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from apply_service.api.schema import ErrorBody
+from apply_service.api.answer import ErrorBody
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings

@@ -16,10 +16,11 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from apply_service.api import sse
+from apply_service.api.answer import ErrorBody, NativeAnswer
 from apply_service.api.body import read_json_body
 from apply_service.api.disconnect import cancel_when_gone
 from apply_service.api.errors import codes_by_status, error_json
-from apply_service.api.schema import ErrorBody, NativeAnswer, NativeRequest, refuse_too_many_lines
+from apply_service.api.schema import NativeRequest, refuse_too_many_lines
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings

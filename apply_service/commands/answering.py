@@ -25,7 +25,8 @@ def _ask_server(body: bytes, url: str, settings: Settings, timeout_s: float | No
 
 
 def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
-    from apply_service.api.schema import NativeAnswer, NativeRequest
+    from apply_service.api.answer import NativeAnswer
+    from apply_service.api.schema import NativeRequest
     from apply_service.build import build_runtime
     from apply_service.service import open_service
 

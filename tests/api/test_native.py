@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from apply_service.api.answer import NativeAnswer
 from apply_service.api.app import create_app
-from apply_service.api.schema import NativeAnswer
 from apply_service.clients.wire import decode_answer
 from apply_service.errors import NeedsMoreContext, StaleBase, UnknownModel
 from apply_service.service import Run, Service

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.api.answer import NativeAnswer
 from apply_service.api.errors import error_json
-from apply_service.api.schema import NativeAnswer, NativeRequest, refuse_too_many_lines
+from apply_service.api.schema import NativeRequest, refuse_too_many_lines
 from apply_service.clients.wire import decode_answer, encode_request
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, TooLarge, UnknownField
 from apply_service.types import ApplyRequest

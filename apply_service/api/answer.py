@@ -1,0 +1,202 @@
+"""What the native dialect answers, field by field: a result, or an error.
+
+The shape is the documentation's and the JSON's at once; `clients.wire` reads it back.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from apply_service.edits.fidelity import SourceText, encode
+from apply_service.types import (
+    ApplyResult,
+    Certainty,
+    DecodeStats,
+    FinishReason,
+    Origin,
+    RanStrategy,
+    Severity,
+    TextEdit,
+    Verdict,
+)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PositionOut(_Answer):
+    line: int
+    character: int = Field(description="UTF-16 code units into the line.")
+
+
+class RangeOut(_Answer):
+    start: PositionOut
+    end: PositionOut
+
+
+class Utf8Columns(_Answer):
+    start: int
+    end: int
+
+
+class EditOut(_Answer):
+    """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
+
+    range: RangeOut = Field(description="`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units).")
+    newText: str = Field(description="What takes the range's place.")  # noqa: N815 - the protocol's spelling
+    utf8_columns: Utf8Columns = Field(description="`start` and `end`, in bytes of UTF-8 into their lines.")
+
+    @classmethod
+    def of(cls, edit: TextEdit) -> Self:
+        return cls.model_validate(
+            {
+                "range": {"start": edit.start._asdict(), "end": edit.end._asdict()},
+                "newText": edit.new_text,
+                "utf8_columns": {"start": edit.utf8_start, "end": edit.utf8_end},
+            }
+        )
+
+
+class SpanOut(_Answer):
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+
+    start_line: int
+    end_line: int
+    origin: Origin = Field(description="The file, the edit, or the model's own words.")
+
+
+class VerdictOut(_Answer):
+    """What one check found, or that it passed."""
+
+    check: str = Field(description="The check's name.")
+    severity: Severity
+    message: str = Field(description="Empty where the check passed.")
+    lines: tuple[int, int] | None = Field(description="First and last line it speaks of; 1-based, inclusive.")
+    side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        return cls(
+            check=verdict.check,
+            severity=verdict.severity,
+            message=verdict.message,
+            lines=verdict.lines,
+            side=verdict.side,
+        )
+
+
+class UsageOut(_Answer):
+    """Counts of the decode; all 0 where no model took part."""
+
+    prompt_tokens: int
+    cached_prompt_tokens: int = Field(description="Of the prompt, found in the prefix cache.")
+    completion_tokens: int = Field(description="Generated, drafted ones included.")
+    total_tokens: int = Field(description="Prompt and completion.")
+    accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
+    rejected_prediction_tokens: int = Field(description="Drafted tokens that did not.")
+    accepted_by_source: dict[str, int] = Field(description="Accepted tokens by the source they were drafted from.")
+    passes: int = Field(description="Forward passes over generated positions.")
+    prefill_passes: int = Field(description="Forward passes over the prompt.")
+    rejections: int = Field(description="Passes that accepted fewer tokens than were drafted.")
+
+    @classmethod
+    def of(cls, stats: DecodeStats) -> Self:
+        return cls(
+            prompt_tokens=stats.prompt_tokens,
+            cached_prompt_tokens=stats.cached_prompt_tokens,
+            completion_tokens=stats.completion_tokens,
+            total_tokens=stats.prompt_tokens + stats.completion_tokens,
+            accepted_prediction_tokens=stats.accepted_tokens,
+            rejected_prediction_tokens=stats.rejected_tokens,
+            accepted_by_source=dict(stats.accepted_by_source),
+            passes=stats.passes,
+            prefill_passes=stats.prefill_passes,
+            rejections=stats.rejections,
+        )
+
+
+class NativeAnswer(_Answer):
+    """The merged file and everything that tells how far to trust it."""
+
+    merged_code: str = Field(description="The whole merged file, line ends as in the original.")
+    merged_b64: str | None = Field(description="The merged file's bytes, where the original came as bytes.")
+    strategy: RanStrategy = Field(description="What decided the result.")
+    finish_reason: FinishReason = Field(description="Why decoding ended; of an answer always `stop`.")
+    format: str = Field(description="The edit's format, as declared or detected.")
+    language: str | None = Field(description="The file's language; null where it is unknown.")
+    model: str | None = Field(description="null where no model took part.")
+    drafter: str | None = Field(description="null where no model took part, or none was asked for.")
+    certainty: Certainty = Field(description="How far the deterministic merge trusts itself.")
+    reasons: list[str] = Field(description="Why it does not trust itself more.")
+    agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
+    determinism: Literal["bitwise", "tolerant"] | None = Field(
+        description="Whether drafts can change no bit here, by the engine's self-test."
+    )
+    verdicts: list[VerdictOut]
+    edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
+    spans: list[SpanOut] = Field(description="Where the merged lines come from.")
+    confidence: float | None = Field(description="Least probability of the target at a decision; null without one.")
+    source_sha256: str = Field(description="Hash of the original's bytes.")
+    result_sha256: str = Field(description="Hash of the merged file's bytes.")
+    encoding: str = Field(description="What both are encoded in.")
+    seed: int = Field(description="As in the request.")
+    usage: UsageOut
+    timings_s: dict[str, float] = Field(description="Seconds by stage.")
+    diff: str | None = Field(description="Unified diff, where it was asked for.")
+
+    @classmethod
+    def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
+        """The answer for a result; `with_bytes` where the original came as bytes."""
+        stats = result.stats
+        return cls(
+            merged_code=result.merged_code,
+            merged_b64=_merged_b64(result) if with_bytes else None,
+            strategy=result.strategy,
+            finish_reason=result.finish_reason,
+            format=result.format,
+            language=result.language,
+            model=result.model,
+            drafter=result.drafter,
+            certainty=result.certainty,
+            reasons=list(result.reasons),
+            agreement=result.agreement,
+            determinism=result.determinism,
+            verdicts=[VerdictOut.of(verdict) for verdict in result.verdicts],
+            edits=[EditOut.of(edit) for edit in result.edits],
+            spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
+            confidence=result.confidence,
+            source_sha256=result.source_sha256,
+            result_sha256=result.result_sha256,
+            encoding=result.encoding,
+            seed=result.seed,
+            usage=UsageOut.of(stats),
+            timings_s={
+                **result.timings_s,
+                "prefill_s": stats.prefill_s,
+                "decode_s": stats.decode_s,
+                "draft_s": stats.draft_s,
+            },
+            diff=result.diff,
+        )
+
+
+def _merged_b64(result: ApplyResult) -> str:
+    return base64.b64encode(encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))).decode()
+
+
+class ErrorDetail(_Answer):
+    code: str
+    message: str
+    value: Any = Field(description="What offended.")
+    limit: Any = Field(description="What would have been allowed.")
+    remedy: str
+
+
+class ErrorBody(_Answer):
+    """Every error has this shape."""
+
+    error: ErrorDetail
