@@ -1,7 +1,7 @@
 """The native dialect seen from the client: requests to JSON, JSON to results, events and errors.
 
-The mirror of `api.schema` and `api.answer`, without its libraries, so that a command that asks a server starts in milliseconds.  A test
-holds the two against each other.
+The mirror of `api.schema` and `api.answer` without their libraries, so that a command that asks a server starts in
+milliseconds.  A test holds the two sides against each other.
 """
 
 from __future__ import annotations
