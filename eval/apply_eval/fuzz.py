@@ -55,7 +55,10 @@ class FuzzCase:
 
 @dataclass(frozen=True, slots=True)
 class FuzzFailure:
+    """A case that broke a promise; `kind` is one of the three, `what` says it in full."""
+
     case: FuzzCase
+    kind: Literal["wrong but certain", "exception", "contradictory operations"]
     what: str
     answer: str | None = None
 
@@ -133,11 +136,11 @@ def _judge(case: FuzzCase, report: FuzzReport) -> None:
         report.outcomes[f"{case.format}: refused ({refusal.code})"] += 1
         return
     except Exception as crash:
-        report.failures.append(FuzzFailure(case, f"exception {type(crash).__name__}: {crash}"))
+        report.failures.append(FuzzFailure(case, "exception", f"{type(crash).__name__}: {crash}"))
         return
     faults = list(contradictions(original, prediction))
     if faults:
-        report.failures.append(FuzzFailure(case, f"contradictory operations: {faults[0]}"))
+        report.failures.append(FuzzFailure(case, "contradictory operations", faults[0]))
     _count(case, prediction, answer, report)
 
 
@@ -148,7 +151,7 @@ def _count(case: FuzzCase, prediction: Prediction, answer: str, report: FuzzRepo
     if outcome == "exact":
         return
     if is_sure:
-        report.failures.append(FuzzFailure(case, "wrong but certain", answer))
+        report.failures.append(FuzzFailure(case, "wrong but certain", outcome, answer))
     elif lost_lines(case.before, case.after, answer):
         report.n_wrong_outside += 1
 

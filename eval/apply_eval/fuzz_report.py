@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -13,9 +14,11 @@ MAX_SHOWN = 20
 
 
 def print_report(console: Console, report: FuzzReport) -> None:
-    """Failures first, the counts last."""
-    for failure in report.failures[:MAX_SHOWN]:
+    """Failures first, wrong answers before contradictions; the counts last."""
+    for failure in sorted(report.failures, key=lambda failure: failure.kind, reverse=True)[:MAX_SHOWN]:
         _print_failure(console, failure)
+    for kind, count in Counter(failure.kind for failure in report.failures).items():
+        console.print(f"{count:7d}  failed: {kind}", highlight=False)
     for name, count in sorted(report.outcomes.items()):
         console.print(f"{count:7d}  {name}", highlight=False)
     console.print(
@@ -26,7 +29,9 @@ def print_report(console: Console, report: FuzzReport) -> None:
 
 def _print_failure(console: Console, failure: FuzzFailure) -> None:
     seed, _, number = failure.case.name.rpartition("-")
-    console.print(f"\n[bold red]{failure.what}[/]: again with --seed {seed} --only {number}", highlight=False)
+    console.print(
+        f"\n[bold red]{failure.kind}[/] ({failure.what}): again with --seed {seed} --only {number}", highlight=False
+    )
     if failure.answer is not None:
         console.print(coloured_diff(failure.case.after, failure.answer, path=failure.case.path or "file"))
 
