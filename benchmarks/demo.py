@@ -24,7 +24,7 @@ def main() -> int:
     console = Console()
     request = ApplyRequest(
         original=(EXAMPLE / "cart.py").read_text(encoding="utf-8"),
-        update=(EXAMPLE / "update.py").read_text(encoding="utf-8"),
+        update=(EXAMPLE / "update.txt").read_text(encoding="utf-8"),
         path="cart.py",
         diff=True,
     )
