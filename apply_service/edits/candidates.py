@@ -72,6 +72,15 @@ class Candidates:
         others = np.array([column not in columns for column in self.columns.tolist()], bool)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
+    def joined(self, columns: Sequence[int], worth: float) -> Candidates:
+        """These and `columns` besides, worth at least so much in all, as similar lines."""
+        scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
+        for column in columns:
+            scores[column] = max(scores.get(column, 0.0), worth / len(columns))
+        order = sorted(scores)
+        kinds = tuple(self.kind_at(c) if c in set(self.columns.tolist()) else Kind.SIMILAR for c in order)
+        return Candidates(np.array(order, np.int64), np.array([scores[c] for c in order]), kinds)
+
     @property
     def is_exact(self) -> bool:
         return bool(self.kinds) and min(self.kinds) is Kind.SAME
@@ -208,6 +217,6 @@ class LineIndex:
 
 
 def _scope_indent(line: str) -> int:
-    if not line.strip() or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line)):
+    if line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line)):
         return NO_SCOPE
     return indent_of(line)

@@ -7,11 +7,13 @@ the caller says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rapidfuzz import fuzz
 
 from apply_service.edits.candidates import squeeze
+from apply_service.edits.headers import header_name
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import marker_indent
@@ -44,12 +46,12 @@ def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: i
     block = reading.snippet.blocks[b]
     k, j = anchor
     left = len(reading.original) - j - 1
+    takes = [reading.texts[i] for i in block.lines[k + 1 :]]
     if b == len(reading.snippet.blocks) - 1 and not block.marked_after and left <= MAX_LEFT_AT_FILE_EDGE:
-        return left
+        return left if balance(reading.original[j + 1 :]) == balance(takes) else 0
     rest = _rest_of_scope(reading, b, k, j, columns)
     if rest is not None:
         return min(rest, ceiling - j - 1)
-    takes = [reading.texts[i] for i in block.lines[k + 1 :]]
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
 
@@ -84,13 +86,27 @@ def _rest_of_scope(reading: Reading, b: int, k: int, j: int, columns: dict[int, 
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
     """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
+    if any(header_name(line) is not None and not _is_known(line, originals) for line in takes):
+        return 0
     wanted = squeeze("".join(takes))[:4000]
     best, most = 0, MIN_LIKENESS
     for n in range(1, len(originals) + 1):
         lines = originals[:n][::-1] if reverse else originals[:n]
         if not lines[0 if reverse else -1].strip():
             continue
+        if _key(takes[0]) != _key(lines[0]):
+            continue
         likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
         if likeness > most and balance(lines) == balance(takes):
             best, most = n, likeness
     return best
+
+
+def _is_known(line: str, originals: Sequence[str]) -> bool:
+    name = header_name(line)
+    return any(header_name(other) == name for other in originals)
+
+
+def _key(line: str) -> str:
+    """What a line is about: the name it defines, or what stands before its first sign."""
+    return header_name(line) or re.split(r"[=(:{<,\s]", line.strip(), maxsplit=1)[0]

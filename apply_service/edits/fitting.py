@@ -36,6 +36,8 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         return plain
     uses_tabs = any(line.startswith("\t") for lines in indented for line in lines)
     stands = _fit(indented, plain, index)
+    if any(substance(line.strip()) >= 0.5 and index.has(line.rstrip()) for lines in indented for line in lines):
+        return plain
     best, most = plain, max(2.5 * stands, MIN_VOTE)
     for width in (TAB_COLUMNS,) if uses_tabs else (2, 4):
         shift = Shift(own_columns=width, unit=unit.text)
@@ -79,10 +81,25 @@ def _place(lines: Lines, base: Shift, index: LineIndex) -> Shift:
         indents = {indent_of(index.lines[j]) for j in places[:40]}
         for there in indents:
             votes[there - here] += substance(line.strip()) ** 2 / len(indents)
+    edge = _edge_move(lines, base, index)
+    if edge is not None:
+        return base.moved(edge)
     best = max(votes, key=votes.__getitem__, default=0)
     if not votes or votes[best] < MIN_VOTE or votes[0] >= 0.5 * votes[best]:
         return base
     return base.moved(best)
+
+
+def _edge_move(lines: Lines, base: Shift, index: LineIndex) -> int | None:
+    """The one move that brings both edges of the block to lines of the file; None where there is none, or several."""
+    if len(lines) < 3 or substance(lines[0].strip()) < 0.5:
+        return None
+    moves = []
+    for line in (lines[0], lines[-1]):
+        here = indent_of(base.apply(line))
+        moves.append({indent_of(index.lines[j]) - here for j in index.places(line)[:60]})
+    both = moves[0] & moves[1]
+    return both.pop() if len(moves[0]) == 1 and len(both) == 1 else None
 
 
 def _stands_right(lines: Lines, base: Shift, index: LineIndex) -> bool:

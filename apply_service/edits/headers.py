@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from apply_service.edits.indentation import indent_of
 
@@ -33,6 +34,7 @@ _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|f
 MAX_HEADER_LENGTH = 400
 
 
+@lru_cache(maxsize=65536)
 def header_name(line: str) -> str | None:
     """What the line defines, if it opens a definition."""
     if len(line) > MAX_HEADER_LENGTH:

@@ -70,7 +70,7 @@ _STRONG = re.compile(
     rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
     rf"|same as (?:before|above|original|in the original|existing).*"
     rf"|no (?:other )?changes?(?: (?:here|below|above|needed|from here|to .*|in .*))?"
-    rf"|keep (?:the )?(?:rest|everything|existing|all|as is|this|other|remaining)\b.*"
+    rf"|keep (?:the )?(?:rest|everything|existing|all|other|remaining)\b.*|keep (?:this |it )?as is"
     rf"|(?:\S+ ){{0,3}}omitted(?: for brevity)?"
     rf"|snip(?:ped)?"
     rf")\s*[\)\]>\.:;,]*$",
@@ -89,6 +89,9 @@ _HINT = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:.{0,60}?[,;:]\s*)?(?:please )?(?:add|insert|place|put|append|prepend|new|goes|this goes|belongs|comes)\b.{0,60}?\b"
     r"(?P<where>after|before|below|above|under|following|inside|within|into|in|at|to)\b\s*(?P<target>.*?)\s*(?:\.{2,}|…)?[\)\]>]*:?$",
     re.IGNORECASE,
+)
+_EDGE = re.compile(
+    r"^(?:the )?(?:very )?(?P<edge>end|bottom|start|top|beginning)(?: of (?:the )?(?P<target>.*?))?\s*$", re.IGNORECASE
 )
 _FILE = re.compile(
     r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
@@ -121,6 +124,8 @@ def is_marker(line: str) -> bool:
         return True
     if trailing and _PHRASE.search(core) is not None:
         return True
+    if line.lstrip().startswith("*") and not trailing:
+        return False
     return _STRONG.match(_TRAILING.sub("", core).strip()) is not None
 
 
@@ -158,7 +163,12 @@ def parse_hint(line: str) -> Hint | None:
         return None
     comment = strip_comment(line)
     match = _HINT.match(comment.core) if comment.is_comment else None
-    return Hint(match["where"].lower(), match["target"].strip()) if match else None
+    if match is None:
+        return None
+    edge = _EDGE.match(match["target"])
+    if edge is not None:
+        return Hint("end" if edge["edge"].lower() in ("end", "bottom") else "start", (edge["target"] or "").strip())
+    return Hint(match["where"].lower(), match["target"].strip())
 
 
 def names_file(line: str, path: str | None) -> bool:
@@ -189,7 +199,7 @@ def classify(
         roles[i] = _note_role(line, first=_starts_block(roles, i))
         if roles[i] is Role.DELETION and _continues_comment(lines, roles, i):
             roles[i] = Role.CONTENT
-        elif roles[i] in (Role.HINT, Role.ASIDE) and not _is_trusted_hint(lines, roles, i, original):
+        elif roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line) and not _is_trusted_hint(line, original):
             roles[i] = Role.CONTENT
     return roles
 
@@ -199,10 +209,10 @@ _IMPERATIVE = re.compile(
 )
 
 
-def _is_trusted_hint(lines: Sequence[str], roles: Sequence[Role], i: int, original: Sequence[str]) -> bool:
+def _is_trusted_hint(line: str, original: Sequence[str]) -> bool:
     """A hint is one where its target stands in the file or in the line next to it; other comments merely sound like it."""
-    hint = parse_hint(lines[i])
-    core = strip_comment(lines[i]).core
+    hint = parse_hint(line)
+    core = strip_comment(line).core
     if hint is None or _IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
         return False
     target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
@@ -210,13 +220,13 @@ def _is_trusted_hint(lines: Sequence[str], roles: Sequence[Role], i: int, origin
         return False
     if re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target):
         return True
-    return any(target in line.lower() for line in original)
+    return any(target in text.lower() for text in original)
 
 
 def _note_role(line: str, *, first: bool) -> Role:
     hint = parse_hint(line)
     if is_marker(line):
-        return Role.HINT if hint is not None and hint.target else Role.MARKER
+        return Role.HINT if hint is not None and (hint.target or hint.where in ("end", "start")) else Role.MARKER
     if is_deletion_note(line):
         return Role.DELETION
     if hint is not None:

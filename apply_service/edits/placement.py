@@ -52,19 +52,21 @@ def place_block(reading: Reading, b: int, low: int, high: int) -> Placement:
         if at is not None:
             return Placement(at, "no anchor; placed after the last import")
     if b == 0 and not block.marked_before and block.marked_after:
-        return Placement(low, "no anchor; placed at the start", blanks_after=_usual_gap(reading, first))
+        return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, first))
     at = _end_of_scope(
         reading, indent_of(first), low, high, last=b == len(snippet.blocks) - 1 and not block.marked_after
     )
     blanks = _blanks_after(reading, at)
     if at >= len(original) or not blanks or indent_of(original[min(at + blanks, len(original) - 1)]) < indent_of(first):
-        blanks = _usual_gap(reading, first)
+        blanks = usual_gap(reading, first)
     return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
 
 
 def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> Placement | None:
     """Next to what the hint names: a scope, else a line that has its words."""
     words = hint.target.strip("`'\"() .:").removesuffix("()")
+    if hint.where in ("end", "start"):
+        return _at_edge(reading, hint.where, re.sub(r"^(?:file|class|module)$|\s+(?:class|function|file)$", "", words), first, low, high)
     if not words:
         return None
     scope = _find_scope(reading, words, low, high)
@@ -82,6 +84,20 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
         return Placement(scope.body_end_line, "placed by its hint")
     blanks = _blanks_after(reading, end) or _blanks_before(reading, start)
     return Placement(end, "placed by its hint", blanks_before=blanks, shift=shift)
+
+
+def _at_edge(reading: Reading, where: str, name: str, first: str, low: int, high: int) -> Placement | None:
+    """At the start or end of a named scope, or of the file."""
+    scope = _find_scope(reading, name, low, high) if name else None
+    if name and scope is None:
+        return None
+    start, end = (scope.body_start_line, scope.body_end_line) if scope is not None else (low, high)
+    gap = usual_gap(reading, first)
+    if where == "start":
+        return Placement(start, "placed by its hint", blanks_after=gap)
+    while end > start and not reading.original[end - 1].strip():
+        end -= 1
+    return Placement(end, "placed by its hint", blanks_before=gap)
 
 
 def _find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
@@ -115,7 +131,7 @@ def _end_of_scope(reading: Reading, indent: int, low: int, high: int, *, last: b
     return at
 
 
-def _usual_gap(reading: Reading, first: str) -> int:
+def usual_gap(reading: Reading, first: str) -> int:
     """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
     if header_name(first) is None:
         return 0

@@ -18,6 +18,8 @@ COPY_COST = 0.3
 """Leaving a line new that stands in the file."""
 EDGE_COST = 5.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
+NAMESAKE_WORTH = 0.7
+"""A changed header that defines the same name."""
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
 
@@ -29,6 +31,7 @@ class Rows:
         self._reading = reading
         self._texts = reading.texts
         self._orphans: set[int] = set()
+        self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
         self._pair_closers()
@@ -49,22 +52,31 @@ class Rows:
 
     def _find(self, i: int) -> Candidates:
         index, text = self._reading.index, self._texts[i]
-        for look in (index.equal, index.elided, index.similar):
+        for look in (index.equal, index.elided):
             found = look(text)
             if len(found.columns):
                 return found
-        return NOTHING
+        namesakes = self._known.get(header_name(text) or "", [])
+        return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
+
+    def _headers(self) -> dict[str, list[int]]:
+        """The original's definitions by name."""
+        found: dict[str, list[int]] = {}
+        for j, line in enumerate(self._reading.original):
+            name = header_name(line)
+            if name is not None:
+                found.setdefault(name, []).append(j)
+        return found
 
     # -- new definitions -------------------------------------------------------------------------------------------------
     def _lines_of_new_definitions(self) -> set[int]:
         """Lines of definitions that the original doesn't have: they match nothing."""
-        known = {name for name in map(header_name, self._reading.original) if name is not None}
         new: set[int] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
                 name = header_name(text) if block.lines[k] not in new else None
-                if name is None or name in known or self._reading.index.count(text):
+                if name is None or name in self._known or self._reading.index.count(text):
                     continue
                 end = definition_end(texts, k, len(texts))
                 if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
@@ -91,6 +103,8 @@ class Rows:
             while open_at and open_at[-1][0] > indent:
                 open_at.pop()
             closes = is_closer(self._texts[i])
+            if open_at and open_at[-1][0] == indent and self._texts[i].strip() == "{":
+                continue
             if open_at and open_at[-1][0] == indent:
                 opener, block = open_at.pop()[1:]
                 if closes and self._texts[opener].rstrip()[-1:] not in (",", ";"):

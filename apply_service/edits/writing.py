@@ -14,9 +14,11 @@ from apply_service.edits.alignment import TAKE
 from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
-from apply_service.edits.markers import deletion_target
+from apply_service.edits.headers import header_name, is_attached
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
-from apply_service.edits.placement import Placement, place_block
+from apply_service.edits.placement import Placement, place_block, usual_gap
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
 from apply_service.types import LineOp
@@ -49,6 +51,8 @@ class Writer:
         self.doubts = Doubts()
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
+        self._reworded: list[int] = []
+        """Original comment lines that the snippet words otherwise, in the midst of unchanged ones."""
         pairs = zip(reading.visible, chosen, strict=True)
         self._columns = {i: column for (_, i), column in pairs if column != TAKE}
 
@@ -64,6 +68,8 @@ class Writer:
             ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, start)]
             ops += span.body
             at = max(at, span.end)
+        if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
+            self.doubts.likely("comment reworded")
         return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
 
     # -- anchored blocks -----------------------------------------------------------------------------------------------------
@@ -79,7 +85,7 @@ class Writer:
         block = self._reading.snippet.blocks[b]
         first, last = anchors[0], anchors[-1]
         start = self._start(b, first)
-        body = self._drop(start, first[1]) + self._take(block.lines[: first[0]])
+        body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
             body += self._between(block, k, next_k, j + 1, next_j)
@@ -88,6 +94,15 @@ class Writer:
         body += [op for op in ending if op.kind != "take"] + self._drop(last[1] + 1, end)
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[last[0] + 1 :])
         return Span(start, end, body)
+
+    def _parted(self, block: Block, start: int) -> list[LineOp]:
+        """Blank lines between a new definition that begins a block and its neighbour above, where the file has some."""
+        first = self.texts[block.lines[0]]
+        above = self._original[start - 1] if start else ""
+        is_new = block.lines[0] not in self._columns and (header_name(first) is not None or is_attached(first))
+        if not is_new or not above.strip() or indent_of(above) != indent_of(first) or not block.gap_before:
+            return []
+        return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
 
     def _start(self, b: int, first: tuple[int, int]) -> int:
         if first[0] == 0:
@@ -128,10 +143,24 @@ class Writer:
         if kind is Kind.ELIDED:
             self.doubts.likely("context shortened")
             return True
-        loose = is_misquoted(shown, line) or (edge and kind in (Kind.MOVED, Kind.SPACED))
+        respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
+        loose = is_misquoted(shown, line) or (edge and respaced)
+        if strip_comment(shown).is_comment and strip_comment(line).is_comment and self._is_alone(block, k, j):
+            self._reworded.append(j)
         if edge or loose or may_be_misquoted(shown, line):
             self.doubts.likely("context misquoted")
         return loose and not self._trusts_all
+
+    def _is_alone(self, block: Block, k: int, j: int) -> bool:
+        """Whether the lines around line k stand in the original around line j."""
+        around = ((k + step, j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines))
+        return all(
+            self._columns.get(block.lines[n], at) == at and self.texts[block.lines[n]].strip() == self._line(at)
+            for n, at in around
+        )
+
+    def _line(self, j: int) -> str | None:
+        return self._original[j].strip() if 0 <= j < len(self._original) else None
 
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
         """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
@@ -147,6 +176,9 @@ class Writer:
             tail += 1
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
+        gone = [line for line in self._original[start:end] if line.strip()]
+        if gone and not any(self.texts[i].strip() for i in lines) and all(strip_comment(line).is_comment for line in gone):
+            self.doubts.likely("comment left out")
         ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
