@@ -53,7 +53,9 @@ class _Section:
     """Lines that the hunks so far add to the file."""
 
     def change(self) -> FileChange:
-        return replace(self.header.change(), hunks=tuple(self.hunks))
+        change = self.header.change()
+        action = "modify" if change.action == "mode" and self.hunks else change.action
+        return replace(change, action=action, hunks=tuple(self.hunks))
 
 
 class _Parser:

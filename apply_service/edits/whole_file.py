@@ -6,9 +6,11 @@ with one is what users of such tools complain of most.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from apply_service.edits.envelope import is_fence, is_sentence, named_path
 from apply_service.edits.hunk_merge import write_file
-from apply_service.edits.line_diff import diff_lines
+from apply_service.edits.line_diff import Hunk, diff_lines
 from apply_service.edits.markers import is_marker
 from apply_service.edits.trust import Trust
 from apply_service.types import Certainty, LineOp, Prediction
@@ -73,16 +75,17 @@ def _judge(original: str, new: list[str], trust: Trust) -> None:
 
 def _aligned(original: str, written: Prediction) -> Prediction:
     """The same text, with the lines that stay told as such."""
-    old = original.split("\n")
-    new = [op for op in written.ops if op.kind != "drop"]
+    end = [op for op in written.ops[-1:] if op.kind == "keep"]
+    lines = original.split("\n")
+    old = lines[: len(lines) - len(end)]
+    new = [op for op in written.ops if op.kind == "take"]
     ops: list[LineOp] = []
     a = b = 0
-    for hunk in [*diff_lines(old, [op.text for op in new]), None]:
-        stop_a, stop_b = (len(old), len(new)) if hunk is None else (hunk.a0, hunk.b0)
-        kept = zip(range(a, stop_a), new[b:stop_b], strict=True)
-        ops += (LineOp("keep" if op.update_line is None else "both", row, op.update_line, old[row]) for row, op in kept)
-        if hunk is not None:
-            ops += (LineOp("drop", row, None, old[row]) for row in range(hunk.a0, hunk.a1))
-            ops += (op._replace(kind="take", original_line=None) for op in new[hunk.b0 : hunk.b1])
-            a, b = hunk.a1, hunk.b1
-    return Prediction(tuple(ops), written.update_lines, written.certainty, written.reasons, written.determined)
+    for hunk in [*diff_lines(old, [op.text for op in new]), Hunk(len(old), len(old), len(new), len(new))]:
+        ops += (
+            LineOp("both", row, op.update_line, op.text) for row, op in zip(range(a, hunk.a0), new[b:], strict=False)
+        )
+        ops += (LineOp("drop", row, None, old[row]) for row in range(hunk.a0, hunk.a1))
+        ops += new[hunk.b0 : hunk.b1]
+        a, b = hunk.a1, hunk.b1
+    return replace(written, ops=(*ops, *end))

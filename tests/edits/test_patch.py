@@ -1,0 +1,185 @@
+"""Whole patches over several files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from apply_service.edits.patch import PatchedFile, apply_patch
+from apply_service.errors import MalformedEdit, NeedsMoreContext
+
+FILES = {"a.py": "x\r\ny\r\n", "dir/b.py": "one\ntwo\nthree\n", "old.py": "gone\n"}
+
+V4A = """\
+*** Begin Patch
+*** Update File: a.py
+@@
+ x
+-y
++Y
+*** Add File: dir/new.py
++fresh
+*** Delete File: old.py
+*** Update File: dir/b.py
+*** Move to: dir/c.py
+@@
+-two
++2
+*** End Patch
+"""
+
+DIFF = """\
+diff --git a/a.py b/a.py
+old mode 100644
+new mode 100755
+index 1111111..2222222
+--- a/a.py
++++ b/a.py
+@@ -1,2 +1,2 @@
+ x
+-y
++Y
+diff --git a/dir/new.py b/dir/new.py
+new file mode 100644
+index 0000000..3333333
+--- /dev/null
++++ b/dir/new.py
+@@ -0,0 +1 @@
++fresh
+diff --git a/old.py b/old.py
+deleted file mode 100644
+index 4444444..0000000
+--- a/old.py
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
+diff --git a/dir/b.py b/dir/c.py
+similarity index 66%
+rename from dir/b.py
+rename to dir/c.py
+index 5555555..6666666 100644
+--- a/dir/b.py
++++ b/dir/c.py
+@@ -1,3 +1,3 @@
+ one
+-two
++2
+ three
+"""
+
+
+def outcome(patched: tuple[PatchedFile, ...]) -> list[tuple[str, str | None, str | None, str]]:
+    return [(p.change.action, p.source, p.path, p.text) for p in patched]
+
+
+@pytest.mark.parametrize("patch", [V4A, DIFF, f"```diff\n{DIFF}```\n"])
+def test_all_files_are_patched_with_their_own_line_ends(patch: str) -> None:
+    assert sorted(outcome(apply_patch(patch, FILES))) == [
+        ("create", None, "dir/new.py", "fresh\n"),
+        ("delete", "old.py", None, ""),
+        ("modify", "a.py", "a.py", "x\r\nY\r\n"),
+        ("rename", "dir/b.py", "dir/c.py", "one\n2\nthree\n"),
+    ]
+
+
+def test_modes_are_told() -> None:
+    changed = apply_patch(DIFF, FILES)[0].change
+    assert (changed.old_mode, changed.new_mode) == ("100644", "100755")
+    mode_only = "diff --git a/a.py b/a.py\nold mode 100644\nnew mode 100755\n"
+    (patched,) = apply_patch(mode_only, FILES)
+    assert patched.change.action == "mode"
+    assert patched.text == FILES["a.py"]
+
+
+def test_a_pure_rename_and_a_copy() -> None:
+    rename = "diff --git a/a.py b/z.py\nsimilarity index 100%\nrename from a.py\nrename to z.py\n"
+    assert outcome(apply_patch(rename, FILES)) == [("rename", "a.py", "z.py", FILES["a.py"])]
+    copy = "diff --git a/a.py b/z.py\nsimilarity index 100%\ncopy from a.py\ncopy to z.py\n"
+    (copied,) = apply_patch(copy, FILES)
+    assert copied.change.is_copy
+    assert copied.path == "z.py"
+
+
+def test_the_same_file_twice() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+z\n*** Update File: a.py\n@@\n z\n-y\n+w\n*** End Patch"
+    assert outcome(apply_patch(patch, FILES)) == [("modify", "a.py", "a.py", "z\r\nw\r\n")]
+
+
+def test_quoted_paths() -> None:
+    patch = '--- "a/caf\\303\\251 \\"1\\".py"\n+++ "b/caf\\303\\251 \\"1\\".py"\n@@ -1 +1 @@\n-x\n+y\n'
+    assert outcome(apply_patch(patch, {'café "1".py': "x\n"})) == [("modify", 'café "1".py', 'café "1".py', "y\n")]
+
+
+@pytest.mark.parametrize(
+    ("patch", "error", "value"),
+    [
+        (V4A.replace("-two", "-deux").replace("+2", "+2\n+3"), NeedsMoreContext, None),
+        (V4A.replace("a.py", "missing.py"), MalformedEdit, "missing.py"),
+        (V4A.replace("dir/new.py", "dir/b.py"), MalformedEdit, "dir/b.py"),
+        (V4A.replace("dir/c.py", "a.py"), MalformedEdit, "a.py"),
+        (V4A + "and more;\n", MalformedEdit, "and more;"),
+        ("", MalformedEdit, None),
+    ],
+)
+def test_all_or_nothing(patch: str, error: type[Exception], value: str | None) -> None:
+    files = dict(FILES)
+    with pytest.raises(error) as refused:
+        apply_patch(patch, files)
+    assert files == FILES
+    if value is not None:
+        assert refused.value.value == value  # type: ignore[attr-defined]
+
+
+def test_a_repeated_context_is_refused() -> None:
+    with pytest.raises(NeedsMoreContext):
+        apply_patch("--- a/f\n+++ b/f\n@@ @@\n-x\n+y\n", {"f": "x\nx\n"})
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_patches_that_git_writes(tmp_path: Path) -> None:
+    """A real commit: changes, a new file, a deletion, a rename, a mode, odd names, no final newline."""
+    before = {
+        "src/app.py": "import os\n\n\ndef f():\n    return 1\n",
+        "old name.txt": "".join(f"line {i}\n" for i in range(20)),
+        "gone.txt": "x\ny",
+        "crlf.txt": "a\r\nb\r\nc\r\n",
+        "tab\there.txt": "a\n",
+    }
+    after = {
+        "src/app.py": "import os\nimport sys\n\n\ndef f():\n    return 2",
+        "new/näme.txt": "".join(f"line {i}\n" for i in range(20)).replace("line 7\n", ""),
+        "crlf.txt": "a\r\nB\r\nc\r\n",
+        "tab\there.txt": "b\n",
+        "fresh.txt": "new\nfile",
+    }
+    git(tmp_path, "init", "-q")
+    write(tmp_path, before)
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "one")
+    for name in before:
+        (tmp_path / name).unlink()
+    write(tmp_path, after)
+    git(tmp_path, "add", "-A")
+    patch = git(tmp_path, "diff", "--cached", "-M")
+    files = dict(before)
+    for patched in apply_patch(patch, before):
+        if patched.source is not None:
+            del files[patched.source]
+        if patched.path is not None:
+            files[patched.path] = patched.text
+        assert patched.certainty == "certain"
+    assert files == after
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-c", "core.autocrlf=false", *arguments], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode()

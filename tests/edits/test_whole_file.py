@@ -1,0 +1,81 @@
+"""A whole file as the edit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apply_service.edits.detect import detect_format
+from apply_service.edits.whole_file import WholeFile
+from apply_service.types import Certainty, Prediction
+from tests.edits.scripts import assert_contract
+
+LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "x = 1"]), max_size=8)
+
+
+def predict(original: str, update: str, path: str | None = None) -> Prediction:
+    prediction = WholeFile().predict(original, update, language=None, path=path)
+    assert_contract(prediction, original, update)
+    return prediction
+
+
+@given(LINES, LINES)
+def test_the_update_is_the_file(old: list[str], new: list[str]) -> None:
+    original, update = "\n".join([*old, ""]), "\n".join([*new, ""])
+    prediction = predict(original, update)
+    assert prediction.text == update
+    assert prediction.determined
+
+
+def test_lines_that_stay_are_told_as_such() -> None:
+    kinds = [op.kind for op in predict("a\nb\nc\n", "a\nB\nc\n").ops]
+    assert kinds == ["both", "drop", "take", "both", "keep"]
+
+
+@pytest.mark.parametrize("original", ["", "x\n", "\n"])
+@pytest.mark.parametrize(
+    "write", ["```python\n{}```", "Here is the file:\n\n```python\n{}```\n", "app.py\n~~~\n{}~~~\n"]
+)
+def test_a_fence_is_taken_off(original: str, write: str) -> None:
+    assert predict(original, write.format("import os\n\nprint(1)\n"), "app.py").text == "import os\n\nprint(1)\n"
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/x.rst"])
+def test_the_fences_of_a_file_of_prose_stay(path: str) -> None:
+    text = "Install it:\n\n```sh\nmake\n```\n\nThen run it.\n"
+    assert predict("old\n", text, path).text == text
+    assert predict("old\n", f"```markdown\n{text}```\n", path).text == text
+
+
+@pytest.mark.parametrize(
+    ("original", "update", "text"),
+    [
+        ("a\n", "b", "b\n"),
+        ("a", "b\n", "b"),
+        ("a", "b", "b"),
+        ("", "b", "b"),
+        ("", "b\n", "b\n"),
+    ],
+)
+def test_the_final_newline_is_the_original_s(original: str, update: str, text: str) -> None:
+    assert predict(original, update).text == text
+
+
+def test_a_tiny_result_is_doubtful() -> None:
+    original = "".join(f"line {i}\n" for i in range(100))
+    prediction = predict(original, "line 0\n")
+    assert prediction.text == "line 0\n"
+    assert prediction.certainty is Certainty.LIKELY
+    assert "cut short" in prediction.reasons[0]
+    assert predict(original, original.replace("line 5", "line five")).determined
+
+
+def test_a_marker_tells_that_it_is_no_whole_file() -> None:
+    assert predict("a\nb\n", "a\n# ... existing code ...\n").certainty is Certainty.GUESS
+    assert predict("a\n# ... existing code ...\n", "b\n# ... existing code ...\n").determined
+
+
+def test_it_is_never_detected() -> None:
+    assert detect_format("import os\n\nprint(1)\n", named=None) == "lazy_snippet"
+    assert detect_format("import os\n\nprint(1)\n", named="whole_file") == "whole_file"
