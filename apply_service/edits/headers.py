@@ -45,6 +45,17 @@ def header_name(line: str) -> str | None:
     return next((match[group] for group in _GROUPS if match[group]), None)
 
 
+def is_definition(line: str) -> bool:
+    """Whether the line opens, or is attached to, what files part by blank lines: a function, class, test or section."""
+    if is_attached(line):
+        return True
+    match = _HEADER.match(line) if len(line) <= MAX_HEADER_LENGTH else None
+    if match is None:
+        return False
+    is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
+    return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
+
+
 def is_closer(line: str) -> bool:
     """Whether the line (also) closes what a line above it at the same indentation opened."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
@@ -59,6 +70,9 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
     """One past the last line of the definition that `lines[start]` opens, by indentation; `stop` bounds it."""
     indent = indent_of(lines[start])
     end = start + 1
+    braced = _braced_end(lines, start, stop)
+    if braced is not None:
+        return braced
     for i in range(start + 1, stop):
         line = lines[i]
         if not line.strip():
@@ -69,6 +83,17 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
         if indent_of(line) == indent and line.strip()[-1] not in "{:([,":
             break
     return end
+
+
+def _braced_end(lines: Sequence[str], start: int, stop: int) -> int | None:
+    """The end of a definition in braces: its closing brace at its own indentation, whatever a text inside looks like."""
+    opens = lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{")
+    if not opens:
+        return None
+    indent = indent_of(lines[start])
+    closing = (i for i in range(start + 1, stop) if lines[i].lstrip()[:1] == "}" and indent_of(lines[i]) == indent)
+    end = next(closing, None)
+    return None if end is None else end + 1
 
 
 def attached_start(lines: Sequence[str], start: int, stop: int) -> int:

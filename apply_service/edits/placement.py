@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from apply_service.edits.headers import definition_end, header_name
+from apply_service.edits.headers import definition_end, is_definition
 from apply_service.edits.indentation import Shift, indent_of
 from apply_service.edits.markers import Hint
 from apply_service.edits.reading import Reading
@@ -133,13 +133,13 @@ def _end_of_scope(reading: Reading, indent: int, low: int, high: int, *, last: b
 
 def usual_gap(reading: Reading, first: str) -> int:
     """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
-    if header_name(first) is None:
+    if not is_definition(first):
         return 0
     indent = indent_of(first)
     gaps = [
         _blanks_before(reading, scope.lead_line)
         for scope in reading.scopes
-        if scope.lead_line and indent_of(reading.original[scope.header_line]) == indent
+        if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module") and indent_of(reading.original[scope.header_line]) == indent
     ]
     gaps = [gap for gap in gaps if gap]
     return max(set(gaps), key=gaps.count) if gaps else 1

@@ -14,7 +14,7 @@ from apply_service.edits.alignment import TAKE
 from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
-from apply_service.edits.headers import header_name, is_attached
+from apply_service.edits.headers import is_attached, is_closer, is_definition
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
@@ -93,16 +93,27 @@ class Writer:
         ending = self._anchor(block, last[0], last[1])
         body += [op for op in ending if op.kind != "take"] + self._drop(last[1] + 1, end)
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[last[0] + 1 :])
-        return Span(start, end, body)
+        return Span(start, end, body + self._parted_below(block, last[0], end))
 
     def _parted(self, block: Block, start: int) -> list[LineOp]:
         """Blank lines between a new definition that begins a block and its neighbour above, where the file has some."""
         first = self.texts[block.lines[0]]
         above = self._original[start - 1] if start else ""
-        is_new = block.lines[0] not in self._columns and (header_name(first) is not None or is_attached(first))
+        is_new = block.lines[0] not in self._columns and is_definition(first)
         if not is_new or not above.strip() or indent_of(above) != indent_of(first) or not block.gap_before:
             return []
         return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
+
+    def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
+        """The same between a new definition that ends a block and its neighbour below."""
+        takes = [self.texts[i] for i in block.lines[last + 1 :]]
+        header = next((text for text in takes if is_definition(text) and not is_attached(text)), None)
+        below = self._original[end] if end < len(self._original) else ""
+        if header is None or indent_of(below) != indent_of(header) or not is_definition(below):
+            return []
+        if not (is_closer(takes[-1]) or indent_of(takes[-1]) > indent_of(header)):
+            return []
+        return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, header)))
 
     def _start(self, b: int, first: tuple[int, int]) -> int:
         if first[0] == 0:
