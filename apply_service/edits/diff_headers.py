@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apply_service.edits.file_change import Action, FileChange
+from apply_service.edits.hunks import HunkLine
 from apply_service.errors import MalformedEdit
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
@@ -50,6 +51,15 @@ class HunkHeader:
         if self.old_start is None:
             return None
         return self.old_start if self.old_count == 0 else max(self.old_start - 1, 0)
+
+    def wants_more(self, lines: Sequence[HunkLine]) -> bool:
+        """Whether the counts say that more lines should follow these.  One more that stays may be a blank line at the
+        update's end, which clients cut off."""
+        if self.old_count is None or self.new_count is None:
+            return False
+        old, new = (sum(line.kind != other for line in lines) for other in ("add", "remove"))
+        missing = (self.old_count - old, self.new_count - new)
+        return min(missing) >= 0 and missing not in ((0, 0), (1, 1))
 
     def fits(self, drift: int) -> bool:
         """Whether both starts agree, given the lines that earlier hunks add."""

@@ -184,6 +184,7 @@ class _Parser:
             old_lacks_newline=is_both or lacks.get("remove", False),
             new_lacks_newline=is_both or lacks.get("add", False),
             newline_note=note,
+            may_be_cut=not is_counted and end == len(self._lines) and header.wants_more(lines),
             is_well_formed=is_counted and header.fits(self._section.drift),
         )
 

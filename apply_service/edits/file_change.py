@@ -93,6 +93,10 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
 
 
 def _tell(change: FileChange, trust: Trust) -> None:
+    if change.hunks and change.hunks[-1].may_be_cut:
+        trust.lower(
+            Certainty.LIKELY, f"{change.hunks[-1].label}: has fewer lines than it says, the edit may be cut short"
+        )
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:

@@ -44,6 +44,8 @@ class Hunk:
     new_lacks_newline: bool = False
     newline_note: int | None = None
     """Line of the update that speaks of the final newline."""
+    may_be_cut: bool = False
+    """The edit ends with this hunk, before all its lines were there by its own count."""
     is_well_formed: bool = False
     """The edit's own counts are right, so that its line numbers deserve trust."""
 

@@ -89,16 +89,14 @@ class FileLines:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def find(self, quote: Sequence[str], strictest: Likeness = Likeness.EXACT) -> list[Place]:
+    def find(self, quote: Sequence[str]) -> list[Place]:
         """Every place of the quote at the first likeness that has any; never fuzzy."""
         if not any(line.strip() for line in quote):
             return self._whole(quote, Likeness.EXACT) if quote else []
         for likeness in (Likeness.EXACT, Likeness.TRAILING, Likeness.EDGES, Likeness.INDENTED, Likeness.FOLDED):
-            if likeness < strictest:
-                continue
             places = self._trimmed(quote) if likeness is Likeness.EDGES else self._whole(quote, likeness)
             if places:
-                return places
+                return places + (self._at_end(quote) if likeness < Likeness.EDGES else [])
         return []
 
     def _whole(self, quote: Sequence[str], likeness: Likeness) -> list[Place]:
@@ -106,6 +104,14 @@ class FileLines:
         if not starts and likeness >= Likeness.INDENTED:
             return self._trimmed(quote, likeness)
         return [Place(tuple(range(start, start + len(quote))), likeness) for start in starts]
+
+    def _at_end(self, quote: Sequence[str]) -> list[Place]:
+        """The end of the file, where the quote's blank last lines may be its final newline."""
+        stop = max(k for k, line in enumerate(quote) if line.strip()) + 1
+        start = len(self.lines) - stop
+        if stop == len(quote) or start < 0 or list(self.lines[start:]) != list(quote[:stop]):
+            return []
+        return [Place((*range(start, start + stop), *(None,) * (len(quote) - stop)), Likeness.EDGES)]
 
     def _trimmed(self, quote: Sequence[str], likeness: Likeness = Likeness.TRAILING) -> list[Place]:
         """Places without the quote's blank lines at start and end."""

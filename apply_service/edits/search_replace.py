@@ -48,15 +48,13 @@ class SearchReplace:
         file = FileLines(original)
         blocks = _for_file(text.blocks, path, trust)
         hunks = [_hunk(block, lines, file, trust) for block in blocks]
-        if not original.strip() and len(hunks) == 1 and not any(line.strip() for line in hunks[0].old):
-            return write_file(
-                original,
-                update,
-                [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"],
-                trust,
-            )
+        if not original.strip() and len(hunks) == 1 and not _quotes(hunks[0]):
+            if original.strip("\n"):
+                trust.lower(Certainty.LIKELY, "the file holds nothing but blanks, which are replaced")
+            new = [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"]
+            return write_file(original, update, new, trust)
         for hunk in hunks:
-            if original.strip() and not any(line.strip() for line in hunk.old):
+            if original.strip() and not _quotes(hunk):
                 raise _empty_search(hunk)
         return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
 
@@ -92,6 +90,11 @@ def _hunk(block: Block, lines: Sequence[str], file: FileLines, trust: Trust) -> 
     if len(fitting) != 1:
         trust.lower(Certainty.GUESS, f"{block.label}: has several dividers")
     return max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]
+
+
+def _quotes(hunk: Hunk) -> bool:
+    """Whether the old text has anything to find."""
+    return any(line.strip() for line in hunk.old)
 
 
 def _empty_search(hunk: Hunk) -> NeedsMoreContext:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from apply_service.edits.diff_headers import HUNK_HEADER
+from apply_service.edits.diff_headers import HUNK_HEADER, is_preamble
 from apply_service.edits.diff_parser import parse_diff
+from apply_service.edits.envelope import is_around
 from apply_service.edits.file_change import FileChange, pick_change, predict_change
 from apply_service.edits.hunks import Hunk
 from apply_service.edits.line_search import FileLines, Likeness
@@ -26,12 +27,12 @@ class UnifiedDiff:
     def detect(self, update: str) -> bool:
         """Whether the update is hunks, their headers and what may stand around them, and nothing else."""
         lines = update.split("\n")
-        if not (any(map(HUNK_HEADER.match, lines)) or _is_fenced_diff(lines) or _has_git_header(lines)):
+        if not _opens_with_diff(lines):
             return False
         try:
             text = parse_diff(update)
         except MalformedEdit:
-            return _has_git_header(lines)
+            return any(line.startswith("diff --git ") for line in lines)
         return not text.strays and all(_is_plain(hunk, lines) for change in text.changes for hunk in change.hunks)
 
     def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:  # noqa: ARG002
@@ -54,8 +55,16 @@ def _is_fenced_diff(lines: list[str]) -> bool:
     return first.strip("`~ ").lower() in ("diff", "patch", "udiff") and first.startswith(("```", "~~~"))
 
 
-def _has_git_header(lines: list[str]) -> bool:
-    return any(line.startswith("diff --git ") for line in lines)
+def _opens_with_diff(lines: list[str]) -> bool:
+    """Whether the first line that is part of an edit is a diff's."""
+    shown = (at for at, line in enumerate(lines) if not (is_around(line) or is_preamble(line)))
+    at = next(shown, len(lines))
+    here, below = (lines[k] if k < len(lines) else "" for k in (at, at + 1))
+    if here.startswith("diff --git ") or HUNK_HEADER.match(here):
+        return True
+    if here.startswith(("--- ", "+++ ")):
+        return below.startswith("+++ ") or HUNK_HEADER.match(below) is not None
+    return _is_fenced_diff(lines)
 
 
 def _is_plain(hunk: Hunk, lines: list[str]) -> bool:

@@ -23,6 +23,8 @@ PATCH = "*** Begin Patch\n*** Update File: x.py\n@@\n a\n-b\n+c\n*** End Patch\n
         (DIFF, "unified_diff"),
         (PATCH, "v4a_patch"),
         (f"```diff\n{DIFF}```", "unified_diff"),
+        (f"<<<<<<< SEARCH\n{DIFF}=======\ndiff --git a/x b/x\n>>>>>>> REPLACE\n", "search_replace"),
+        ("--- a/x.py\n+++ b/x.py\n@@ -1 +1,3 @@\n a\n+<<<<<<< SEARCH\n+*** End Patch\n", "unified_diff"),
         (
             "commit 1a2b3c4d\nAuthor: A <a@b.c>\nDate:   Mon\n\n    Subject\n\ndiff --git a/x b/x\n" + DIFF,
             "unified_diff",
@@ -60,6 +62,8 @@ def test_each_format_is_known(update: str, name: str) -> None:
         "*** Settings ***\nLibrary    Browser\n\n*** Test Cases ***\nOpen\n    No Operation\n",
         "    <<<<<<< SEARCH\n    a\n    =======\n    b\n    >>>>>>> REPLACE\n",
         "x = 1\n" + BLOCK,
+        "x = 1\n" + DIFF,
+        "git apply <<EOF\ndiff --git a/x b/x\n" + DIFF + "EOF\n",
     ],
 )
 def test_content_is_never_control(update: str) -> None:

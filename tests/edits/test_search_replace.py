@@ -232,6 +232,12 @@ def test_a_blank_line_in_a_quote_is_never_the_final_newline() -> None:
     assert prediction.text == "a\nc\n"
 
 
+def test_a_blank_last_line_may_be_the_end_of_the_file() -> None:
+    """The quote stands in the middle as it is, but its blank line may as well be the final newline."""
+    prediction = predict("x\n\ny\nx\n", block("x\n\n", "z\n\n"))
+    assert prediction.certainty is Certainty.GUESS
+
+
 @pytest.mark.parametrize("original", ["a\nb\n", "a\nb"])
 def test_the_final_newline_stays(original: str) -> None:
     assert predict(original, block("b\n", "c\nd\n")).text == original.replace("b", "c\nd")
@@ -252,11 +258,11 @@ def test_a_quote_that_is_nowhere_names_its_anchor() -> None:
 
 
 # -- new files ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("original", ["", "\n", "  \n\n"])
-def test_an_empty_search_makes_a_new_file(original: str) -> None:
+@pytest.mark.parametrize(("original", "is_certain"), [("", True), ("\n", True), ("  \n\n", False)])
+def test_an_empty_search_makes_a_new_file(original: str, is_certain: bool) -> None:
     prediction = predict(original, block("", "import os\n\nx = 1\n"))
     assert prediction.text == "import os\n\nx = 1\n"
-    assert prediction.determined
+    assert prediction.determined == is_certain
 
 
 @pytest.mark.parametrize("old", ["", "\n", "   \n"])

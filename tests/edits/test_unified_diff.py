@@ -233,6 +233,14 @@ def test_new_lines_alone_have_no_place() -> None:
         predict(FILE, "@@ @@\n+import sys\n")
 
 
+def test_a_diff_that_ends_before_its_count_may_be_cut_short() -> None:
+    update = "@@ -7,9 +7,9 @@\n \n     def total(self):\n-        return sum(self.items)\n+        return 1\n"
+    prediction = predict(FILE, update)
+    assert prediction.certainty is Certainty.LIKELY
+    assert "cut short" in prediction.reasons[0]
+    assert predict(FILE, f"```diff\n{update}```\n").determined
+
+
 def test_a_line_outside_any_hunk_is_told() -> None:
     prediction = predict(FILE, CHANGE.rstrip() + "\n```\nprint(1);\n")
     assert prediction.certainty is Certainty.LIKELY
