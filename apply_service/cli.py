@@ -107,7 +107,12 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the sampling")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
-    parser.add_argument("--timeout", type=float, metavar="S", help="deadline in seconds")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="S",
+        help="deadline of the edit in seconds; loading a model here does not count",
+    )
     parser.add_argument(
         "--on-verdict",
         action="append",

@@ -186,7 +186,7 @@ class Service:
         except ApplyError as error:
             terminal = error
         except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
-            terminal = _crash_error(error)
+            terminal = crash_error(error)
         if isinstance(terminal, Cancelled) and ticket.is_late:
             ticket.expire()
         ticket.end(terminal)
@@ -224,7 +224,8 @@ def closing_error() -> NotReady:
     return NotReady("The service is shutting down.", remedy="Send the request again when it is back.")
 
 
-def _crash_error(error: BaseException) -> EngineFailure:
+def crash_error(error: BaseException) -> EngineFailure:
+    """A foreign exception as an error of ours; logs where it came from."""
     kind = type(error).__name__
     # The message of a foreign exception may quote the user's code, which logs do not hold.
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))

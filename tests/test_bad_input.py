@@ -81,7 +81,7 @@ CASES = [
     Case("unknown format", "unknown_edit_format", 422, 2, options=("--format", "nope"), fields=(("format", "nope"),)),
     Case("unknown strategy", "invalid_field", 422, 2, options=("--strategy", "nope"), fields=(("strategy", "nope"),)),
     Case("bad temperature", "invalid_field", 422, 2, options=("--temperature", "9"), fields=(("temperature", 9),)),
-    Case("bad deadline", "invalid_field", 422, 2, options=("--timeout", "1e9"), fields=(("timeout_s", 1e9),)),
+    Case("bad deadline", "invalid_field", 422, 2, options=("--timeout", "0"), fields=(("timeout_s", 0),)),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -181,3 +181,20 @@ def test_what_only_json_can_say(
     out, err = capsysbinary.readouterr()
     assert json.loads(out)["error"]["code"] == code
     assert f"[{code}]".encode() in err
+
+
+def test_a_crash_is_a_typed_error_on_the_command_line_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def crash(name: str) -> Target:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(build, "build_runtime", lambda settings: Runtime(load=crash))
+    (folder / "a.py").write_bytes(GOOD)
+    (folder / "edit").write_bytes(b"a = 2\n# ... existing code ...\n")
+    assert main(["apply", "a.py", "--update", "edit", "--strategy", "model", "--in-place"]) == 4
+    err = capsysbinary.readouterr().err
+    assert b"[engine_failure]" in err
+    assert b"ZeroDivisionError" in err
+    assert b"secret" not in err
+    assert (folder / "a.py").read_bytes() == GOOD

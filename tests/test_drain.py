@@ -1,5 +1,9 @@
 """A server that is stopped: what it accepted is answered, one way or the other."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -64,3 +68,39 @@ def test_a_stream_that_is_cut_by_the_drain_ends_in_an_error_event() -> None:
         server.should_exit = True
         with pytest.raises(NotReady):
             list(events)
+
+
+HANGING_SERVER = """
+import time
+from argparse import Namespace
+from apply_service import build, service
+from apply_service.commands import serve
+from apply_service.settings import Settings
+from apply_service.types import TokenEvent
+
+def hang(request, cancelled):
+    yield TokenEvent("x")
+    time.sleep(60)
+
+class Runtime:
+    def load(self, name):
+        pass
+
+serve.open_service = lambda runtime, settings: service.Service(hang)
+build.build_runtime = lambda settings: Runtime()
+service.JOIN_TIMEOUT_S = 0.1
+serve.run(Namespace(), Settings(port=0, drain_timeout_s=0))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_server_whose_engine_hangs_still_stops() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGING_SERVER], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("serving"))
+        events = HttpClient(line.split(" on ")[1].strip()).stream(REQUEST)
+        assert next(events) == TokenEvent("x")
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(NotReady):
+            next(events)
+        assert process.wait(20) == 0

@@ -6,9 +6,14 @@ Both take the same request and give the same answer, so a command neither knows 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from apply_service.errors import ApplyError
 from apply_service.settings import Settings
+from apply_service.types import ApplyRequest, ApplyResult
+
+if TYPE_CHECKING:
+    from apply_service.pipeline import Runtime
 
 
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
@@ -28,13 +33,23 @@ def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
     from apply_service.api.answer import NativeAnswer
     from apply_service.api.schema import NativeRequest
     from apply_service.build import build_runtime
-    from apply_service.service import open_service
 
     call = NativeRequest.parse(body)
-    request = call.to_request(settings.model)
-    with open_service(build_runtime(settings), settings) as service:
-        result = service.apply(request)
+    result = _run(call.to_request(settings.model), build_runtime(settings))
     answer: dict[str, Any] = json.loads(
         NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()
     )
     return answer
+
+
+def _run(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
+    """In this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends."""
+    from apply_service.pipeline import apply
+    from apply_service.service import crash_error
+
+    try:
+        return apply(request, runtime)
+    except ApplyError:
+        raise
+    except Exception as error:
+        raise crash_error(error) from error
