@@ -181,7 +181,6 @@ def test_no_answer_of_the_real_mergers_is_wrong_but_certain(short_run: FuzzRepor
     assert n_exact >= 0.8 * short_run.n_cases
 
 
-@pytest.mark.xfail(reason="the lazy merger writes takes before drops where it replaces lines", strict=False)
 def test_operations_of_the_real_mergers_keep_their_contract(short_run: FuzzReport) -> None:
     assert names(short_run, "contradictory operations") == set(), f"seed {SEED}"
 
