@@ -15,7 +15,7 @@ demo: $(STAMP)  ## apply a shipped example with the embedded model; measures spe
 	$(BIN)/python -m benchmarks.demo
 
 test: $(STAMP)  ## the whole suite but for what is marked slow
-	$(BIN)/python -m pytest -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
@@ -25,7 +25,7 @@ test-compat:
 	$(PYTHON) -m venv .venv-compat
 	.venv-compat/bin/pip install --quiet --constraint constraints.txt torch
 	.venv-compat/bin/pip install --quiet 'transformers==5.17.0' --editable '.[dev]'
-	.venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
+	OMP_NUM_THREADS=1 .venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
