@@ -49,7 +49,7 @@ class SearchReplace:
         blocks = _for_file(text.blocks, path, trust)
         hunks = [_hunk(block, lines, file, trust) for block in blocks]
         if not original.strip() and len(hunks) == 1 and not _quotes(hunks[0]):
-            if original.strip("\n"):
+            if original:
                 trust.lower(Certainty.LIKELY, "the file holds nothing but blanks, which are replaced")
             new = [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"]
             return write_file(original, update, new, trust)
@@ -86,7 +86,9 @@ def _hunk(block: Block, lines: Sequence[str], file: FileLines, trust: Trust) -> 
     ]
     if len(found) == 1:
         return found[0]
-    fitting = [hunk for hunk in found if any(p.likeness <= Likeness.EDGES for p in file.find(hunk.old))]
+    fitting = [
+        hunk for hunk in found if not _quotes(hunk) or any(p.likeness <= Likeness.EDGES for p in file.find(hunk.old))
+    ]
     if len(fitting) != 1:
         trust.lower(Certainty.GUESS, f"{block.label}: has several dividers")
     return max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]

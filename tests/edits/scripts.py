@@ -73,7 +73,7 @@ def draw_script(rng: random.Random, lines: tuple[str, ...] = (), n_lines: int = 
     if all(sign == "=" for sign, _ in steps):
         steps.append(("+", "new"))
     has_newline = rng.random() < 0.8
-    if not has_newline and steps[-1][0] != "=":
+    if not has_newline and (steps[-1][0] != "=" or not steps[-1][1]):
         steps.append(("=", "the end"))  # else the last line that stays would change too, by its line end
     return Script(tuple(_drops_first(steps)), has_newline)
 

@@ -31,9 +31,9 @@ def offset_utf8(text: str, line: int, column: int) -> int:
 
 
 def apply_edits(text: str, edits: tuple[TextEdit, ...]) -> str:
-    for edit in reversed(edits):
-        start, end = offset_utf16(text, edit.start), offset_utf16(text, edit.end)
-        text = text[:start] + edit.new_text + text[end:]
+    places = [(offset_utf16(text, edit.start), offset_utf16(text, edit.end), edit.new_text) for edit in edits]
+    for start, end, new_text in reversed(places):
+        text = text[:start] + new_text + text[end:]
     return text
 
 

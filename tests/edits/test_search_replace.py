@@ -258,7 +258,7 @@ def test_a_quote_that_is_nowhere_names_its_anchor() -> None:
 
 
 # -- new files ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("original", "is_certain"), [("", True), ("\n", True), ("  \n\n", False)])
+@pytest.mark.parametrize(("original", "is_certain"), [("", True), ("\n", False), ("  \n\n", False)])
 def test_an_empty_search_makes_a_new_file(original: str, is_certain: bool) -> None:
     prediction = predict(original, block("", "import os\n\nx = 1\n"))
     assert prediction.text == "import os\n\nx = 1\n"
