@@ -94,7 +94,7 @@ def _count(tally: Tally, network: Network, case: EvalCase) -> None:
     right = [_choice(logits[at], case.allowed[at]) == output[at] for at in places]
     tally.n += 1
     tally.decisions += len(right)
-    tally.decisions_right += sum(right)
+    tally.decisions_right += int(sum(right))
     tally.all_right += all(right)
     tally.tokens += len(output)
     tally.tokens_right += int(free.sum())

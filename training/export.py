@@ -79,7 +79,9 @@ def export(network: Network, tokenizer: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = LineVocabulary.from_file(tokenizer)
     tensors = {name: value.to(torch.bfloat16).contiguous() for name, value in network.state_dict().items()}
-    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    weights = out / "model.safetensors"
+    save_file(tensors, weights, metadata={"format": "pt"})
+    weights.chmod(0o644)  # the package installs it for everyone
     (out / "config.json").write_text(json.dumps(config_of(network.shape, vocabulary), indent=2) + "\n")
     if tokenizer.resolve() != (out / "tokenizer.json").resolve():
         shutil.copyfile(tokenizer, out / "tokenizer.json")

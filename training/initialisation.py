@@ -24,6 +24,8 @@ ANSWER = slice(64, 128)
 N_CODE = 15
 """Width of a token's code, by which tokens are compared: the head of its identity."""
 CODE = slice(0, N_CODE)
+N_TAG_ANSWER = 24
+"""The last dimensions of an answer are the tags'."""
 PREVIOUS_1, PREVIOUS_2, PREVIOUS_3, LINE_TAG, PREVIOUS_LINE_TAG = (
     slice(128 + N_CODE * at, 128 + N_CODE * (at + 1)) for at in range(5)
 )
@@ -31,6 +33,8 @@ IS_TAG = 240
 OPENS_LINE = 241
 FILLER = 242
 OPENS_MERGE = 243
+FREE_DIMS = (*range(PREVIOUS_LINE_TAG.stop, IS_TAG), *range(OPENS_MERGE + 1, 256))
+"""No circuit reads these: what tokens mean can be learnt there without disturbing any."""
 
 OFFSET_MARGIN = 8.0
 """Nats by which an offset head prefers its offset to the neighbours."""
@@ -77,7 +81,15 @@ def _spread(codes: torch.Tensor, *, steps: int = 300) -> torch.Tensor:
 
 
 def _answers(n: int, generator: torch.Generator) -> torch.Tensor:
-    return normalize(torch.randn(n, 64, generator=generator), dim=-1)
+    """Random directions [n, 64] of length 1 for tags, few and spread."""
+    return torch.cat([torch.zeros(n, 64 - N_TAG_ANSWER), _spread(torch.randn(n, N_TAG_ANSWER, generator=generator))], 1)
+
+
+def _text_answers(n: int, generator: torch.Generator) -> torch.Tensor:
+    """Random directions [n, 64] of length 1, at right angles to every tag's: a vote for text is none for a tag."""
+    return torch.cat(
+        [normalize(torch.randn(n, 64 - N_TAG_ANSWER, generator=generator), dim=-1), torch.zeros(n, N_TAG_ANSWER)], 1
+    )
 
 
 def _make_quiet(network: Network, generator: torch.Generator) -> None:
@@ -97,7 +109,7 @@ def _write_embeddings(weight: torch.Tensor, vocabulary: LineVocabulary, generato
     """Random codes; a tag's is the sum of its kind's and its phase's, so that tags of one line are alike."""
     weight.zero_()
     for part, draw, share in ((IDENTITY, _identities, 0.25), (ANSWER, _answers, 0.5)):
-        weight[:, part] = draw(len(weight), generator)
+        weight[:, part] = draw(len(weight), generator) if part is IDENTITY else _text_answers(len(weight), generator)
         kinds, phases = draw(len(TAG_KINDS), generator), draw(2 * N_PHASES, generator)
         for at, kind in enumerate(TAG_KINDS):
             of = phases[N_PHASES:] if kind == "take" else phases[:N_PHASES]
@@ -105,13 +117,16 @@ def _write_embeddings(weight: torch.Tensor, vocabulary: LineVocabulary, generato
             tags = _join(tags[:, CODE], tags[:, N_CODE:]) if part is IDENTITY else normalize(tags, dim=-1)
             first = vocabulary.tag(kind, 0)
             weight[first : first + N_PHASES, part] = tags  # of one length: the tag head compares flags by it
+    weight[vocabulary.n_text : vocabulary.first_tag, ANSWER] = _answers(
+        vocabulary.first_tag - vocabulary.n_text, generator
+    )
     weight[vocabulary.original, ANSWER] = 0.0  # it stands before itself at the start
     weight[vocabulary.merge, IDENTITY] = weight[vocabulary.original, IDENTITY]  # both open with the same
     weight[vocabulary.first_tag :, IS_TAG] = weight[vocabulary.first_tag :, OPENS_LINE] = math.sqrt(0.5)
     weight[vocabulary.merge, OPENS_MERGE] = math.sqrt(0.5)
     for token in (vocabulary.original, vocabulary.update, vocabulary.merge, vocabulary.end, vocabulary.skip):
         weight[token, IS_TAG] = math.sqrt(0.5)
-        weight[token, FILLER] = math.sqrt(3 - float(weight[token].square().sum()))  # one length for all tags
+        weight[token, FILLER] = math.sqrt(max(0.0, 3 - float(weight[token].square().sum())))  # one length for all tags
 
 
 def speed(pair: int) -> float:
@@ -167,6 +182,12 @@ class _Head:
             self.q[63, OPENS_MERGE], self.k[63, PREVIOUS_1] = 40.0 / scale, 20.0 / scale * opening
             self.k[63, CODE] = -12.0 / scale * opening  # not that token itself, which stands before itself
 
+    def seek_tags(self, *, scale: float) -> None:
+        """Attend to tags alone (a tag itself still looks for text)."""
+        self.q_bias[31] = 12.0
+        self.q[31, OPENS_LINE] = -24.0 * math.sqrt(2) / scale
+        self.k[31, IS_TAG] = 28.0 / scale
+
     def move(self, source: torch.Tensor, to: slice, *, scale: float, gain: float = 1.0) -> None:
         """Write `source` [n <= 64, d_model] of what is attended to into the slot `to`."""
         self.v[: len(source)] = source / scale
@@ -216,8 +237,9 @@ def _write_layer_2(attention: Attention, opening: torch.Tensor) -> None:
     last = (CURRENT, _read(PREVIOUS_1))
     before_last = (_read(PREVIOUS_1), _read(PREVIOUS_2))
     third = (_read(PREVIOUS_2), _read(PREVIOUS_3))
-    wanted = ([line, last, before_last], [line, last, third], [last, before_last, third], [line, before_last, third])
+    wanted = ([line, last, before_last], [line, last, third], [last, before_last, third], [line, last, before_last])
     for at, pairs in enumerate(wanted):
         head = _Head(attention, at)
         head.match(pairs, scale=scale, opening=opening)
         head.move(_read(ANSWER), ANSWER, scale=scale)
+    head.seek_tags(scale=scale)  # whatever the line's end looks like, one head knows the operation after it

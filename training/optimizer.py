@@ -7,18 +7,28 @@ which the circuits do not use yet are learnt as fast as those they do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
+from training.initialisation import FREE_DIMS
+from training.model import Network
+
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of the quintic iteration (Jordan 2024)."""
+FROZEN = ("model.layers.0.self_attn", "model.layers.1.self_attn")
+SLOW = ("model.layers.2.self_attn",)
+SLOW_RATE = 0.1
+
+
+Groups = list[dict[str, Any]]
 
 
 class Muon(torch.optim.Optimizer):
     """Momentum, made orthogonal; the update's elements have a root mean square of 0.2 lr, as AdamW's."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float = 0.95, decay: float) -> None:
+    def __init__(self, parameters: Groups, *, lr: float, momentum: float = 0.95, decay: float) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
@@ -54,14 +64,25 @@ def orthogonalise(matrix: torch.Tensor, *, steps: int = 5) -> torch.Tensor:
     return whole.to(matrix.dtype)
 
 
-def build_optimizers(network: nn.Module, *, lr: float, decay: float = 0.01) -> list[torch.optim.Optimizer]:
-    """The embedding moves at half the rate: its rows are codes that circuits compare."""
-    matrices = [p for name, p in network.named_parameters() if p.ndim == 2 and "embed" not in name]
-    embedding = [p for name, p in network.named_parameters() if "embed" in name]
-    vectors = [p for p in network.parameters() if p.ndim == 1]
-    groups = [{"params": embedding, "lr": lr / 2}, {"params": vectors, "lr": lr}]
-    adam = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), weight_decay=0.0)
-    return [Muon(matrices, lr=lr, decay=decay), adam]
+def build_optimizers(network: Network, *, lr: float, decay: float = 0.01) -> list[torch.optim.Optimizer]:
+    """Everything learns but the circuits: the attention of layers 0 and 1 and the embedding's slots stay as they are,
+    and the matching heads of layer 2 move slowly.  Muon's updates have one size whatever the gradient's: at the common
+    rate they wear finished circuits down."""
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(not name.startswith(FROZEN))
+    embedding = network.model.embed_tokens.weight
+    learns = torch.zeros(network.shape.d_model, device=embedding.device)
+    learns[list(FREE_DIMS)] = 1.0
+    embedding.register_hook(lambda gradient: gradient * learns)  # type: ignore[no-untyped-call]
+    named = [(name, p) for name, p in network.named_parameters() if p.requires_grad and p is not embedding]
+    matrices = [p for name, p in named if p.ndim == 2 and not name.startswith(SLOW)]
+    slow = [p for name, p in named if p.ndim == 2 and name.startswith(SLOW)]
+    vectors = [p for _, p in named if p.ndim == 1]
+    groups: Groups = [{"params": matrices}, {"params": slow, "lr": lr * SLOW_RATE}]
+    muon = Muon(groups, lr=lr, decay=decay)
+    rest: Groups = [{"params": [embedding]}, {"params": vectors}]
+    adam = torch.optim.AdamW(rest, lr=lr, betas=(0.9, 0.98), weight_decay=0.0)
+    return [muon, adam]
 
 
 def set_rate(optimizers: Iterable[torch.optim.Optimizer], factor: float) -> None:

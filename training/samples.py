@@ -37,8 +37,8 @@ TRIES = 3
 class SampleMix:
     """Shares of the kinds of samples, and the weights of the loss."""
 
-    no_hints: float = 0.10
-    spoilt_hints: float = 0.32
+    no_hints: float = 0.04
+    spoilt_hints: float = 0.34
     clean_style: float = 0.5
     position_gaps: float = 0.3
     permuted: float = 0.08
@@ -47,7 +47,7 @@ class SampleMix:
     """For a `keep` after a `keep` that the hint tells as well."""
     contested_weight: float = 2.0
     """For a decision that the hint has wrong."""
-    unhinted_weight: float = 0.7
+    unhinted_weight: float = 0.4
 
 
 class Sample(NamedTuple):

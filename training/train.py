@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +43,7 @@ class TrainOptions:
     run_dir: Path
     minutes: float
     steps: int | None = None
-    lr: float = 6e-4
+    lr: float = 2.5e-4
     seed: int = 0
     n_layers: int = 5
     bf16: bool = True
@@ -184,6 +186,7 @@ def main() -> None:
     parser.add_argument("--fp32", action="store_true", help="for CPUs without bfloat16 instructions")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worker process is ended as well
     options = TrainOptions(
         run_dir=arguments.run,
         minutes=arguments.minutes,
