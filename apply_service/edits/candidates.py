@@ -38,6 +38,14 @@ _PREPROCESSOR = re.compile(
 _LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
 
 
+_GRAMMAR = frozenset(
+    "import from const let var return if else for while def class function func fn use using include require export "
+    "public private protected static final new self this the of to in is as and or not type struct int str string "
+    "void bool true false null none async await".split()
+)
+"""Words that make no two lines alike."""
+
+
 class Kind(IntEnum):
     """How equal two lines are, best first."""
 
@@ -200,7 +208,7 @@ class LineIndex:
         """Lines that share the most, and rarest, words."""
         shared: dict[int, float] = defaultdict(float)
         for word in set(_WORDS.findall(text)):
-            places = self._by_word.get(word, ())
+            places = self._by_word.get(word, ()) if word.lower() not in _GRAMMAR else ()
             if len(places) <= MAX_WORD_LINES:
                 for j in places:
                     shared[j] += 1.0 / (1.0 + log2(1 + len(places)))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apply_service.edits.candidates import LineIndex
+
 
 MIN_LETTERS = 6
 
@@ -60,11 +62,8 @@ def says_something(run: Sequence[str]) -> bool:
 class Places:
     """Finds runs of lines in the original."""
 
-    def __init__(self, original: Sequence[str]) -> None:
-        self._lines = [line.strip() for line in original]
-        self._at: dict[str, list[int]] = {}
-        for j, line in enumerate(self._lines):
-            self._at.setdefault(line, []).append(j)
+    def __init__(self, index: LineIndex) -> None:
+        self._index = index
 
     def find(self, run: Sequence[str], low: int, high: int) -> list[int]:
         """Where in `low:high` the run occurs (white space at both ends of lines aside)."""
@@ -73,8 +72,8 @@ class Places:
             return []
         k = next(i for i, line in enumerate(wanted) if line)
         n = len(wanted)
-        starts = (j - k for j in self._at.get(wanted[k], ()))
-        return [p for p in starts if low <= p and p + n <= high and self._lines[p : p + n] == wanted]
+        starts = (j - k for j in self._index.places(wanted[k]))
+        return [p for p in starts if low <= p and p + n <= high and self._index.stripped[p : p + n] == wanted]
 
     def is_clear(self, ends: Ends, low: int, high: int) -> bool:
         """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""

@@ -48,7 +48,8 @@ def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: i
     left = len(reading.original) - j - 1
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
     if b == len(reading.snippet.blocks) - 1 and not block.marked_after and left <= MAX_LEFT_AT_FILE_EDGE:
-        return left if balance(reading.original[j + 1 :]) == balance(takes) else 0
+        rest = reading.original[j + 1 :]
+        return left if balance(rest) == balance(takes) and not _defines_more(rest, takes) else 0
     rest = _rest_of_scope(reading, b, k, j, columns)
     if rest is not None:
         return min(rest, ceiling - j - 1)
@@ -100,6 +101,11 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
         if likeness > most and balance(lines) == balance(takes):
             best, most = n, likeness
     return best
+
+
+def _defines_more(originals: Sequence[str], takes: Sequence[str]) -> bool:
+    """Whether the originals hold definitions and the new lines none: those are not what replaces them."""
+    return any(map(header_name, originals)) and not any(map(header_name, takes))
 
 
 def _is_known(line: str, originals: Sequence[str]) -> bool:

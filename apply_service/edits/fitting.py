@@ -39,7 +39,7 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
     if any(substance(line.strip()) >= 0.5 and index.has(line.rstrip()) for lines in indented for line in lines):
         return plain
     best, most = plain, max(2.5 * stands, MIN_VOTE)
-    for width in (TAB_COLUMNS,) if uses_tabs else (2, 4):
+    for width in (TAB_COLUMNS,) if uses_tabs else _widths(indented):
         shift = Shift(own_columns=width, unit=unit.text)
         fit = 0.0 if _is_same(width, uses_tabs, unit.text) else _fit(indented, shift, index)
         if fit > most:
@@ -48,6 +48,12 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         own = find_unit([line for lines in indented for line in lines])
         return Shift(own_columns=own.columns if own is not None else TAB_COLUMNS, unit=unit.text)
     return best
+
+
+def _widths(indented: Sequence[Lines]) -> list[int]:
+    """Likely widths of a level of spaces, the fragment's own first."""
+    own = find_unit([line for lines in indented for line in lines])
+    return sorted({2, 4}, key=lambda width: own is None or width != own.columns)
 
 
 def _has_edge(lines: Lines, index: LineIndex) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apply_service.edits.alignment import Alignment
 from apply_service.edits.clarity import Places, find_ends
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import Role, classify
+from apply_service.edits.pinning import align
 from apply_service.edits.reading import Reading
 from apply_service.edits.rows import Rows
 from apply_service.edits.writing import Writer
@@ -50,7 +50,7 @@ def _new_file(lines: list[str], update_lines: list[str], language: str | None, p
 def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
     """The operations of the best alignment.  Where they change nothing, small differences were meant after all."""
     rows = Rows(reading)
-    chosen = Alignment(rows.rows(), rows.terrain()).best()
+    chosen = align(rows.rows(), rows.terrain())
     writer = Writer(reading, rows.candidates, chosen)
     ops = writer.write()
     if _changes(ops):
@@ -71,7 +71,7 @@ def _changes(ops: Sequence[LineOp]) -> bool:
 
 def _question(reading: Reading, ops: Sequence[LineOp], doubts: Doubts) -> None:
     """Whether every changed block can only stand where it was put."""
-    places = Places(reading.original)
+    places = Places(reading.index)
     column = {op.update_line: op.original_line for op in ops if op.kind == "both" and op.update_line is not None}
     floor = 0
     for b, block in enumerate(reading.snippet.blocks):

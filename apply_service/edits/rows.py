@@ -16,6 +16,9 @@ from apply_service.edits.snippet import Block, marker_indent
 
 COPY_COST = 0.3
 """Leaving a line new that stands in the file."""
+TWIN_COST = 1.0
+"""The same for a line that says much and stands there once."""
+MIN_SAYING = 0.8
 EDGE_COST = 5.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
 NAMESAKE_WORTH = 0.7
@@ -107,11 +110,21 @@ class Rows:
                 continue
             if open_at and open_at[-1][0] == indent:
                 opener, block = open_at.pop()[1:]
-                if closes and self._texts[opener].rstrip()[-1:] not in (",", ";"):
+                if closes and self._may_open(opener, i):
                     self._pair(opener, i, same_block=block == b)
+                elif closes:
+                    self._orphans.add(i)
             elif closes and (not open_at or open_at[-1][2] != b):
                 self._orphans.add(i)
             open_at.append((indent, i, b))
+
+    def _may_open(self, opener: int, closer: int) -> bool:
+        """Whether the one line has the bracket that the other closes; words close anything."""
+        bracket = {"}": "{", ")": "(", "]": "["}.get(self._texts[closer].strip()[:1])
+        text = self._texts[opener].rstrip()
+        if bracket is None:
+            return text[-1:] not in (",", ";")
+        return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
         found = self.candidates[closer]
@@ -131,7 +144,8 @@ class Rows:
             return INSERT_COST
         lines = self._reading.snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
-        cost = INSERT_COST + COPY_COST * says / len(found.columns)
+        unique = len(found.columns) == 1 and says > MIN_SAYING
+        cost = INSERT_COST + (TWIN_COST if unique else COPY_COST * says / len(found.columns))
         if i in (lines[0], lines[-1]):
             cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
         return cost

@@ -24,6 +24,10 @@ from apply_service.edits.snippet import Block
 from apply_service.types import LineOp
 
 
+MAX_LEFT_OUT = 40
+"""Lines with a definition among them that a deletion by omission may hold without a doubt."""
+
+
 @dataclass(slots=True)
 class Span:
     """Where a block goes: original lines `start:end` give way to `body`."""
@@ -187,6 +191,8 @@ class Writer:
             tail += 1
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
+        if note is None and self._passes_over(block, k, next_k, start, end):
+            return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
         if gone and not any(self.texts[i].strip() for i in lines) and all(strip_comment(line).is_comment for line in gone):
             self.doubts.likely("comment left out")
@@ -196,6 +202,26 @@ class Writer:
         if any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops):
             self.doubts.likely("trailing white space differs")
         return ops
+
+    def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
+        """Whether lines that a block leaves out stay all the same: definitions passed over by a snippet that knows no
+        markers.  Where it does know them, what is left out is deleted."""
+        if any(self.texts[i].strip() for i in block.lines[k + 1 : next_k]):
+            return False
+        gone = [line for line in self._original[start:end] if line.strip()]
+        level = min(map(indent_of, gone), default=0)
+        definitions = sum(indent_of(line) == level and is_definition(line) and not is_attached(line) for line in gone)
+        header, below = self.texts[block.lines[k]], self.texts[block.lines[next_k]]
+        is_bare = is_definition(header) and indent_of(header) < indent_of(below) == level
+        if definitions and (is_bare or definitions > 1 or len(gone) > MAX_LEFT_OUT):
+            self.doubts.likely("definitions left out")
+        if self._reading.snippet.has_markers or not (definitions > 1 or (is_bare and definitions)):
+            return False
+        columns = [self._columns[i] for i in block.lines if i in self._columns]
+        if 2 * len(columns) > sum(1 for line in self._original[columns[0] : columns[-1] + 1] if line.strip()):
+            return False
+        self.doubts.guess("definitions left out without a marker; kept")
+        return True
 
     def _both_blank(self, i: int, j: int) -> bool:
         if self.texts[i].strip() or self._original[j].strip():
