@@ -25,6 +25,8 @@ from apply_service.edits.misquotes import is_elided
 MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
 MAX_WORD_LINES = 60
+MAX_PLACES = 4000
+"""A line that occurs more often is no anchor."""
 MAX_SIMILAR = 6
 MIN_MOVED = 0.3
 """A line that says less than this is no anchor at another indentation."""
@@ -77,7 +79,7 @@ class Candidates:
 
     def preferring(self, columns: set[int], cost: float) -> Candidates:
         """The same, every other column costing more."""
-        others = np.array([column not in columns for column in self.columns.tolist()], bool)
+        others = ~np.isin(self.columns, list(columns))
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     def joined(self, columns: Sequence[int], worth: float) -> Candidates:
@@ -114,6 +116,7 @@ class LineIndex:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self.stripped = [line.strip() for line in lines]
+        self._equal: dict[str, Candidates] = {}
         self._exact = {line.rstrip() for line in lines}
         self._by_text: dict[str, list[int]] = defaultdict(list)
         for j, text in enumerate(self.stripped):
@@ -158,6 +161,11 @@ class LineIndex:
 
     def equal(self, text: str) -> Candidates:
         """Lines equal to `text` up to white space."""
+        if text not in self._equal:
+            self._equal[text] = self._find_equal(text)
+        return self._equal[text]
+
+    def _find_equal(self, text: str) -> Candidates:
         places = self.places(text)
         if not places:
             places = sorted(self._by_squeezed.get(squeeze(text), ()))
@@ -167,6 +175,8 @@ class LineIndex:
         if not same and substance(text.strip()) < MIN_MOVED:
             return NOTHING
         places = same or places
+        if len(places) > MAX_PLACES:
+            return NOTHING
         worth = 0.02 + substance(text.strip()) * self._rarity(len(places))
         kinds = tuple(self._kind(text, j) for j in places)
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)

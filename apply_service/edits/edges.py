@@ -45,14 +45,13 @@ def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: i
     """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
     block = reading.snippet.blocks[b]
     k, j = anchor
-    left = len(reading.original) - j - 1
+    shown = _rest_of_scope(reading, b, k, j, columns)
+    if shown is not None:
+        return min(shown, ceiling - j - 1)
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
-    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and left <= MAX_LEFT_AT_FILE_EDGE:
-        rest = reading.original[j + 1 :]
-        return left if balance(rest) == balance(takes) and not _defines_more(rest, takes) else 0
-    rest = _rest_of_scope(reading, b, k, j, columns)
-    if rest is not None:
-        return min(rest, ceiling - j - 1)
+    rest = reading.original[j + 1 :]
+    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and len(rest) <= MAX_LEFT_AT_FILE_EDGE:
+        return len(rest) if balance(rest) == balance(takes) and not _defines_more(rest, takes) else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
 

@@ -62,16 +62,18 @@ class Writer:
 
     def write(self) -> list[LineOp]:
         spans: list[Span | None] = []
+        floor = 0
         for b in range(len(self._reading.snippet.blocks)):
-            spans.append(self._anchored_span(b))
+            span = self._anchored_span(b, floor)
+            spans.append(span)
+            floor = span.end if span is not None else floor
         placed = self._place_loose(spans)
         ops: list[LineOp] = []
         at = 0
         for span in placed:
-            start = max(at, span.start)
-            ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, start)]
+            ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, span.start)]
             ops += span.body
-            at = max(at, span.end)
+            at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.likely("comment reworded")
         return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
@@ -82,13 +84,13 @@ class Writer:
         lines = self._reading.snippet.blocks[b].lines
         return [(k, self._columns[i]) for k, i in enumerate(lines) if i in self._columns]
 
-    def _anchored_span(self, b: int) -> Span | None:
+    def _anchored_span(self, b: int, floor: int) -> Span | None:
         anchors = self._anchors(b)
         if not anchors:
             return None
         block = self._reading.snippet.blocks[b]
         first, last = anchors[0], anchors[-1]
-        start = self._start(b, first)
+        start = self._start(b, first, floor)
         body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
@@ -119,11 +121,10 @@ class Writer:
             return []
         return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, header)))
 
-    def _start(self, b: int, first: tuple[int, int]) -> int:
+    def _start(self, b: int, first: tuple[int, int], floor: int) -> int:
         if first[0] == 0:
             return first[1]
         self.doubts.likely("no anchor above new lines")
-        floor = max((j + 1 for a in range(b) for _, j in self._anchors(a)), default=0)
         return first[1] - replaced_above(self._reading, b, first, floor)
 
     def _end(self, b: int, last: tuple[int, int]) -> int:

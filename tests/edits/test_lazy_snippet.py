@@ -1,0 +1,41 @@
+"""The lazy snippet as an edit format: what it refuses, and that it never claims a text for itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.edits.lazy_snippet import MAX_CHARACTERS, LazySnippet
+from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.registry import EDIT_FORMATS, resolve
+
+
+def test_it_is_registered_under_its_name() -> None:
+    assert resolve(EDIT_FORMATS, "lazy_snippet").name == "lazy_snippet"
+
+
+def test_it_claims_nothing() -> None:
+    assert not LazySnippet().detect("# ... existing code ...\na = 1\n")
+
+
+@pytest.mark.parametrize("update", ["", "\n", "  \n\t\n"])
+def test_an_empty_snippet_is_refused(update: str) -> None:
+    with pytest.raises(EmptyUpdate) as caught:
+        LazySnippet().predict("a = 1\n", update, language=None, path=None)
+    assert caught.value.remedy
+
+
+def test_too_large_a_text_is_refused_by_name() -> None:
+    with pytest.raises(TooLarge) as caught:
+        LazySnippet().predict("x" * (MAX_CHARACTERS + 1), "y", language=None, path=None)
+    assert caught.value.limit == MAX_CHARACTERS
+
+
+def test_too_many_equal_lines_are_refused_by_name() -> None:
+    with pytest.raises(TooLarge):
+        LazySnippet().predict("}\n" * 40_000, "}\na\n" * 2_000, language=None, path=None)
+
+
+def test_only_a_marker_changes_nothing() -> None:
+    prediction = LazySnippet().predict("a = 1\n", "# ... existing code ...\n", language="python", path=None)
+    assert prediction.text == "a = 1\n"
+    assert prediction.certainty == "guess"
