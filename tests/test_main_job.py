@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -80,14 +82,22 @@ def test_command_line_and_server_agree_on_ten_real_edits(extra_data: Path, tmp_p
     check_same_everywhere(small_edits(extra_data / "real_diffs_dev.jsonl", max_lines=100, limit=10), tmp_path)
 
 
+TINY = ApplyRequest(
+    original="import os\n\n\ndef area(w, h):\n    return w * h\n\n\ndef name():\n    return os.name\n",
+    update="# ...\n\ndef area(w, h):\n    if w < 0:\n        return 0\n    return w * h\n\n\ndef name():\n",
+    path="shapes.py",
+    strategy="model",
+    seed=5,
+)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_drafts_change_nothing_with_the_embedded_model(temperature: float) -> None:
-    for record in small_edits(SHIPPED, max_lines=60, limit=2):
-        outputs = []
-        for drafter in DRAFTERS:
-            request = request_of(record, drafter=drafter, strategy="model", temperature=temperature, seed=5)
-            outputs.append(decoded_ids(request))
-        assert all(ids == outputs[0] for ids in outputs), record.id
+@pytest.mark.parametrize("constrain", ["sources", "none"])
+def test_drafts_change_nothing_with_the_embedded_model(temperature: float, constrain: Any) -> None:
+    request = replace(TINY, temperature=temperature, constrain=constrain, max_tokens=150)
+    outputs = [decoded_ids(replace(request, drafter=drafter)) for drafter in DRAFTERS]
+    assert len(outputs[0]) > 40
+    assert all(ids == outputs[0] for ids in outputs)
 
 
 def decoded_ids(request: ApplyRequest) -> list[int]:
