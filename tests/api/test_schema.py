@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apply_service.api.answer import NativeAnswer
@@ -192,13 +192,13 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.di
 FIELDS = st.sampled_from(sorted(NativeRequest.model_fields)) | st.text(max_size=8)
 
 
-@settings(max_examples=300, deadline=None, print_blob=True)
+@settings(max_examples=100, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(FIELDS, VALUES, max_size=6) | VALUES)
 def test_any_json_is_a_request_or_a_typed_error(body: object) -> None:
     assert is_taken_or_refused(json.dumps(body).encode())
 
 
-@settings(max_examples=300, deadline=None, print_blob=True)
+@settings(max_examples=100, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_any_bytes_are_a_request_or_a_typed_error(body: bytes | str) -> None:
     assert is_taken_or_refused(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
