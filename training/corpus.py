@@ -170,10 +170,13 @@ def _with_lf(text: str) -> str:
 
 
 def split_by_repository(edits: Iterable[Edit], *, share: float = 0.06) -> tuple[list[Edit], list[Edit]]:
-    """(training, validation): whole repositories go to one side, chosen by a hash of their names."""
+    """(training, validation): whole repositories go to one side, chosen by a hash of their names; of a single
+    repository whole files do."""
+    edits = list(edits)
+    has_many = len({edit.repo for edit in edits}) > 1
     train: list[Edit] = []
     held_out: list[Edit] = []
     for edit in edits:
-        digest = hashlib.sha256(edit.repo.encode()).digest()
+        digest = hashlib.sha256((edit.repo if has_many else edit.path).encode()).digest()
         (held_out if digest[0] < share * 256 else train).append(edit)
     return train, held_out

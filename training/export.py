@@ -1,12 +1,13 @@
 """`python -m training.export`: a checkpoint becomes a model directory that transformers loads without remote code.
 
-bfloat16 safetensors, a Llama config, the tokenizer and a card.  Nothing here trains or scores.
+bfloat16 safetensors, a Llama config, the tokenizer, the engine's record and a card.  Nothing here trains or scores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from apply_service.prompts.compact_lines import LineVocabulary
-from training.checkpoint import load_checkpoint
+from training.card import read_scores, write_card
+from training.checkpoint import Progress, load_checkpoint
+from training.corpus import read_edits, split_by_repository
 from training.model import Network, Shape
+
+RECORD = {"prompt_format": "compact", "buckets": [16, 64, 256]}
+"""How the engine is to run the model."""
 
 
 def config_of(shape: Shape, vocabulary: LineVocabulary) -> dict[str, Any]:
@@ -65,13 +71,13 @@ def load_network(directory: Path) -> Network:
     return network.eval()
 
 
-def load_run(checkpoint: Path) -> Network:
-    """The network of a training checkpoint."""
+def load_run(checkpoint: Path) -> tuple[Network, Progress]:
+    """The network of a training checkpoint, and where it stood."""
     with safe_open(checkpoint, framework="pt") as file:
         shape = Shape(**json.loads(file.metadata()["shape"]))
     network = Network(shape)
-    load_checkpoint(checkpoint, network)
-    return network.eval()
+    progress = load_checkpoint(checkpoint, network)
+    return network.eval(), progress
 
 
 def export(network: Network, tokenizer: Path, out: Path) -> None:
@@ -83,17 +89,35 @@ def export(network: Network, tokenizer: Path, out: Path) -> None:
     save_file(tensors, weights, metadata={"format": "pt"})
     weights.chmod(0o644)  # the package installs it for everyone
     (out / "config.json").write_text(json.dumps(config_of(network.shape, vocabulary), indent=2) + "\n")
+    (out / "apply_service.json").write_text(json.dumps(RECORD) + "\n")
     if tokenizer.resolve() != (out / "tokenizer.json").resolve():
         shutil.copyfile(tokenizer, out / "tokenizer.json")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="export a checkpoint as a model directory")
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser = argparse.ArgumentParser(description="export a run as a model directory with its card")
+    parser.add_argument("--run", type=Path, required=True, help="run directory: checkpoint and log of scores")
+    parser.add_argument("--data", type=Path, default=Path(), help="what the run was trained on")
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--hardware", default=platform.processor() or platform.machine())
+    parser.add_argument("--max-lines", type=int, default=130, help="of the run's curriculum, for the card")
+    parser.add_argument("--results", type=Path, help="Markdown table of results on evaluation sets, for the card")
     arguments = parser.parse_args()
-    export(load_run(arguments.checkpoint), arguments.tokenizer, arguments.out)
+    network, progress = load_run(arguments.run / "checkpoint.safetensors")
+    export(network, arguments.tokenizer, arguments.out)
+    train, held_out = split_by_repository(read_edits(arguments.data))
+    write_card(
+        arguments.out,
+        network=network,
+        progress=progress,
+        scores=read_scores(arguments.run / "scores.jsonl"),
+        train=train,
+        held_out=held_out,
+        hardware=arguments.hardware,
+        max_lines=arguments.max_lines,
+        results="" if arguments.results is None else arguments.results.read_text(encoding="utf-8"),
+    )
 
 
 if __name__ == "__main__":

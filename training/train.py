@@ -120,7 +120,7 @@ def run(options: TrainOptions, stream: StreamOptions) -> Progress:
     compact = Compact.from_directory(stream.tokenizer_dir)
     trainer = Trainer(options, compact)
     _, held_out = split_by_repository(read_edits(stream.data))
-    cases = validation_cases(held_out or read_edits(stream.data), compact, n_cases=options.n_cases, seed=1)
+    cases = validation_cases(held_out, compact, n_cases=options.n_cases, seed=1)
     if trainer.progress.step == 0:
         _log(options.run_dir, trainer.progress, score_cases(trainer.network, cases), [])
     with BatchWorker(stream, trainer.progress.place) as batches:
@@ -171,7 +171,7 @@ def _log(run_dir: Path, progress: Progress, score: Score, losses: Sequence[float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="train the embedded model from scratch")
-    parser.add_argument("--data", type=Path, required=True, help="windows (.jsonl.xz) or a local git repository")
+    parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="checkpoint and log; resumed if there")
     parser.add_argument("--tokenizer-dir", type=Path, default=MODEL_DIR)
     parser.add_argument("--minutes", type=float, default=5.0, help="training time in all, resumed time included")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,14 @@ def test_whole_repositories_are_held_out() -> None:
     assert train
     assert held_out
     assert not {edit.repo for edit in train} & {edit.repo for edit in held_out}
+
+
+def test_a_single_repository_is_split_by_file() -> None:
+    edits = [replace(edit, repo="a/b") for edit in make_edits(70)]
+    train, held_out = split_by_repository(edits, share=0.5)
+    assert train
+    assert held_out
+    assert not {edit.path for edit in train} & {edit.path for edit in held_out}
 
 
 @pytest.mark.skipif(not (SHARED / "real_diffs_dev.jsonl").exists(), reason="needs the evaluation set")

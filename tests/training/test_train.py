@@ -12,8 +12,9 @@ import torch
 from apply_service.prompts.compact import Compact
 from tests.training.edits import make_edits
 from training.batches import Place, StreamOptions, generate
+from training.card import write_card
 from training.checkpoint import Progress
-from training.corpus import Edit
+from training.corpus import Edit, split_by_repository
 from training.evaluate import score_cases, true_ops, validation_cases
 from training.export import export, load_network, load_run
 from training.initialisation import initialise
@@ -89,7 +90,7 @@ def test_a_resumed_run_is_bit_equal_to_an_unbroken_one(tmp_path: Path) -> None:
 
 
 def test_a_few_steps_lower_the_loss(tmp_path: Path) -> None:
-    options = TrainOptions(run_dir=tmp_path / "run", minutes=1, steps=8, n_layers=3, bf16=False)
+    options = TrainOptions(run_dir=tmp_path / "run", minutes=1, steps=8, lr=3e-3, n_layers=3, bf16=False)
     trainer = Trainer(options, COMPACT)
     batch = next(generate(stream_of(tmp_path), Place()))
     losses = [trainer.step(batch) for _ in range(8)]
@@ -109,8 +110,40 @@ def test_a_checkpoint_can_be_exported(tmp_path: Path) -> None:
     trainer.progress = Progress(step=7)
     trainer.save()
     assert Trainer(trainer.options, COMPACT).progress.step == 7
-    loaded = dict(load_run(trainer.path).named_parameters())
+    network, progress = load_run(trainer.path)
+    assert progress.step == 7
+    loaded = dict(network.named_parameters())
     assert all(torch.equal(value, loaded[name]) for name, value in trainer.network.named_parameters())
+
+
+def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
+    tally = {"n": 3, "decision_accuracy": 0.5, "all_right": 0.25, "token_accuracy": 0.75, "free": 0.1}
+    scores = [
+        {"merger": tally, "spoilt": tally, "none": tally | {"decision_accuracy": accuracy}} for accuracy in (0, 0.6)
+    ]
+    train, held_out = split_by_repository(make_edits(70), share=0.3)
+    write_card(
+        tmp_path,
+        network=Network(Shape(N_VOCAB, n_layers=3)),
+        progress=Progress(step=7, tokens=2_000_000, seconds=120),
+        scores=scores,
+        train=train,
+        held_out=held_out,
+        hardware="an abacus",
+        max_lines=99,
+        results="RESULTS",
+    )
+    card = (tmp_path / "README.md").read_text()
+    for fact in (
+        "7 updates",
+        "2.0M tokens",
+        "2 minutes on an abacus",
+        "RESULTS",
+        "wrong about 40%",
+        "at most about 99",
+    ):
+        assert fact in card
+    assert all(edit.repo in card for edit in (*train, *held_out))
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 20), (20, 8)])
