@@ -93,12 +93,10 @@ class Alignment:
         if row.gap_before:
             passed = self._crossed(row.scope_indent) * LEAVE_SCOPE_COST
             inside = np.maximum.accumulate(scores + passed) - passed
-            return np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST)
+            return np.asarray(np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST))
         dropped = self._terrain.dropped
-        return np.max(
-            [np.maximum.accumulate(scores + rate * dropped) - rate * dropped - start for start, rate in DROP_PIECES],
-            axis=0,
-        )
+        pieces = [np.maximum.accumulate(scores + rate * dropped) - rate * dropped - start for start, rate in DROP_PIECES]
+        return np.asarray(np.max(pieces, axis=0))
 
     def _crossed(self, indent: int) -> Scores:
         if indent not in self._crossings:
@@ -144,4 +142,5 @@ class Alignment:
 
 
 def _drop_cost(weights: Scores) -> Scores:
-    return np.min([start + rate * weights for start, rate in DROP_PIECES], axis=0) * (weights > 0)
+    pieces = [start + rate * weights for start, rate in DROP_PIECES]
+    return np.asarray(np.min(pieces, axis=0) * (weights > 0))

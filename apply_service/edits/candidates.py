@@ -82,13 +82,13 @@ class Candidates:
         others = ~np.isin(self.columns, list(columns))
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
-    def joined(self, columns: Sequence[int], worth: float) -> Candidates:
-        """These and `columns` besides, worth at least so much in all, as similar lines."""
+    def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
+        """These and `columns` besides, worth at least so much in all."""
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
             scores[column] = max(scores.get(column, 0.0), worth / len(columns))
         order = sorted(scores)
-        kinds = tuple(self.kind_at(c) if c in set(self.columns.tolist()) else Kind.SIMILAR for c in order)
+        kinds = tuple(self.kind_at(c) if c in set(self.columns.tolist()) else kind for c in order)
         return Candidates(np.array(order, np.int64), np.array([scores[c] for c in order]), kinds)
 
     @property

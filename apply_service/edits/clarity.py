@@ -83,7 +83,7 @@ class Places:
         heads = self.find(ends.head, low, high)
         if len(heads) == 1:
             after = self.find(ends.tail, ends.head_at + len(ends.head), high)
-            return after[:1] == [ends.tail_at]
+            return after[:1] == [ends.tail_at] and (len(after) == 1 or says_something(ends.tail))
         tails = self.find(ends.tail, low, high)
         before = [p for p in heads if p + len(ends.head) <= ends.tail_at + len(ends.tail) - 1]
         return len(tails) == 1 and before[-1:] == [ends.head_at] and says_something(ends.head)

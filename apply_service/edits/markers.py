@@ -82,7 +82,7 @@ _DELETED = re.compile(
     re.IGNORECASE,
 )
 _PLAIN_NOTE = re.compile(
-    r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*)$",
+    r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|\S+(?: \S+)? removed)$",
     re.IGNORECASE,
 )
 _HINT = re.compile(
@@ -306,7 +306,8 @@ def _has_chat_around(
     lines: Sequence[str], roles: Sequence[Role], fences: Sequence[int], known: Mapping[str, list[int]]
 ) -> bool:
     """Whether fenced code stands in prose: nothing outside the fences is in the file, and something inside is."""
-    outside, inside = [], []
+    outside: list[str] = []
+    inside: list[str] = []
     for i, role in enumerate(roles):
         if role is Role.CONTENT and i not in fences:
             within = sum(1 for fence in fences if fence < i) % 2 == 1

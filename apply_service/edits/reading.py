@@ -45,14 +45,18 @@ class Reading:
             for i in block.lines
             if (remark := split_remark(self.texts[i], self.language, known)) is not None
         }
+        has_arrows = any("<-" in line or "←" in line for line in self.original)
         for i, remark in found.items():
             self.texts[i] = remark.code
-            if not remark.is_sure and len(found) == 1:
+            is_own = has_arrows and remark.code.strip() not in known
+            if is_own or (not remark.is_sure and len(found) == 1):
                 self.doubts.likely("remark or comment")
 
     def _shift_blocks(self) -> None:
         blocks = [[self.texts[i] for i in block.lines] for block in self.snippet.blocks]
         for block, shift in zip(self.snippet.blocks, fit_blocks(blocks, self.index), strict=True):
+            if not shift.is_identity:
+                self.doubts.likely("fragment re-indented")
             for i in block.lines:
                 self.texts[i] = shift.apply(self.texts[i])
 

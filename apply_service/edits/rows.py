@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.edits.alignment import INSERT_COST, Row, Terrain
-from apply_service.edits.candidates import NOTHING, Candidates, substance
+from apply_service.edits.candidates import NOTHING, Candidates, Kind, substance
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.reading import Reading
@@ -23,6 +23,8 @@ EDGE_COST = 5.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
 NAMESAKE_WORTH = 0.7
 """A changed header that defines the same name."""
+WHOLE_FILE_SHARE = 0.6
+HELD_WORTH = 20.0
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
 
@@ -38,6 +40,7 @@ class Rows:
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
         self._pair_closers()
+        self._hold_whole_file()
 
     def rows(self) -> list[Row]:
         rows: list[Row] = []
@@ -70,6 +73,19 @@ class Rows:
             if name is not None:
                 found.setdefault(name, []).append(j)
         return found
+
+    def _hold_whole_file(self) -> None:
+        """A snippet that repeats most of the file, without a marker and from its first to its last line, is the file."""
+        reading = self._reading
+        shown = {text for b, _ in enumerate(reading.snippet.blocks) for text in map(str.strip, reading.block_texts(b))}
+        solid = [j for j, text in enumerate(reading.index.stripped) if text]
+        if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers or not solid:
+            return
+        if sum(reading.index.stripped[j] in shown for j in solid) < WHOLE_FILE_SHARE * len(solid):
+            return
+        for (_, i), j in ((reading.visible[0], solid[0]), (reading.visible[-1], solid[-1])):
+            if self._texts[i].rstrip() == reading.original[j].rstrip():
+                self.candidates[i] = NOTHING.joined([j], HELD_WORTH, Kind.SAME)
 
     # -- new definitions -------------------------------------------------------------------------------------------------
     def _lines_of_new_definitions(self) -> set[int]:

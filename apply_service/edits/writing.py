@@ -195,12 +195,18 @@ class Writer:
         if note is None and self._passes_over(block, k, next_k, start, end):
             return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
-        if gone and not any(self.texts[i].strip() for i in lines) and all(strip_comment(line).is_comment for line in gone):
+        if (
+            gone
+            and not any(self.texts[i].strip() for i in lines)
+            and all(strip_comment(line).is_comment for line in gone)
+        ):
             self.doubts.likely("comment left out")
         ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
-        if any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops):
+        respaced = any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops)
+        blank = [{op.text for op in ops if op.kind == kind and not op.text.strip()} for kind in ("drop", "take")]
+        if respaced or (blank[0] and blank[1] and blank[0] != blank[1]):
             self.doubts.likely("trailing white space differs")
         return ops
 
@@ -246,6 +252,8 @@ class Writer:
             above += 1
         while below > above and not self._original[below - 1].strip():
             below -= 1
+        if not lines:
+            return self._drop(start, end)
         if above - start >= end - below:
             return self._pair(lines, start, above) + self._drop(above, end)
         return self._drop(start, below) + self._pair(lines, below, end)
