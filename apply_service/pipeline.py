@@ -81,6 +81,7 @@ class Outcome(NamedTuple):
     strategy: RanStrategy
     stats: DecodeStats
     target: Target | None = None
+    drafter: str | None = None
     confidence: float | None = None
     note: str = ""
     """Why a fallback took the target's place."""
@@ -232,7 +233,7 @@ def _by_target(
         )
     confidence = math.exp(min(decision_logprobs)) if decision_logprobs else None
     merged = target.prompt_format.decode_output(decoding.output_ids)
-    return Outcome(merged, "model", decoding.stats, target, confidence)
+    return Outcome(merged, "model", decoding.stats, target, drafter_name(request, runtime), confidence)
 
 
 def open_decoding(
@@ -242,7 +243,7 @@ def open_decoding(
     prompt_format, engine = target.prompt_format, target.engine
     prompt_ids = prompt_format.encode_prompt(job)
     sources = prompt_format.encode_sources(job)
-    drafter: Drafter = resolve(DRAFTERS, request.drafter or runtime.default_drafter)(sources)
+    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime))(sources)
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS
     room = max(len(sources.predicted.ids) + 1, min(longest, engine.context_limit - len(prompt_ids)))
     return Decoding(
@@ -257,6 +258,10 @@ def open_decoding(
         cancelled=cancelled,
         deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
     )
+
+
+def drafter_name(request: ApplyRequest, runtime: Runtime) -> str:
+    return request.drafter or runtime.default_drafter
 
 
 def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
@@ -291,7 +296,7 @@ def finish(
         format=format_name,
         language=job.language,
         model=None if outcome.target is None else outcome.target.name,
-        drafter=None if outcome.target is None else request.drafter,
+        drafter=outcome.drafter,
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
         agreement=None if outcome.target is None else outcome.merged == job.prediction.text,

@@ -98,7 +98,9 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # standard error is the caller's
     try:
         return AutoModelForCausalLM.from_pretrained(
             source,
