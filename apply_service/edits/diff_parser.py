@@ -19,6 +19,8 @@ from apply_service.edits.hunks import Hunk, HunkLine
 from apply_service.errors import MalformedEdit
 
 SIGNATURE = re.compile(r"^-- ?$")
+VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
+"""git ends a mailed diff with a signature and its version."""
 KINDS = {" ": "context", "-": "remove", "+": "add"}
 
 
@@ -64,6 +66,9 @@ class _Parser:
         self._sections: list[_Section] = []
         self._strays: list[int] = []
         self._n_hunks = 0
+        self._last_shown = [at for at, line in enumerate(lines) if line.strip()][-2:]
+        self._last_change = max((at for at, line in enumerate(lines) if line[:1] in ("+", "-")), default=-1)
+        self._last_header = max((at for at, line in enumerate(lines) if HUNK_HEADER.match(line)), default=-1)
 
     def run(self) -> DiffText:
         at = 0
@@ -115,7 +120,7 @@ class _Parser:
         line = self._lines[at]
         if self._sections:
             return line[:1] in KINDS and not self._section.hunks and self._section.header.has_names
-        return line[:1] in ("+", "-") and not any(HUNK_HEADER.match(other) for other in self._lines[at:])
+        return line[:1] in ("+", "-") and at > self._last_header
 
     def _read_hunk(self, at: int, header: HunkHeader) -> int:
         self._n_hunks += 1
@@ -157,9 +162,8 @@ class _Parser:
         if is_fence(line) and line[:1] in "`~":
             return True
         if SIGNATURE.match(line):
-            rest = [other for other in self._lines[at + 1 :] if other.strip()]
-            return len(rest) <= 1 and all(re.match(r"[\d.]+", other) for other in rest)
-        return is_sentence(line) and not any(other[:1] in ("+", "-") for other in self._lines[at:])
+            return at == self._last_shown[0] and VERSION.match(self._lines[self._last_shown[-1]]) is not None
+        return at > self._last_change and is_sentence(line)
 
     def _hunk(self, label: str, start: int, end: int, header: HunkHeader, *, is_counted: bool) -> Hunk:
         lines: list[HunkLine] = []

@@ -96,7 +96,7 @@ def _without_markers(file: FileLines, hunks: Sequence[Hunk], trust: Trust) -> li
     """Hunks that leave lines out by a marker, cut there."""
     cut: list[Hunk] = []
     for hunk in hunks:
-        parts = split_at_markers(hunk) if hunk.old and not file.find(hunk.old) else [hunk]
+        parts = split_at_markers(hunk) if hunk.old and not file.stands(hunk.old) else [hunk]
         if len(parts) > 1:
             trust.lower(Certainty.LIKELY, f"{hunk.label}: leaves lines out by a marker")
         cut += parts
@@ -106,7 +106,7 @@ def _without_markers(file: FileLines, hunks: Sequence[Hunk], trust: Trust) -> li
 def _chained(original: str, update_lines: Sequence[str], hunks: Sequence[Hunk]) -> list[Hunk]:
     """Hunks whose quote stands, once and exactly, only in what the other hunks write."""
     file = FileLines(original)
-    lost = [hunk for hunk in hunks if hunk.old and not file.find(hunk.old)]
+    lost = [hunk for hunk in hunks if hunk.old and not file.stands(hunk.old)]
     others = [hunk for hunk in hunks if hunk not in lost]
     if not lost or not others:
         return []

@@ -56,18 +56,37 @@ class _Placement:
         self._trust = trust
         self._is_ordered = is_ordered
         self._found = [file.find(hunk.old) for hunk in hunks]
-        self._placed: list[PlacedHunk | None] = [
+        self._fixed: list[PlacedHunk | None] = [
             PlacedHunk(hunk, places[0]) if len(places) == 1 else None
             for hunk, places in zip(hunks, self._found, strict=True)
         ]
+        self._above = 0
+        """Where the hunks so far end."""
+        self._below = self._starts_below()
+        self._drift = 0
+        """How far from its stated line the last hunk was found."""
 
     def run(self) -> list[PlacedHunk]:
+        placed: list[PlacedHunk] = []
         for k, hunk in enumerate(self._hunks):
-            if self._placed[k] is None:
-                self._placed[k] = self._place(k, hunk)
-        placed = [p for p in self._placed if p is not None]
+            placed.append(self._fixed[k] or self._place(k, hunk))
+            self._note_placed(placed[-1])
         self._judge(placed)
         return placed
+
+    def _starts_below(self) -> list[int]:
+        """For each hunk, where the first of those after it starts that leave no choice."""
+        below = len(self._file) + 1
+        starts = []
+        for fixed in reversed(self._fixed):
+            starts.append(below)
+            below = below if fixed is None else min(below, fixed.start)
+        return starts[::-1]
+
+    def _note_placed(self, placed: PlacedHunk) -> None:
+        self._above = max(self._above, placed.end)
+        if placed.hunk.stated_line is not None:
+            self._drift = placed.start - placed.hunk.stated_line
 
     def _place(self, k: int, hunk: Hunk) -> PlacedHunk:
         if not hunk.old:
@@ -78,11 +97,10 @@ class _Placement:
 
     # -- several places --------------------------------------------------------------------------------------------
     def _choose(self, k: int, hunk: Hunk, places: list[Place]) -> Place:
-        stated = [place for place in places if place.start - _lead(place) == hunk.stated_line]
-        if stated:
+        if hunk.stated_line is not None and self._file.stands_at(hunk.old, hunk.stated_line):
             if not hunk.is_well_formed:
                 self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, taken at the line it states")
-            return stated[0]
+            return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
         if hunk.is_at_end and places[-1].end == len(self._file):
             return places[-1]
         scoped = self._in_scope(hunk, places)
@@ -127,8 +145,7 @@ class _Placement:
 
     def _by_neighbours(self, k: int, hunk: Hunk, places: list[Place]) -> Place:
         """The place that the hunks around leave; what else remains is a guess."""
-        above = max((p.end for p in self._placed[:k] if p is not None), default=0)
-        below = min((p.start for p in self._placed[k + 1 :] if p is not None), default=len(self._file) + 1)
+        above, below = self._above, self._below[k]
         fitting = [place for place in places if above <= place.start and place.end <= below]
         if len(fitting) == 1:
             self._trust.lower(Certainty.LIKELY, f"{hunk.label}: not unique, settled by the order of the hunks")
@@ -140,10 +157,7 @@ class _Placement:
     def _nearest(self, hunk: Hunk, places: list[Place]) -> Place:
         if hunk.stated_line is None:
             return places[0]
-        drifts = [
-            p.start - p.hunk.stated_line for p in self._placed if p is not None and p.hunk.stated_line is not None
-        ]
-        expected = hunk.stated_line + (drifts[-1] if drifts else 0)
+        expected = hunk.stated_line + self._drift
         return min(places, key=lambda place: abs(place.start - expected))
 
     # -- no place --------------------------------------------------------------------------------------------------
@@ -203,11 +217,6 @@ class _Placement:
             line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
             for line, row in zip(old, place.rows, strict=True)
         )
-
-
-def _lead(place: Place) -> int:
-    """Quoted lines before the first that stands in the file."""
-    return next(k for k, row in enumerate(place.rows) if row is not None)
 
 
 def _needs_context(hunk: Hunk, why: str) -> NeedsMoreContext:

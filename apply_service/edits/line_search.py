@@ -15,7 +15,7 @@ from itertools import islice
 from operator import eq
 from typing import NamedTuple
 
-MAX_PLACES = 1000
+MAX_PLACES = 200
 """A quote that stands in more places than this is as good as lost."""
 
 
@@ -71,6 +71,7 @@ def fold(line: str) -> str:
 KEYS: dict[Likeness, Callable[[str], str]] = {
     Likeness.EXACT: lambda line: line,
     Likeness.TRAILING: str.rstrip,
+    Likeness.EDGES: str.rstrip,
     Likeness.INDENTED: str.strip,
     Likeness.FOLDED: fold,
 }
@@ -89,20 +90,29 @@ class FileLines:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def find(self, quote: Sequence[str]) -> list[Place]:
-        """Every place of the quote at the first likeness that has any; never fuzzy."""
+    def stands(self, quote: Sequence[str], loosest: Likeness = Likeness.FOLDED) -> bool:
+        """Whether the quote stands anywhere, at this likeness or a better one."""
+        return any(place.likeness <= loosest for place in self.find(quote, limit=1))
+
+    def find(self, quote: Sequence[str], limit: int = MAX_PLACES) -> list[Place]:
+        """The places of the quote at the first likeness that has any; never fuzzy."""
         if not any(line.strip() for line in quote):
-            return self._whole(quote, Likeness.EXACT) if quote else []
+            return self._whole(quote, Likeness.EXACT, limit) if quote else []
         for likeness in (Likeness.EXACT, Likeness.TRAILING, Likeness.EDGES, Likeness.INDENTED, Likeness.FOLDED):
-            places = self._trimmed(quote) if likeness is Likeness.EDGES else self._whole(quote, likeness)
+            trims = likeness is Likeness.EDGES
+            places = self._trimmed(quote, likeness, limit) if trims else self._whole(quote, likeness, limit)
             if places:
                 return places + (self._at_end(quote) if likeness < Likeness.EDGES else [])
         return []
 
-    def _whole(self, quote: Sequence[str], likeness: Likeness) -> list[Place]:
-        starts = self._starts(quote, likeness)
+    def stands_at(self, quote: Sequence[str], start: int) -> bool:
+        """Whether the quote stands exactly there."""
+        return start >= 0 and list(self.lines[start : start + len(quote)]) == list(quote)
+
+    def _whole(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[Place]:
+        starts = self._starts(quote, likeness, limit)
         if not starts and likeness >= Likeness.INDENTED:
-            return self._trimmed(quote, likeness)
+            return self._trimmed(quote, likeness, limit)
         return [Place(tuple(range(start, start + len(quote))), likeness) for start in starts]
 
     def _at_end(self, quote: Sequence[str]) -> list[Place]:
@@ -113,7 +123,7 @@ class FileLines:
             return []
         return [Place((*range(start, start + stop), *(None,) * (len(quote) - stop)), Likeness.EDGES)]
 
-    def _trimmed(self, quote: Sequence[str], likeness: Likeness = Likeness.TRAILING) -> list[Place]:
+    def _trimmed(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[Place]:
         """Places without the quote's blank lines at start and end."""
         spoken = [k for k, line in enumerate(quote) if line.strip()]
         head, stop = spoken[0], spoken[-1] + 1
@@ -121,18 +131,18 @@ class FileLines:
             return []
         before, after = (None,) * head, (None,) * (len(quote) - stop)
         return [
-            Place((*before, *range(start, start + stop - head), *after), max(likeness, Likeness.EDGES))
-            for start in self._starts(quote[head:stop], likeness)
+            Place((*before, *range(start, start + stop - head), *after), likeness)
+            for start in self._starts(quote[head:stop], likeness, limit)
         ]
 
-    def _starts(self, quote: Sequence[str], likeness: Likeness) -> list[int]:
+    def _starts(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[int]:
         keyed, index = self._keyed(likeness)
         key = KEYS[likeness]
         wanted = [key(line) for line in quote]
         rarest = min(range(len(wanted)), key=lambda k: len(index.get(wanted[k], ())))
-        starts = [row - rarest for row in index.get(wanted[rarest], ()) if row >= rarest]
+        starts = (row - rarest for row in index.get(wanted[rarest], ()) if row >= rarest)
         fitting = (start for start in starts if all(map(eq, islice(keyed, start, start + len(wanted)), wanted)))
-        return [start for start in islice(fitting, MAX_PLACES) if start + len(wanted) <= len(keyed)]
+        return [start for start in islice(fitting, limit) if start + len(wanted) <= len(keyed)]
 
     def _keyed(self, likeness: Likeness) -> tuple[list[str], dict[str, list[int]]]:
         if likeness not in self._tables:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 from apply_service.edits.indentation import leading
 
@@ -48,16 +50,19 @@ class Reindent:
 
     def _converted(self, step: str) -> str:
         """Deeper indentation in the file's own kind of blanks."""
-        width = self._tab_width()
-        if width > 0 and set(step) == {" "}:
-            return "\t" * (len(step) // width) + " " * (len(step) % width)
-        return step.replace("\t", " " * -width) if width < 0 else step
+        if "\t" in step:
+            width = self._tab_width(spaces_of="file")
+            return step.replace("\t", " " * width) if width else step
+        width = self._tab_width(spaces_of="hunk")
+        return "\t" * (len(step) // width) + " " * (len(step) % width) if width else step
 
-    def _tab_width(self) -> int:
-        """Spaces of the hunk for a tab of the file; negative: spaces of the file for a tab of the hunk; 0: as is."""
-        for theirs, ours in self.table.items():
-            if theirs and set(theirs) == {" "} and ours and set(ours) == {"\t"}:
-                return max(1, len(theirs) // len(ours))
-            if theirs and set(theirs) == {"\t"} and ours and set(ours) == {" "}:
-                return -max(1, len(ours) // len(theirs))
-        return 0
+    def _tab_width(self, *, spaces_of: Literal["file", "hunk"]) -> int:
+        """How many spaces of the one stand for a tab of the other, by the lines' depths; 0 where none do."""
+        pairs = [(ours, theirs) if spaces_of == "file" else (theirs, ours) for theirs, ours in self.table.items()]
+        depths = sorted(
+            (len(tabs), len(spaces)) for spaces, tabs in pairs if not (spaces.strip(" ") or tabs.strip("\t"))
+        )
+        for (tabs, spaces), (more_tabs, more_spaces) in pairwise([(0, 0), *depths]):
+            if more_tabs > tabs and more_spaces > spaces and (tabs, spaces) in depths:
+                return (more_spaces - spaces) // (more_tabs - tabs)
+        return next((spaces // tabs for tabs, spaces in depths if tabs and spaces >= tabs), 0)

@@ -86,9 +86,7 @@ def _hunk(block: Block, lines: Sequence[str], file: FileLines, trust: Trust) -> 
     ]
     if len(found) == 1:
         return found[0]
-    fitting = [
-        hunk for hunk in found if not _quotes(hunk) or any(p.likeness <= Likeness.EDGES for p in file.find(hunk.old))
-    ]
+    fitting = [hunk for hunk in found if not _quotes(hunk) or file.stands(hunk.old, Likeness.EDGES)]
     if len(fitting) != 1:
         trust.lower(Certainty.GUESS, f"{block.label}: has several dividers")
     return max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]

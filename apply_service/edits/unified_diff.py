@@ -80,7 +80,7 @@ def with_found_context(change: FileChange, original: str, update: str) -> FileCh
 
 
 def _as_found(hunk: Hunk, file: FileLines, lines: list[str]) -> Hunk:
-    if not hunk.old or any(place.likeness <= Likeness.TRAILING for place in file.find(hunk.old)):
+    if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
         return hunk
     raw = replace(
         hunk,
@@ -88,4 +88,4 @@ def _as_found(hunk: Hunk, file: FileLines, lines: list[str]) -> Hunk:
             line._replace(text=lines[line.update_line]) if line.kind == "context" else line for line in hunk.lines
         ),
     )
-    return raw if any(place.likeness <= Likeness.TRAILING for place in file.find(raw.old)) else hunk
+    return raw if file.stands(raw.old, Likeness.TRAILING) else hunk

@@ -35,17 +35,17 @@ class WholeFile:
     def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:  # noqa: ARG002
         """The update as the file, out of its fence; the final newline stays as in the original."""
         lines = update.split("\n")
-        start, end, is_fenced = _body(lines, path)
+        trust = Trust()
+        start, end, is_fenced = _body(lines, path, trust)
         new = [(at, lines[at]) for at in range(start, end)]
         ends_open = not is_fenced and bool(lines[-1])
         has_newline = original.endswith("\n") if original.strip() else not ends_open
-        trust = Trust()
         _judge(original, [text for _, text in new], trust)
         written = write_file(original, update, new, trust, has_final_newline=has_newline)
         return _aligned(original, written)
 
 
-def _body(lines: list[str], path: str | None) -> tuple[int, int, bool]:
+def _body(lines: list[str], path: str | None, trust: Trust) -> tuple[int, int, bool]:
     """First line and end of the file's text, and whether it came in a fence.  A file of prose with fences of its own
     counts as fenced only where the fence says that it holds prose."""
     shown = [at for at, line in enumerate(lines) if line.strip()]
@@ -54,6 +54,9 @@ def _body(lines: list[str], path: str | None) -> tuple[int, int, bool]:
         is_prose = (path or "").lower().endswith(PROSE)
         if not is_prose or (fences[0] == shown[0] and lines[fences[0]].strip("`~ ").lower() in PROSE_TITLES):
             return fences[0] + 1, fences[-1], True
+    if len(fences) == 1 and fences[0] == shown[0]:
+        trust.lower(Certainty.LIKELY, "the fence around the file has no end: it may be cut short")
+        return fences[0] + 1, len(lines) - (lines[-1] == ""), True
     return 0, len(lines) - (lines[-1] == ""), False
 
 

@@ -41,6 +41,17 @@ def test_a_fence_is_taken_off(original: str, write: str) -> None:
     assert predict(original, write.format("import os\n\nprint(1)\n"), "app.py").text == "import os\n\nprint(1)\n"
 
 
+def test_a_fence_inside_the_file_does_not_end_it() -> None:
+    text = 'DOC = """\n```sh\nmake\n```\n"""\nx = "$1 \\\\1 `y`"\n'
+    assert predict("old\n", f"```python\n{text}```\n", "app.py").text == text
+
+
+def test_a_fence_without_end_is_doubtful() -> None:
+    prediction = predict("old\n", "```python\nnew\n", "app.py")
+    assert prediction.text == "new\n"
+    assert prediction.certainty is Certainty.LIKELY
+
+
 @pytest.mark.parametrize("path", ["README.md", "docs/x.rst"])
 def test_the_fences_of_a_file_of_prose_stay(path: str) -> None:
     text = "Install it:\n\n```sh\nmake\n```\n\nThen run it.\n"
