@@ -23,20 +23,21 @@ tags: [code, code-edit, apply]
 # The embedded model of apply-service
 
 A {size:.1f}M-parameter Llama ({layers} layers, width {width}, {heads} heads, {vocabulary} tokens, context {context})
-that decides how an edit is merged into a file. It reads an annotated listing of the original and of the edit, in which every line carries a tag
-with what the deterministic merger would do, and writes for each line an operation (keep, both, drop, take) and the
-line. It was trained from scratch by this project for this one task and knows nothing else: no instructions, no chat,
-no code of its own.
+that decides how an edit is merged into a file. It reads an annotated listing of the original and of the
+edit, in which every line carries a tag with what the deterministic merger would do, and writes for each line an
+operation (keep, both, drop, take) and the line. It was trained from scratch by this project for this one task and
+knows nothing else: no instructions, no chat, no code of its own.
 
 ## How it came to be
 - **Initialisation** (`training/initialisation.py`): attention heads are written by hand as a copying machine that
   carries out the hints in the prompt. That machine alone, without any training, already decides most edits; it is the
   control below.
 - **Training**: {steps} updates, {tokens:.1f}M tokens, {minutes:.0f} minutes on {hardware},
-  bfloat16 autocast; Muon and AdamW; curriculum of real edits from 14 lines up. Hints are the real merger's (its mistakes included), spoilt on purpose, or absent.
+  bfloat16 autocast; Muon and AdamW; curriculum of real edits from 14 lines up. Hints are
+  the real merger's (its mistakes included), spoilt on purpose, or absent.
 - **Data**: {edits} windows of real commits from {n_repositories} public repositories under MIT, BSD and Apache-2.0
-  licences, with snippets sketched on the fly. {held_out} windows of {held_out_names} were held out. The repositories of the
-  development set are excluded by name (`training/corpus.py`).
+  licences, with snippets sketched on the fly. {held_out} windows of
+  {held_out_names} were held out. The repositories of the development set are excluded by name (`training/corpus.py`).
 
 ## Results
 Validation, held-out repositories, teacher-forced, at most 60 original lines; `all right` is the share of edits whose

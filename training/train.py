@@ -43,7 +43,7 @@ class TrainOptions:
     run_dir: Path
     minutes: float
     steps: int | None = None
-    lr: float = 2.5e-4
+    lr: float = 1.5e-4
     seed: int = 0
     n_layers: int = 5
     bf16: bool = True
@@ -109,9 +109,9 @@ class Trainer:
 
 
 def rate_at(step: int, share_done: float) -> float:
-    """Warm up, hold, and fall to a twentieth over the last 40%."""
+    """Warm up, hold, and fall to a twentieth over the last 70%."""
     warm = min(1.0, (step + 1) / WARM_UP)
-    return warm * min(1.0, max(0.05, (1 - share_done) / 0.4))
+    return warm * min(1.0, max(0.05, (1 - share_done) / 0.7))
 
 
 def run(options: TrainOptions, stream: StreamOptions) -> Progress:

@@ -118,9 +118,8 @@ def test_a_checkpoint_can_be_exported(tmp_path: Path) -> None:
 
 def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
     tally = {"n": 3, "decision_accuracy": 0.5, "all_right": 0.25, "token_accuracy": 0.75, "free": 0.1}
-    scores = [
-        {"merger": tally, "spoilt": tally, "none": tally | {"decision_accuracy": accuracy}} for accuracy in (0, 0.6)
-    ]
+    none = [tally | {"decision_accuracy": share} for share in (0, 0.6)]
+    scores = [{"merger": tally, "spoilt": tally, "none": group} for group in none]
     train, held_out = split_by_repository(make_edits(70), share=0.3)
     write_card(
         tmp_path,
@@ -139,7 +138,7 @@ def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
         "2.0M tokens",
         "2 minutes on an abacus",
         "RESULTS",
-        "wrong about 40%",
+        "in about 40%",
         "at most about 99",
     ):
         assert fact in card
@@ -155,7 +154,7 @@ def test_muon_updates_are_nearly_orthogonal(shape: tuple[int, int]) -> None:
 
 
 def test_the_rate_warms_up_and_falls() -> None:
-    assert rate_at(0, 0.0) < rate_at(19, 0.1) == 1.0 == rate_at(500, 0.6)
+    assert rate_at(0, 0.0) < rate_at(19, 0.1) == 1.0 == rate_at(500, 0.3)
     assert 0.05 <= rate_at(900, 0.99) < rate_at(800, 0.8) < 1.0
 
 
