@@ -102,16 +102,15 @@ def write_card(
 def _validation_table(scores: Sequence[dict[str, Any]]) -> str:
     """The control and the end of the run, by kind of hints."""
     rows = [
-        "| hints | weights | edits | decisions right | all right | tokens right | free |",
-        "|---|---|---|---|---|---|---|",
+        "| hints | weights | edits | decisions right | of those where the hint is wrong | all right | tokens right | free |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for hints in ("merger", "spoilt", "none"):
         for name, row in (("untrained", scores[0]), ("trained", scores[-1])):
             group = row[hints]
-            rows.append(
-                f"| {hints} | {name} | {group['n']} | {100 * group['decision_accuracy']:.1f}% | "
-                f"{100 * group['all_right']:.0f}% | {100 * group['token_accuracy']:.2f}% | {100 * group['free']:.0f}% |"
-            )
+            shares = ("decision_accuracy", "contested_accuracy", "all_right", "token_accuracy", "free")
+            cells = " | ".join(f"{100 * group[share]:.1f}%" for share in shares)
+            rows.append(f"| {hints} | {name} | {group['n']} | {cells} |")
     return "\n".join(rows)
 
 

@@ -28,18 +28,20 @@ from apply_service.types import LineOp
 from training.corpus import Edit
 from training.export import load_network
 from training.model import Network
-from training.samples import Ints, SampleMaker, SampleMix, matches_of
+from training.samples import Ints, SampleMaker, SampleMix, contested_steps, matches_of
 
 MAX_TOKENS = 8192
 
 
 class EvalCase(NamedTuple):
-    """`ids` [n_prompt + n_output]; `allowed[i]`: what the constraint leaves for output token i."""
+    """`ids` [n_prompt + n_output]; `allowed[i]`: what the constraint leaves for output token i; `contested`: the
+    output tokens where obeying the hints would go wrong."""
 
     group: str
     ids: Ints
     n_prompt: int
     allowed: Sequence[TokenSet | None]
+    contested: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class Tally:
     n: int = 0
     decisions: int = 0
     decisions_right: int = 0
+    contested: int = 0
+    contested_right: int = 0
     all_right: int = 0
     tokens: int = 0
     tokens_right: int = 0
@@ -58,6 +62,8 @@ class Tally:
         return {
             "n": self.n,
             "decision_accuracy": round(self.decisions_right / max(1, self.decisions), 5),
+            "contested": self.contested,
+            "contested_accuracy": round(self.contested_right / max(1, self.contested), 4),
             "all_right": round(self.all_right / max(1, self.n), 4),
             "token_accuracy": round(self.tokens_right / max(1, self.tokens), 5),
             "free": round(self.free / max(1, self.n), 4),
@@ -91,10 +97,14 @@ def _count(tally: Tally, network: Network, case: EvalCase) -> None:
     output = case.ids[case.n_prompt :]
     free = logits.argmax(axis=1) == output
     places = [at for at, allowed in enumerate(case.allowed) if allowed is not None and len(allowed) > 1]
-    right = [_choice(logits[at], case.allowed[at]) == output[at] for at in places]
+    right = [bool(_choice(logits[at], case.allowed[at]) == output[at]) for at in places]
     tally.n += 1
     tally.decisions += len(right)
-    tally.decisions_right += int(sum(right))
+    tally.decisions_right += sum(right)
+    for at, is_right in zip(places, right, strict=True):
+        if at in case.contested:
+            tally.contested += 1
+            tally.contested_right += is_right
     tally.all_right += all(right)
     tally.tokens += len(output)
     tally.tokens_right += int(free.sum())
@@ -124,7 +134,9 @@ def make_eval_case(
     allowed = constraint.masks([], output[:-1])
     if any(tokens is None or token not in tokens for token, tokens in zip(output, allowed, strict=True)):
         return None
-    return EvalCase(group, np.array([*prompt, *output]), len(prompt), allowed)
+    steps = [at for at, token in enumerate(output) if token >= compact.vocabulary.n_text]
+    contested = frozenset(at for at, bad in zip(steps, contested_steps(truth, hinted), strict=True) if bad)
+    return EvalCase(group, np.array([*prompt, *output]), len(prompt), allowed, contested)
 
 
 def validation_cases(

@@ -145,14 +145,14 @@ class SampleMaker:
         ids = np.array(output)
         weights = np.full(len(ids), self.mix.text_weight, np.float32)
         places = np.flatnonzero((ids >= self._compact.vocabulary.first_tag) | (ids == self._compact.vocabulary.end))
-        follows = {} if hinted is None else _successors(hinted)
+        contested = contested_steps(truth, hinted or ())
         before: LineOp | None = None
-        for place, op in zip(places, [*truth, None], strict=True):
+        for place, op, is_contested in zip(places, [*truth, None], contested, strict=True):
             is_plain = before is not None and op is not None and before.kind == op.kind == "keep"
             weights[place] = self.mix.plain_weight if is_plain else 1.0
             if hinted is None:
                 weights[place] *= self.mix.unhinted_weight
-            elif follows.get(_key(before)) != _key(op):
+            elif is_contested:
                 weights[place] = self.mix.contested_weight
             before = op
         return weights
@@ -189,6 +189,13 @@ def matches_of(ops: Sequence[LineOp]) -> dict[int, int]:
     """Which update line each original line is paired with."""
     pairs = ((op.original_line, op.update_line) for op in ops if op.kind == "both")
     return {original: update for original, update in pairs if original is not None and update is not None}
+
+
+def contested_steps(truth: Sequence[LineOp], hinted: Sequence[LineOp]) -> list[bool]:
+    """For every operation of the truth and its end [n + 1]: whether obeying the hints would go wrong there."""
+    follows = _successors(hinted)
+    keys = [_key(None), *(_key(op) for op in truth), _key(None)]
+    return [follows.get(before) != key for before, key in pairwise(keys)]
 
 
 def make_case(edit: Edit, rng: random.Random, *, clean: bool) -> Case | None:

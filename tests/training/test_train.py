@@ -117,7 +117,14 @@ def test_a_checkpoint_can_be_exported(tmp_path: Path) -> None:
 
 
 def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
-    tally = {"n": 3, "decision_accuracy": 0.5, "all_right": 0.25, "token_accuracy": 0.75, "free": 0.1}
+    tally = {
+        "n": 3,
+        "decision_accuracy": 0.5,
+        "contested_accuracy": 0.4,
+        "all_right": 0.25,
+        "token_accuracy": 0.75,
+        "free": 0.1,
+    }
     none = [tally | {"decision_accuracy": share} for share in (0, 0.6)]
     scores = [{"merger": tally, "spoilt": tally, "none": group} for group in none]
     train, held_out = split_by_repository(make_edits(70), share=0.3)
