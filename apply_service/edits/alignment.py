@@ -78,7 +78,7 @@ class Alignment:
         for i in range(len(rows)):
             self._forward(i)
 
-    # -- forward -------------------------------------------------------------------------------------------------------
+    # -- forward -----------------------------------------------------------------------------------------------------
     def _forward(self, i: int) -> None:
         row = self._rows[i]
         entry = self._entry[i] = self._moved(self._ahead[i], row)
@@ -95,7 +95,8 @@ class Alignment:
             inside = np.maximum.accumulate(scores + passed) - passed
             return np.asarray(np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST))
         dropped = self._terrain.dropped
-        pieces = [np.maximum.accumulate(scores + rate * dropped) - rate * dropped - start for start, rate in DROP_PIECES]
+        costs = [(start, rate * dropped) for start, rate in DROP_PIECES]
+        pieces = [np.maximum.accumulate(scores + cost) - cost - start for start, cost in costs]
         return np.asarray(np.max(pieces, axis=0))
 
     def _crossed(self, indent: int) -> Scores:
@@ -103,7 +104,7 @@ class Alignment:
             self._crossings[indent] = self._terrain.crossings(indent)
         return self._crossings[indent]
 
-    # -- reading -------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
     def best(self) -> list[int]:
         """The best alignment: for each row its column, or TAKE."""
         end = int(np.argmax(self._ahead[-1]))

@@ -1,8 +1,7 @@
 """Where in the original each line of a snippet may stand, and how much a match there says.
 
 Exact and whitespace-insensitive equality by hashing; similar lines only for those without an equal, among lines that
-share rare words with them, by rapidfuzz.  Lines of a definition that the original doesn't have match nothing, or an inserted test
-would swallow its neighbour.  Third step of the merge: it makes the rows that `alignment` aligns.
+share rare words with them, by rapidfuzz.  Knows nothing of the lines around; `rows` does.
 """
 
 from __future__ import annotations
@@ -40,11 +39,17 @@ _PREPROCESSOR = re.compile(
 _LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
 
 
+# fmt: off
 _GRAMMAR = frozenset(
-    "import from const let var return if else for while def class function func fn use using include require export "
-    "public private protected static final new self this the of to in is as and or not type struct int str string "
-    "void bool true false null none async await".split()
+    [
+        "import", "from", "const", "let", "var", "return", "if", "else", "for", "while", "def", "class",
+        "function", "func", "fn", "use", "using", "include", "require", "export", "public", "private",
+        "protected", "static", "final", "new", "self", "this", "the", "of", "to", "in", "is", "as", "and", "or",
+        "not", "type", "struct", "int", "str", "string", "void", "bool", "true", "false", "null", "none",
+        "async", "await",
+    ]
 )
+# fmt: on
 """Words that make no two lines alike."""
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from apply_service.edits.candidates import LineIndex
 
-
 MIN_LETTERS = 6
 
 
@@ -28,7 +27,9 @@ class Ends:
 
 
 def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Sequence[str]) -> Ends:
-    """The runs of a block, without blank lines on their inner side.  `texts`: its lines; `columns`: the original line of each that stays, None for new ones
+    """The runs of a block, without blank lines on their inner side.
+
+    `texts`: its lines; `columns`: the original line of each that stays, None for new ones
     (for blank lines, too)."""
     n = len(texts)
     head = 0

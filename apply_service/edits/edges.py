@@ -32,7 +32,7 @@ def balance(lines: Sequence[str]) -> int:
 
 
 def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int) -> int:
-    """Original lines above the first anchor (index in the block, original line) that the new lines before it replace."""
+    """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
     if b == 0 and not block.marked_before and j <= MAX_LEFT_AT_FILE_EDGE:
@@ -51,7 +51,8 @@ def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: i
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
     rest = reading.original[j + 1 :]
     if b == len(reading.snippet.blocks) - 1 and not block.marked_after and len(rest) <= MAX_LEFT_AT_FILE_EDGE:
-        return len(rest) if balance(rest) == balance(takes) and not _defines_more(rest, takes) else 0
+        gives_way = any(map(str.strip, rest)) and balance(rest) == balance(takes) and not _defines_more(rest, takes)
+        return len(rest) if gives_way else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
 

@@ -1,7 +1,7 @@
 """Chooses how each block of a snippet is re-indented, by the lines that also stand in the original.
 
-First the kind of indentation, for the whole snippet (tabs for spaces, another width), then for each block how far it is
-moved.  A block whose edges stand in the file as they are written is not moved: inside it another indentation is an edit.
+First the kind of indentation, for the whole snippet (tabs for spaces, another width), then for each block how far it
+is moved.  A block whose edges stand in the file as they are written is not moved: another indentation inside is meant.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ _HEADER = re.compile(
     r"^(?!\s*(?:\}\s*)?(?:if|for|while|switch|catch|return|else|elif|elsif|with|match|when|until|unless|foreach|new|await|"
     r"throw|raise|assert|yield|case|try|except|finally|do|select|go|defer|not|in|and|or|print|delete|loop|using)\b)"
     rf"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|virtual|inline|"
-    rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|readonly|get|set|local|partial)\s+)*"
+    rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|"
+    rf"readonly|get|set|local|partial)\s+)*"
     rf"(?:"
     rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
@@ -86,7 +87,7 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
 
 
 def _braced_end(lines: Sequence[str], start: int, stop: int) -> int | None:
-    """The end of a definition in braces: its closing brace at its own indentation, whatever a text inside looks like."""
+    """The end of a definition in braces: its closing brace at its own indentation, whatever stands inside."""
     opens = lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{")
     if not opens:
         return None

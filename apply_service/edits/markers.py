@@ -12,6 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from apply_service.edits.note_patterns import (
+    DELETED,
+    EDGE,
+    FENCE,
+    FILE,
+    HINT,
+    IMPERATIVE,
+    LEAD,
+    LEADING,
+    ONLY_ELLIPSIS,
+    PHRASE,
+    PLAIN_NOTE,
+    STRONG,
+    TAIL,
+    TRAILING,
+)
+
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
 
@@ -41,70 +58,12 @@ class Comment:
     is_comment: bool
 
 
-_LEAD = re.compile(
-    r"^\s*(?:\{\s*/\*+|/\*+|<!--+|\{#|\{\{!--|//+!?|#+(?!\[)!?|--+\[*|;+|%+|\"\"\"|'''|\*(?=\s|$)|REM\b|'(?=\s*\.{3}))\s*"
-)
-_TAIL = re.compile(r"\s*(?:\*+/\s*\}?|--+>|#\}|\"\"\"|'''|--\]\]|--\}\})\s*$")
-_ELLIPSIS = r"(?:\.{2,}|…)"
-_ONLY_ELLIPSIS = re.compile(rf"^[\(\[<{{]*\s*{_ELLIPSIS}\s*[\)\]>}}]*$")
-_LEADING = re.compile(rf"^[\(\[<]*\s*{_ELLIPSIS}(?=[\s\(\[]|$)")
-_TRAILING = re.compile(rf"{_ELLIPSIS}\s*[\)\]>]*$")
-_NOUN = (
-    r"(?:code|codes|imports?|methods?|functions?|implementations?|contents?|fields?|tests?|test cases?|cases?|config\w*|"
-    r"parameters?|params|arguments?|args|logic|body|bodies|routes?|lines?|entries|examples?|properties|attributes?|"
-    r"definitions?|declarations?|statements?|members?|class(?:es)?|file|setup|code blocks?|items?|rules?|keys?|values?|"
-    r"options?|settings?|styles?|types?|variables?|constants?|exports?|handlers?|helpers?|steps?|jobs?|sections?|text|"
-    r"docs?|docstrings?|comments?|specs?|contexts?|elements?|markup|stuff|parts?|things?|dependencies|samplers|branches)"
-)
-_PHRASE = re.compile(
-    r"\b(?:existing|rest of|the rest|remaining|remainder|unchanged|unmodified|untouched|same as|stays?|remains?|previous|"
-    r"other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|etc)\b",
-    re.IGNORECASE,
-)
-_STRONG = re.compile(
-    rf"^[\(\[<]*\s*(?:"
-    rf"(?:all |the )*(?:rest|remainder)(?: of\b.*| (?:is |stays |remains )?(?:the same|unchanged|as is|as before).*)?"
-    rf"|(?:all |the |any |my |your )*(?:existing|previous|other|remaining|original|unchanged|same)(?: \w+){{0,2}} {_NOUN}"
-    rf"(?: (?:here|above|below|go(?:es)? here|unchanged|as before|as is|(?:stays?|remains?) (?:the same|unchanged|as is)|(?:are|is) unchanged))*"
-    rf"|(?:\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)(?: (?:here|below|above|from here))?"
-    rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
-    rf"|same as (?:before|above|original|in the original|existing).*"
-    rf"|no (?:other )?changes?(?: (?:here|below|above|needed|from here|to .*|in .*))?"
-    rf"|keep (?:the )?(?:rest|everything|existing|all|other|remaining)\b.*|keep (?:this |it )?as is"
-    rf"|(?:\S+ ){{0,3}}omitted(?: for brevity)?"
-    rf"|snip(?:ped)?"
-    rf")\s*[\)\]>\.:;,]*$",
-    re.IGNORECASE,
-)
-_DELETED = re.compile(
-    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
-    r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
-    re.IGNORECASE,
-)
-_PLAIN_NOTE = re.compile(
-    r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|\S+(?: \S+)? removed)$",
-    re.IGNORECASE,
-)
-_HINT = re.compile(
-    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:.{0,60}?[,;:]\s*)?(?:please )?(?:add|insert|place|put|append|prepend|new|goes|this goes|belongs|comes)\b.{0,60}?\b"
-    r"(?P<where>after|before|below|above|under|following|inside|within|into|in|at|to)\b\s*(?P<target>.*?)\s*(?:\.{2,}|…)?[\)\]>]*:?$",
-    re.IGNORECASE,
-)
-_EDGE = re.compile(
-    r"^(?:the )?(?:very )?(?P<edge>end|bottom|start|top|beginning)(?: of (?:the )?(?P<target>.*?))?\s*$", re.IGNORECASE
-)
-_FILE = re.compile(
-    r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
-)
-_FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
-
-
 def strip_comment(line: str) -> Comment:
     """The line without its comment signs."""
-    lead = _LEAD.match(line)
+    lead = LEAD.match(line)
     if lead is None:
         return Comment(line.strip(), False)
-    return Comment(_TAIL.sub("", line[lead.end() :]).strip(), True)
+    return Comment(TAIL.sub("", line[lead.end() :]).strip(), True)
 
 
 def is_marker(line: str) -> bool:
@@ -115,18 +74,18 @@ def is_marker(line: str) -> bool:
     core = comment.core
     if not core:
         return False
-    if _ONLY_ELLIPSIS.match(core):
+    if ONLY_ELLIPSIS.match(core):
         return True
-    leading, trailing = _LEADING.match(core) is not None, _TRAILING.search(core) is not None
+    leading, trailing = LEADING.match(core) is not None, TRAILING.search(core) is not None
     if not comment.is_comment:
-        return leading and _PHRASE.search(core) is not None
+        return leading and PHRASE.search(core) is not None
     if leading:
         return True
-    if trailing and _PHRASE.search(core) is not None:
+    if trailing and PHRASE.search(core) is not None:
         return True
     if line.lstrip().startswith("*") and not trailing:
         return False
-    return _STRONG.match(_TRAILING.sub("", core).strip()) is not None
+    return STRONG.match(TRAILING.sub("", core).strip()) is not None
 
 
 def is_deletion_note(line: str) -> bool:
@@ -134,7 +93,7 @@ def is_deletion_note(line: str) -> bool:
     if len(line) > MAX_NOTE_LENGTH:
         return False
     comment = strip_comment(line)
-    return comment.is_comment and _DELETED.match(comment.core) is not None
+    return comment.is_comment and DELETED.match(comment.core) is not None
 
 
 def deletion_target(line: str) -> str:
@@ -162,10 +121,10 @@ def parse_hint(line: str) -> Hint | None:
     if len(line) > MAX_NOTE_LENGTH:
         return None
     comment = strip_comment(line)
-    match = _HINT.match(comment.core) if comment.is_comment else None
+    match = HINT.match(comment.core) if comment.is_comment else None
     if match is None:
         return None
-    edge = _EDGE.match(match["target"])
+    edge = EDGE.match(match["target"])
     if edge is not None:
         return Hint("end" if edge["edge"].lower() in ("end", "bottom") else "start", (edge["target"] or "").strip())
     return Hint(match["where"].lower(), match["target"].strip())
@@ -175,7 +134,7 @@ def names_file(line: str, path: str | None) -> bool:
     """Whether the line does nothing but name a file: the edited one where its path is known."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
-    match = _FILE.match(strip_comment(line).core)
+    match = FILE.match(strip_comment(line).core)
     if match is None:
         return False
     found = match["path"].replace("\\", "/").lstrip("./")
@@ -197,23 +156,18 @@ def classify(
         if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
             continue
         roles[i] = _note_role(line, first=_starts_block(roles, i))
-        if roles[i] is Role.DELETION and _continues_comment(lines, roles, i):
-            roles[i] = Role.CONTENT
-        elif roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line) and not _is_trusted_hint(line, original):
+        is_own_comment = roles[i] is Role.DELETION and _continues_comment(lines, roles, i)
+        sounds_like_hint = roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line)
+        if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, original)):
             roles[i] = Role.CONTENT
     return roles
 
 
-_IMPERATIVE = re.compile(
-    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
-)
-
-
 def _is_trusted_hint(line: str, original: Sequence[str]) -> bool:
-    """A hint is one where its target stands in the file or in the line next to it; other comments merely sound like it."""
+    """A hint is one where its target stands in the file, or is the lines next to it; other comments sound like it."""
     hint = parse_hint(line)
     core = strip_comment(line).core
-    if hint is None or _IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
+    if hint is None or IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
         return False
     target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
     if not target:
@@ -236,7 +190,7 @@ def _note_role(line: str, *, first: bool) -> Role:
 
 def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:
     """Whether the line is part of a longer comment, so no note of its own."""
-    if _PLAIN_NOTE.match(strip_comment(lines[i]).core):
+    if PLAIN_NOTE.match(strip_comment(lines[i]).core):
         return False
     above = i > 0 and roles[i - 1] is Role.CONTENT and _same_comment(lines[i - 1], lines[i])
     below = i + 1 < len(lines) and _same_comment(lines[i + 1], lines[i]) and not is_marker(lines[i + 1])
@@ -278,7 +232,7 @@ def _may_leave_file(lines: Sequence[str], i: int, original: Sequence[str], known
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
     """A fence around the whole snippet (or several), with chat text outside it."""
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
-    fences = [i for i in solid if _FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
+    fences = [i for i in solid if FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
     if not fences:
         return
     first, last = solid[0], solid[-1]

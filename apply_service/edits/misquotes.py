@@ -1,7 +1,7 @@
 """Whether a shown line that differs from the file's is that line misquoted: shortened, re-spaced, a word lost.
 
-Such a line is context and the file's own wording stays.  Judges two texts; where it is all that the snippet changes, the
-caller knows better.
+Such a line is context and the file's own wording stays.  Judges two texts; where it is all that the snippet changes,
+the caller knows better.
 """
 
 from __future__ import annotations

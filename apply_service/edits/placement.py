@@ -66,7 +66,14 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
     """Next to what the hint names: a scope, else a line that has its words."""
     words = hint.target.strip("`'\"() .:").removesuffix("()")
     if hint.where in ("end", "start"):
-        return _at_edge(reading, hint.where, re.sub(r"^(?:file|class|module)$|\s+(?:class|function|file)$", "", words), first, low, high)
+        return _at_edge(
+            reading,
+            hint.where,
+            re.sub(r"^(?:file|class|module)$|\s+(?:class|function|file)$", "", words),
+            first,
+            low,
+            high,
+        )
     if not words:
         return None
     scope = _find_scope(reading, words, low, high)
@@ -139,7 +146,9 @@ def usual_gap(reading: Reading, first: str) -> int:
     gaps = [
         _blanks_before(reading, scope.lead_line)
         for scope in reading.scopes
-        if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module") and indent_of(reading.original[scope.header_line]) == indent
+        if scope.lead_line
+        and scope.kind in ("function", "method", "class", "section", "module")
+        and indent_of(reading.original[scope.header_line]) == indent
     ]
     gaps = [gap for gap in gaps if gap]
     return max(set(gaps), key=gaps.count) if gaps else 1

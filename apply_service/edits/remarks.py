@@ -21,9 +21,14 @@ _SIGNS = {
 }  # fmt: skip
 _C_LIKE = rf"{_SLASH}|/\*|\{{/\*"
 _ANY = rf"{_SLASH}|/\*|\{{/\*|{_HASH}|{_DASH}|<!--"
+# fmt: off
 _C_LANGUAGES = frozenset(
-    "javascript typescript tsx go rust java c cpp csharp kotlin swift scala dart vue svelte json".split()
+    [
+        "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp",
+        "csharp", "kotlin", "swift", "scala", "dart", "vue", "svelte", "json",
+    ]
 )
+# fmt: on
 
 _ARROW = r"(?:<[-=]+|←|⬅|⟵|\^{2,})\s?.{0,80}"
 _PLAIN = (

@@ -1,4 +1,4 @@
-"""The alignment problem of a reading: which original lines each shown line may stand for, and what leaving it new costs.
+"""The alignment problem of a reading: where each shown line may stand in the original, and what leaving it new costs.
 
 Between `reading` and `alignment`.
 """
@@ -19,7 +19,7 @@ COPY_COST = 0.3
 TWIN_COST = 1.0
 """The same for a line that says much and stands there once."""
 MIN_SAYING = 0.8
-EDGE_COST = 5.0
+EDGE_COST = 9.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
 NAMESAKE_WORTH = 0.7
 """A changed header that defines the same name."""
@@ -75,7 +75,7 @@ class Rows:
         return found
 
     def _hold_whole_file(self) -> None:
-        """A snippet that repeats most of the file, without a marker and from its first to its last line, is the file."""
+        """A snippet that repeats most of the file, without a marker, from its first to its last line, is the file."""
         reading = self._reading
         shown = {text for b, _ in enumerate(reading.snippet.blocks) for text in map(str.strip, reading.block_texts(b))}
         solid = [j for j, text in enumerate(reading.index.stripped) if text]
@@ -87,7 +87,7 @@ class Rows:
             if self._texts[i].rstrip() == reading.original[j].rstrip():
                 self.candidates[i] = NOTHING.joined([j], HELD_WORTH, Kind.SAME)
 
-    # -- new definitions -------------------------------------------------------------------------------------------------
+    # -- new definitions ---------------------------------------------------------------------------------------------
     def _lines_of_new_definitions(self) -> set[int]:
         """Lines of definitions that the original doesn't have: they match nothing."""
         new: set[int] = set()
@@ -112,7 +112,7 @@ class Rows:
         indent = marker_indent(self._reading.snippet, block.gap_after)
         return self._reading.index.count(last) == 1 or (indent is not None and indent > indent_of(texts[k]))
 
-    # -- closing lines -----------------------------------------------------------------------------------------------------
+    # -- closing lines -----------------------------------------------------------------------------------------------
     def _pair_closers(self) -> None:
         """A closing line had better match the line that closes what its opener matches; that of new lines matches
         none.  Closers without an opener are noted."""
@@ -153,7 +153,7 @@ class Rows:
         lines = (i for i in range(opener + 1, closer) if i in self.candidates)
         return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
-    # -- costs ---------------------------------------------------------------------------------------------------------------
+    # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
         """A line that stands in the file is unlikely to be new, least of all at the edge of a block."""
         if not found.is_exact:

@@ -1,7 +1,7 @@
 """Writes the operations of a merge from an alignment: what stays, what goes, what is new.
 
-Between the first and the last matched line of a block the block says all.  Lines that the snippet shows unchanged keep the
-original's bytes.  Doubts that come up on the way are noted.
+Between the first and the last matched line of a block the block says all.  Lines that the snippet shows unchanged keep
+the original's bytes.  Doubts that come up on the way are noted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from apply_service.edits.placement import Placement, place_block, usual_gap
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
 from apply_service.types import LineOp
-
 
 MAX_LEFT_OUT = 40
 """Lines with a definition among them that a deletion by omission may hold without a doubt."""
@@ -78,7 +77,7 @@ class Writer:
             self.doubts.likely("comment reworded")
         return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
 
-    # -- anchored blocks -----------------------------------------------------------------------------------------------------
+    # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _anchors(self, b: int) -> list[tuple[int, int]]:
         """(index in the block, original line) of the block's matched lines."""
         lines = self._reading.snippet.blocks[b].lines
@@ -235,7 +234,7 @@ class Writer:
             return False
         return self.texts[i] == self._original[j] or not self._reading.keeps_trailing_blanks
 
-    # -- deletions ---------------------------------------------------------------------------------------------------------------
+    # -- deletions ---------------------------------------------------------------------------------------------------
     def _check_deletion(self, note: int, start: int, end: int) -> None:
         dropped = "\n".join(self._original[start:end]).lower()
         target = deletion_target(self.texts[note])
@@ -246,7 +245,7 @@ class Writer:
             self.doubts.likely("deletion note not understood")
 
     def _blanks_at_note(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
-        """Only blank lines around a deletion note: of the original's, before or after what goes, the longer run stays."""
+        """Blank lines around a deletion note: of the original's, above or below what goes, the longer run stays."""
         above, below = start, end
         while above < end and not self._original[above].strip():
             above += 1
@@ -266,7 +265,7 @@ class Writer:
             ops.append(LineOp("keep" if shown is None else "both", j, shown, self._original[j]))
         return ops
 
-    # -- loose blocks --------------------------------------------------------------------------------------------------------------
+    # -- loose blocks ------------------------------------------------------------------------------------------------
     def _place_loose(self, spans: Sequence[Span | None]) -> list[Span]:
         placed: list[Span] = []
         for b, span in enumerate(spans):

@@ -67,7 +67,7 @@ def swap(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-# -- reading a clean snippet ------------------------------------------------------------------------------------------------
+# -- reading a clean snippet -----------------------------------------------------------------------------------------
 def test_change_between_markers_is_certain() -> None:
     update = """\
 # ... existing code ...
@@ -159,7 +159,7 @@ def test_blank_lines_next_to_markers_are_not_the_files() -> None:
     assert prediction.certainty is not Certainty.CERTAIN
 
 
-# -- no markers ------------------------------------------------------------------------------------------------------------------
+# -- no markers ------------------------------------------------------------------------------------------------------
 def test_whole_file() -> None:
     check(GO, swap(GO, "a + b", "b + a"), swap(GO, "a + b", "b + a"), language="go")
 
@@ -198,13 +198,14 @@ def test_replacement_at_the_edges_of_the_file() -> None:
 
 
 def test_new_import_without_context() -> None:
-    update = "# ... existing imports ...\nimport re\n\n# ... existing code ...\n\ndef main():\n    store = Store(sys.argv[2])\n"
+    update = "# ... existing imports ...\nimport re\n\n# ... existing code ...\n\n"
+    update += "def main():\n    store = Store(sys.argv[2])\n"
     prediction = predict(PYTHON, update)
     assert "import sys\nimport re\n\nTIMEOUT" in prediction.text
     assert prediction.certainty is Certainty.GUESS
 
 
-# -- indentation -----------------------------------------------------------------------------------------------------------------
+# -- indentation -----------------------------------------------------------------------------------------------------
 def test_dedented_method() -> None:
     update = "def load(self):\n    with open(self.path) as file:\n        return file.read().strip()\n"
     check(PYTHON, update, swap(PYTHON, "return file.read()", "return file.read().strip()"))
@@ -222,7 +223,7 @@ def test_a_change_of_indentation_is_kept() -> None:
     check(original, update, update)
 
 
-# -- what is no part of the file ---------------------------------------------------------------------------------------------
+# -- what is no part of the file -------------------------------------------------------------------------------------
 def test_fence_and_file_name_are_left_out() -> None:
     update = "```python\n# src/store.py\n# ... existing code ...\n\nTIMEOUT = 60\n\n\nclass Store:\n# ...\n```"
     prediction = predict(PYTHON, update, path="src/store.py")
@@ -258,20 +259,23 @@ def test_deletion_by_comment() -> None:
 
 
 def test_a_comment_that_speaks_of_removal_is_content() -> None:
-    update = "# ...\nTIMEOUT = 30\n# Entries are removed after this many seconds without\n# a request.\nTTL = 5\n\n\nclass Store:\n"
-    wanted = swap(PYTHON, "30\n", "30\n# Entries are removed after this many seconds without\n# a request.\nTTL = 5\n")
-    check(PYTHON, update, wanted)
+    new = "# Entries are removed after this many seconds without\n# a request.\nTTL = 5\n"
+    update = f"# ...\nTIMEOUT = 30\n{new}\n\nclass Store:\n"
+    check(PYTHON, update, swap(PYTHON, "30\n", f"30\n{new}"))
 
 
-# -- context as models quote it ------------------------------------------------------------------------------------------
+# -- context as models quote it --------------------------------------------------------------------------------------
 def test_trailing_space_of_the_original_stays() -> None:
     original = "first line  \nsecond line\t\nthird line\n"
-    check(original, "first line\nsecond line\nthird line, changed\n", "first line  \nsecond line\t\nthird line, changed\n")
+    check(
+        original, "first line\nsecond line\nthird line, changed\n", "first line  \nsecond line\t\nthird line, changed\n"
+    )
 
 
 def test_shortened_context_keeps_the_files_wording() -> None:
     original = swap(PYTHON, "def save(self, text):", "def save(self, text, mode=0o644, backup=True):")
-    update = '# ...\n    def save(self, ...):\n        with open(self.path, "wb") as file:\n            file.write(text)\n# ...'
+    update = '# ...\n    def save(self, ...):\n        with open(self.path, "wb") as file:\n'
+    update += "            file.write(text)\n# ..."
     check(original, update, swap(original, 'self.path, "w")', 'self.path, "wb")'))
 
 
@@ -294,13 +298,14 @@ def test_snippet_that_changes_nothing_is_a_guess() -> None:
 
 
 def test_marker_less_class_and_method_does_not_delete_the_others() -> None:
-    update = "class Store:\n    def save(self, text):\n        with open(self.path, 'wb') as file:\n            file.write(text)\n"
+    update = "class Store:\n    def save(self, text):\n        with open(self.path, 'wb') as file:\n"
+    update += "            file.write(text)\n"
     prediction = predict(PYTHON, update)
     assert prediction.certainty is not Certainty.CERTAIN
     assert "def load" in prediction.text
 
 
-# -- texts at the edge -----------------------------------------------------------------------------------------------------------
+# -- texts at the edge -----------------------------------------------------------------------------------------------
 def test_empty_original_is_a_new_file() -> None:
     prediction = check("", "print(1)\n", "print(1)\n")
     assert prediction.determined

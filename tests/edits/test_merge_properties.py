@@ -14,9 +14,38 @@ from apply_service.edits.merge import merge
 from apply_service.types import Prediction
 
 SEED = int(os.environ.get("APPLY_TEST_SEED", "20261"))
-WORDS = ("if x:", "return x", "}", "{", "def f(a):", "class A:", "a = 1", "foo(bar)", "end", "else:", "});", "/**", " */", "import os")
+WORDS = (
+    "if x:",
+    "return x",
+    "}",
+    "{",
+    "def f(a):",
+    "class A:",
+    "a = 1",
+    "foo(bar)",
+    "end",
+    "else:",
+    "});",
+    "/**",
+    " */",
+    "import os",
+)
 MARKERS = ("# ... existing code ...", "...", "// ...", "    # rest unchanged", "<!-- ... -->", "/* ... */")
-ODD = ("", "   ", "\t", "```", "```python", "# removed f", "// add after f", "# f.py", "é ü", "\f", "x" * 300, "\u2028", "𝛼 = 1")
+ODD = (
+    "",
+    "   ",
+    "\t",
+    "```",
+    "```python",
+    "# removed f",
+    "// add after f",
+    "# f.py",
+    "é ü",
+    "\f",
+    "x" * 300,
+    "\u2028",
+    "𝛼 = 1",
+)
 
 
 def random_lines(rng: random.Random, n: int) -> list[str]:
