@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apply_service.edits.candidates import substance
 from apply_service.edits.clarity import Places, find_ends
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import Role, classify
 from apply_service.edits.pinning import align
 from apply_service.edits.reading import Reading
-from apply_service.edits.rows import Rows
+from apply_service.edits.rows import MIN_SAYING, Rows
 from apply_service.edits.writing import Writer
 from apply_service.types import Certainty, LineOp, Prediction
+
+MIN_TWINS = 2
+FEW_LINES = 4
 
 
 def merge(original: str, update: str, *, language: str | None = None, path: str | None = None) -> Prediction:
@@ -29,6 +33,8 @@ def merge(original: str, update: str, *, language: str | None = None, path: str 
     reading = Reading(lines[:-1] if ends_with_newline else lines, update_lines, language, path)
     ops, writer = _merge_lines(reading)
     _question(reading, ops, writer.doubts)
+    if _repeats(reading, ops):
+        writer.doubts.likely("a new line stands elsewhere, too")
     writer.doubts.take_over(reading.doubts)
     if ends_with_newline:
         ops.append(LineOp("keep", len(lines) - 1, None, ""))
@@ -85,6 +91,15 @@ def _question(reading: Reading, ops: Sequence[LineOp], doubts: Doubts) -> None:
             if not places.is_clear(find_ends(texts, columns, reading.original), low, high):
                 doubts.likely("anchor not unique")
         floor = known[-1] + 1
+
+
+def _repeats(reading: Reading, ops: Sequence[LineOp]) -> bool:
+    """Whether a line is new in one place and stays in another, though the file had it once: moved, or misplaced."""
+    kept = {op.text for op in ops if op.kind == "keep"}
+    taken = [op.text for op in ops if op.kind == "take" and op.text.strip()]
+    twins = [text for text in taken if text in kept and reading.index.count(text) == 1]
+    twins = [text for text in twins if substance(text.strip()) >= MIN_SAYING]
+    return len(twins) >= MIN_TWINS or (bool(twins) and len(taken) <= FEW_LINES)
 
 
 def _is_changed(texts: Sequence[str], columns: Sequence[int | None], known: Sequence[int]) -> bool:

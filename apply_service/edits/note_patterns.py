@@ -54,7 +54,8 @@ DELETED = re.compile(
 )
 PLAIN_NOTE = re.compile(
     r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|"
-    r"(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|\S+(?: \S+)? removed)$",
+    r"(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|"
+    r"\S+(?: \S+)? removed|(?:removed|deleted) \S+)$",
     re.IGNORECASE,
 )
 HINT = re.compile(
