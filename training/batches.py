@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from training.samples import Floats, Ints, Sample, SampleMaker, SampleMix
 CHUNK = 64
 """Samples that are sorted by length together."""
 QUEUE_BATCHES = 8
+WAIT_S = 10.0
 
 
 class Place(NamedTuple):
@@ -122,10 +124,14 @@ class BatchWorker:
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
-            yield self._queue.get()
+            try:
+                yield self._queue.get(timeout=WAIT_S)
+            except queue.Empty:
+                if not self._process.is_alive():
+                    raise SystemExit(f"the batch worker ended with {self._process.exitcode}") from None
 
 
-def _work(options: StreamOptions, place: Place, queue: multiprocessing.Queue[Batch]) -> None:
+def _work(options: StreamOptions, place: Place, out: multiprocessing.Queue[Batch]) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     for batch in generate(options, place):
-        queue.put(batch)
+        out.put(batch)

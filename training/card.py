@@ -102,7 +102,7 @@ def write_card(
 def _validation_table(scores: Sequence[dict[str, Any]]) -> str:
     """The control and the end of the run, by kind of hints."""
     rows = [
-        "| hints | weights | edits | decisions right | of those where the hint is wrong | all right | tokens right | free |",
+        "| hints | weights | edits | decisions right | where the hint is wrong | all right | tokens right | free |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for hints in ("merger", "spoilt", "none"):

@@ -25,12 +25,14 @@ from apply_service.prompts.compact_hints import hints_of
 from apply_service.prompts.line_constraint import LineConstraint
 from apply_service.protocols import TokenSet
 from apply_service.types import LineOp
-from training.corpus import Edit
-from training.export import load_network
-from training.model import Network
+from training.corpus import Edit, read_edits, split_by_repository
+from training.export import load_network, load_run
+from training.initialisation import initialise
+from training.model import Network, Shape
 from training.samples import Ints, SampleMaker, SampleMix, contested_steps, matches_of
 
 MAX_TOKENS = 8192
+UNTRAINED = "untrained"
 
 
 class EvalCase(NamedTuple):
@@ -228,20 +230,49 @@ def true_ops(before: str, after: str, update_lines: Sequence[str]) -> tuple[Line
     return tuple(ops)
 
 
+def load_target(name: str, compact: Compact) -> Network:
+    """A model directory, a checkpoint, or `untrained`: the control, circuits and nothing else."""
+    if name == UNTRAINED:
+        network = Network(Shape(compact.vocabulary.n_tokens))
+        initialise(network, compact.vocabulary, seed=0)
+        return network
+    path = Path(name)
+    return load_network(path) if path.is_dir() else load_run(path)[0]
+
+
+def score_records(network: Network, compact: Compact, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Exact-match counts over evaluation records; a record that can't be told counts as wrong."""
+    cases = [case for case in (record_case(row, compact) for row in rows) if case is not None]
+    score = score_cases(network, cases)
+    return {
+        "n": len(rows),
+        "exact_constrained": sum(tally.all_right for tally in score.groups.values()),
+        "exact_free": sum(tally.free for tally in score.groups.values()),
+        **score.as_dict(),
+    }
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="score a model directory on evaluation records")
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--updates", type=Path)
+    parser = argparse.ArgumentParser(description="score a model on evaluation records, or on held-out training data")
+    parser.add_argument("--model", required=True, help="a model directory, a checkpoint, or `untrained`")
+    parser.add_argument("--tokenizer-dir", type=Path, required=True)
+    parser.add_argument("--records", type=Path, help="JSONL with before, after, update")
+    parser.add_argument("--updates", type=Path, help="JSONL with other updates for the records, by id")
+    parser.add_argument("--windows", type=Path, help="training data: its held-out part is sketched and scored")
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--min-lines", type=int, default=0)
     parser.add_argument("--max-lines", type=int, default=40)
     arguments = parser.parse_args()
-    compact = Compact.from_directory(arguments.model)
-    rows = read_records(arguments.data, max_lines=arguments.max_lines, updates=arguments.updates)
-    cases = [case for case in (record_case(row, compact) for row in rows) if case is not None]
-    score = score_cases(load_network(arguments.model), cases)
-    right = sum(tally.all_right for tally in score.groups.values())
-    free = sum(tally.free for tally in score.groups.values())
-    print(json.dumps({"n": len(rows), "exact_constrained": right, "exact_free": free, **score.as_dict()}, indent=1))
+    compact = Compact.from_directory(arguments.tokenizer_dir)
+    network = load_target(arguments.model, compact)
+    if arguments.windows is not None:
+        _, held_out = split_by_repository(read_edits(arguments.windows))
+        cases = validation_cases(held_out, compact, n_cases=arguments.cases, seed=11, max_lines=arguments.max_lines)
+        print(json.dumps(score_cases(network, cases).as_dict()))
+    if arguments.records is not None:
+        rows = read_records(arguments.records, max_lines=arguments.max_lines, updates=arguments.updates)
+        rows = [row for row in rows if row["before"].count("\n") >= arguments.min_lines]
+        print(json.dumps(score_records(network, compact, rows)))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import argparse
 import json
 import math
 import signal
-import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def rate_at(step: int, share_done: float) -> float:
     return warm * min(1.0, max(0.05, (1 - share_done) / 0.7))
 
 
-def run(options: TrainOptions, stream: StreamOptions) -> Progress:
+def run(options: TrainOptions, stream: StreamOptions, *, is_stopped: Callable[[], bool] = lambda: False) -> Progress:
     """Train until the budget is spent; checkpoints and a log of scores lie in the run directory."""
     options.run_dir.mkdir(parents=True, exist_ok=True)
     compact = Compact.from_directory(stream.tokenizer_dir)
@@ -124,14 +124,16 @@ def run(options: TrainOptions, stream: StreamOptions) -> Progress:
     if trainer.progress.step == 0:
         _log(options.run_dir, trainer.progress, score_cases(trainer.network, cases), [])
     with BatchWorker(stream, trainer.progress.place) as batches:
-        _loop(trainer, iter(batches), cases)
+        _loop(trainer, iter(batches), cases, is_stopped)
     return trainer.progress
 
 
-def _loop(trainer: Trainer, batches: Iterator[Batch], cases: Sequence[EvalCase]) -> None:
+def _loop(
+    trainer: Trainer, batches: Iterator[Batch], cases: Sequence[EvalCase], is_stopped: Callable[[], bool]
+) -> None:
     options, losses = trainer.options, list[float]()
     next_save, next_score = time.monotonic() + 60 * options.save_minutes, time.monotonic() + 60 * options.score_minutes
-    while trainer.share_done < 1:
+    while trainer.share_done < 1 and not is_stopped():
         losses.append(trainer.step(next(batches)))
         if not math.isfinite(losses[-1]):
             raise SystemExit(f"the loss is {losses[-1]} at step {trainer.progress.step}")
@@ -144,7 +146,8 @@ def _loop(trainer: Trainer, batches: Iterator[Batch], cases: Sequence[EvalCase])
             _log(options.run_dir, trainer.progress, score_cases(trainer.network, cases), losses)
             losses, next_score = [], time.monotonic() + 60 * options.score_minutes
     trainer.save()
-    _log(options.run_dir, trainer.progress, score_cases(trainer.network, cases), losses)
+    if not is_stopped():
+        _log(options.run_dir, trainer.progress, score_cases(trainer.network, cases), losses)
 
 
 def _print(progress: Progress, losses: Sequence[float]) -> None:
@@ -186,7 +189,8 @@ def main() -> None:
     parser.add_argument("--fp32", action="store_true", help="for CPUs without bfloat16 instructions")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worker process is ended as well
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())  # ends after the step under way, saved
     options = TrainOptions(
         run_dir=arguments.run,
         minutes=arguments.minutes,
@@ -204,7 +208,7 @@ def main() -> None:
         last_lines=arguments.max_lines,
         curriculum_samples=arguments.curriculum,
     )
-    run(options, stream)
+    run(options, stream, is_stopped=stopped.is_set)
 
 
 if __name__ == "__main__":
