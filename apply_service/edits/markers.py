@@ -46,10 +46,6 @@ class Role(StrEnum):
     """A hint or remark on a line of its own inside a block: no part of the file, but no gap either."""
 
 
-GAPS = frozenset({Role.MARKER, Role.FENCE})
-"""Roles that stand for, or may hide, a stretch of unchanged lines."""
-
-
 @dataclass(frozen=True, slots=True)
 class Comment:
     """A line's text without its comment signs; `is_comment` tells whether there were any."""

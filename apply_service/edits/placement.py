@@ -76,7 +76,7 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
         )
     if not words:
         return None
-    scope = _find_scope(reading, words, low, high)
+    scope = find_scope(reading, words, low, high)
     if scope is None:
         line = next((j for j in range(low, high) if words.lower() in reading.original[j].lower()), None)
         if line is None:
@@ -95,7 +95,7 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
 
 def _at_edge(reading: Reading, where: str, name: str, first: str, low: int, high: int) -> Placement | None:
     """At the start or end of a named scope, or of the file."""
-    scope = _find_scope(reading, name, low, high) if name else None
+    scope = find_scope(reading, name, low, high) if name else None
     if name and scope is None:
         return None
     start, end = (scope.body_start_line, scope.body_end_line) if scope is not None else (low, high)
@@ -107,7 +107,7 @@ def _at_edge(reading: Reading, where: str, name: str, first: str, low: int, high
     return Placement(end, "placed by its hint", blanks_before=gap)
 
 
-def _find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
+def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
     """The scope of that name; else the one whose header has the words."""
     inside = [scope for scope in reading.scopes if low <= scope.start_line and scope.end_line <= high]
     for scope in inside:

@@ -18,7 +18,7 @@ from apply_service.edits.headers import is_attached, is_closer, is_definition
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
-from apply_service.edits.placement import Placement, place_block, usual_gap
+from apply_service.edits.placement import Placement, find_scope, place_block, usual_gap
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
 from apply_service.types import LineOp
@@ -66,7 +66,7 @@ class Writer:
             span = self._anchored_span(b, floor)
             spans.append(span)
             floor = span.end if span is not None else floor
-        placed = self._place_loose(spans)
+        placed = self._with_deletions(self._place_loose(spans))
         ops: list[LineOp] = []
         at = 0
         for span in placed:
@@ -243,6 +243,31 @@ class Writer:
             self.doubts.guess("a deletion is noted where nothing is deleted")
         elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
             self.doubts.likely("deletion note not understood")
+
+    def _with_deletions(self, placed: Sequence[Span]) -> list[Span]:
+        """The spans, and those of the scopes that notes between markers say are gone."""
+        spans = list(placed)
+        for note in self._reading.snippet.stray_deletions:
+            n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
+            low = placed[n - 1].end if n else 0
+            high = placed[n].start if n < len(placed) else len(self._original)
+            name = deletion_target(self.texts[note]).split("(")[0].strip("`'\" ")
+            scope = find_scope(self._reading, name, low, high) if name else None
+            self.doubts.guess("deletion note between markers")
+            if scope is not None:
+                end = scope.end_line
+                while end < high and not self._original[end].strip():
+                    end += 1
+                spans.append(Span(scope.lead_line, end, self._drop(scope.lead_line, end)))
+        return self._in_order(spans)
+
+    def _in_order(self, spans: Sequence[Span]) -> list[Span]:
+        """By place in the original, without those that overlap one before."""
+        kept: list[Span] = []
+        for span in sorted(spans, key=lambda span: span.start):
+            if not kept or span.start >= kept[-1].end:
+                kept.append(span)
+        return kept
 
     def _blanks_at_note(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
         """Blank lines around a deletion note: of the original's, above or below what goes, the longer run stays."""

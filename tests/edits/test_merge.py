@@ -258,6 +258,12 @@ def test_deletion_by_comment() -> None:
     check(GO, update, swap(GO, "func sub(a, b int) int {\n\treturn a - b\n}\n\n", ""), language="go")
 
 
+def test_deletion_by_comment_between_markers() -> None:
+    update = "// ... existing code ...\n\n// removed: sub\n\n// ... existing code ...\n"
+    wanted = swap(GO, "func sub(a, b int) int {\n\treturn a - b\n}\n\n", "")
+    assert check(GO, update, wanted, language="go").certainty is Certainty.GUESS
+
+
 def test_a_comment_that_speaks_of_removal_is_content() -> None:
     new = "# Entries are removed after this many seconds without\n# a request.\nTTL = 5\n"
     update = f"# ...\nTIMEOUT = 30\n{new}\n\nclass Store:\n"
