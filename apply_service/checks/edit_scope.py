@@ -1,7 +1,6 @@
 """What an edit speaks of: the lines of the original that it may remove, and the lines that it brings.
 
-Reads the update through the prediction.  Where the merger is certain its word stands; otherwise a removal counts as
-said only where the update shows both neighbours of the removed stretch with no marker between them.
+Reads the update through the prediction.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from apply_service.checks.removals import find_unsaid
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -31,46 +31,9 @@ class EditScope:
         return frozenset(op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None)
 
     @cached_property
-    def unsaid(self) -> tuple[int, ...]:
-        """Removed lines that the update does not speak of."""
-        if self.is_certain:
-            return ()
-        unsaid: list[int] = []
-        run: list[int] = []
-        before: LineOp | None = None
-        shown_before = -1
-        for op in (*self._ops, None):
-            if op is not None and op.kind == "drop":
-                run.extend([op.original_line] if op.original_line is not None else [])
-                continue
-            if run and not self._is_said(before, op, shown_before):
-                unsaid.extend(run)
-            run = []
-            before = op
-            shown_before = op.update_line if op is not None and op.update_line is not None else shown_before
-        return tuple(unsaid)
-
-    def _is_said(self, before: LineOp | None, after: LineOp | None, shown_before: int) -> bool:
-        """Whether the update shows both sides of a removed stretch and no gap between them.  Taken lines that replace
-        the stretch come after it, so one shown side is enough there."""
-        if before is None and after is None:
-            return False
-        if after is not None and after.kind == "keep":
-            return False
-        if before is not None and before.kind == "keep":
-            return False
-        end = after.update_line if after is not None and after.update_line is not None else len(self._update_lines)
-        return not self._has_gap(shown_before + 1, end)
-
-    def _has_gap(self, start: int, end: int) -> bool:
-        """Whether a line that stands for others (a marker) lies in this range of the update."""
-        return any(index in self._gaps for index in range(start, end))
-
-    @cached_property
-    def _gaps(self) -> frozenset[int]:
-        return frozenset(
-            i for i in self._prediction.unplaced if i < len(self._update_lines) and self._update_lines[i].strip()
-        )
+    def unsaid(self) -> frozenset[int]:
+        """Removed lines that the update does not speak of; a certain merge is taken at its word."""
+        return frozenset() if self.is_certain else frozenset(find_unsaid(self._prediction, self._update_lines))
 
     @cached_property
     def near(self) -> frozenset[int]:

@@ -109,12 +109,11 @@ def _shifted(answer: CheckInput, changes: LineChanges) -> list[int]:
     expected = Counter(answer.prediction.text.split("\n"))
     bare: dict[str, int] = Counter(line.strip() for line in expected.elements())
     lines = answer.merged.split("\n")
-    present = Counter(lines)
     return [
         number
         for number in changes.added
         if (text := lines[number].strip())
         and bare[text]
-        and present[lines[number]] > expected[lines[number]]
+        and lines[number] not in expected
         and sum(char.isalnum() for char in text) > 1
     ]

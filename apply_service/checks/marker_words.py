@@ -29,6 +29,14 @@ WITHOUT_DOTS = re.compile(
 )
 
 
+REMOVAL = re.compile(r"\b(?:remov|delet|dropp?|renam|replac|mov)(?:e|ed|ing|es|s)?\b|\bno longer\b", re.IGNORECASE)
+
+
+def speaks_of_removal(line: str) -> bool:
+    """Whether a note of the update ("REMOVED: foo") says that something goes."""
+    return REMOVAL.search(line) is not None
+
+
 def is_marker(line: str) -> bool:
     """Whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words."""
     text = line.strip()

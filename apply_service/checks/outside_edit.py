@@ -83,4 +83,4 @@ def _repeated(answer: CheckInput, scope: EditScope, changes: LineChanges) -> lis
 def _unsaid(answer: CheckInput, scope: EditScope, changes: LineChanges) -> list[int]:
     lines = answer.original.split("\n")
     removed = frozenset(changes.removed)
-    return [number for number in scope.unsaid if number in removed and lines[number].strip()]
+    return [number for number in sorted(scope.unsaid) if number in removed and lines[number].strip()]

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from apply_service.checks.edit_scope import EditScope
+from apply_service.checks.marker_words import speaks_of_removal
 from apply_service.protocols import CheckInput
 from apply_service.syntax.imports import find_imports
 from apply_service.syntax.symbols import find_symbols
 from apply_service.types import Verdict
 
-REMOVAL = re.compile(r"\b(?:remov|delet|dropp?|renam|replac|mov)(?:e|ed|ing|es|s)?\b", re.IGNORECASE)
 MAX_FINDINGS = 5
 
 
@@ -27,8 +27,10 @@ class _Name(NamedTuple):
     what: str
     name: str
     place: str
-    """Container and header line: a second symbol is a duplicate only where these agree too."""
+    """Container, branch and header line: a second symbol is a duplicate only where these agree too."""
     line: int
+    is_unique: bool
+    """Whether a second one of the same place is a mistake."""
 
 
 class Symbols:
@@ -45,7 +47,7 @@ class Symbols:
                 self.name, "warning", f"{item.what} `{item.name}` is gone", (item.line + 1, item.line + 1), "original"
             )
             for item in _gone(before, after)
-            if not _is_said(item, scope)
+            if not _is_said(item, scope) and _is_rarer(item.line, answer)
         ]
         found += [
             Verdict(self.name, "warning", f"{item.what} `{item.name}` stands twice", (item.line + 1, item.line + 1))
@@ -55,11 +57,22 @@ class Symbols:
 
 
 def _names(text: str, language: str | None) -> list[_Name]:
+    has_documents = "\n---" in text or language in ("sql", "markdown", "css")
     symbols = [
-        _Name(symbol.kind, symbol.name, f"{symbol.container}|{symbol.signature}", symbol.header_line)
+        _Name(
+            symbol.kind,
+            symbol.name,
+            "|".join((symbol.container, symbol.branch, symbol.signature)),
+            symbol.header_line,
+            is_unique=symbol.kind not in ("section", "element", "variable") and not has_documents,
+        )
         for symbol in find_symbols(text, language)
     ]
-    return symbols + [_Name("import", item.name, "", item.start_line) for item in find_imports(text, language)]
+    imports = [
+        _Name("import", item.name, "", item.line, is_unique=item.column == 0 or language == "go")
+        for item in find_imports(text, language)
+    ]
+    return symbols + imports
 
 
 def _gone(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]:
@@ -86,8 +99,16 @@ def _doubled(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]
     seen: Counter[tuple[str, ...]] = Counter()
     for item in after:
         seen[item[:3]] += 1
-        if seen[item[:3]] > max(1, known[item[:3]]) and item.what != "section":
+        if item.is_unique and seen[item[:3]] > max(1, known[item[:3]]):
             yield item
+
+
+def _is_rarer(number: int, answer: CheckInput) -> bool:
+    """Whether the name's line occurs less often now.  Where it does not, only the parser lost sight of the name."""
+    line = answer.original.split("\n")[number].strip()
+    counts = (sum(line == other.strip() for other in text.split("\n")) for text in (answer.original, answer.merged))
+    before, after = counts
+    return after < before
 
 
 def _is_said(item: _Name, scope: EditScope) -> bool:
@@ -95,4 +116,4 @@ def _is_said(item: _Name, scope: EditScope) -> bool:
         return True
     word = re.escape(item.name.rsplit(":", 1)[-1].rsplit(".", 1)[-1])
     named = re.compile(rf"(?<!\w){word}(?!\w)")
-    return any(REMOVAL.search(line) and named.search(line) for line in scope.unplaced)
+    return any(speaks_of_removal(line) and named.search(line) for line in scope.unplaced)

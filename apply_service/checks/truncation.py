@@ -25,6 +25,8 @@ class Truncation:
     def find(self, answer: CheckInput) -> list[Verdict]:
         if answer.finish_reason is FinishReason.LENGTH:
             return [Verdict(self.name, "error", "decoding stopped at the token limit")]
+        if answer.merged == answer.original:
+            return []
         if _is_collapsed(answer):
             lost = 1 - len(answer.merged) / len(answer.original)
             return [Verdict(self.name, "error", f"{lost:.0%} of the file's characters are gone")]
@@ -51,7 +53,10 @@ def _is_foreseen(answer: CheckInput) -> bool:
 
 def _is_cut(answer: CheckInput) -> bool:
     """Whether the last lines of the original, which the prediction keeps, are gone with nothing in their place."""
+    scope = EditScope(answer)
     predicted, merged = answer.prediction.text.rstrip(), answer.merged.rstrip()
+    if not scope.is_certain and _ends_as_update(merged, answer.update):
+        return False
     if merged != predicted and predicted.startswith(merged):
         return True
     changes = find_changes(answer.original, answer.merged)
@@ -63,8 +68,14 @@ def _is_cut(answer: CheckInput) -> bool:
             break
         tail.append(number)
     gone = [number for number in tail if original_lines[number].strip()]
-    kept = [number for number in gone if number not in EditScope(answer).dropped]
+    kept = [number for number in gone if number not in scope.dropped]
     return len(kept) >= _needed(answer, changes.added) and len(kept) == len(gone)
+
+
+def _ends_as_update(merged: str, update: str) -> bool:
+    """Whether the merged text ends where the update does: then the update may well have meant the end of the file."""
+    last = update.rstrip().removesuffix("```").rstrip().rpartition("\n")[2].strip()
+    return bool(last) and merged.rpartition("\n")[2].strip() == last
 
 
 def _needed(answer: CheckInput, added: tuple[int, ...]) -> int:

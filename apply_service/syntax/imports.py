@@ -28,6 +28,10 @@ class Import(NamedTuple):
     """Module and name, as `module:name` where the statement names both; what the language writes otherwise."""
     start_line: int
     end_line: int
+    line: int
+    """Where the name itself stands, or the statement starts."""
+    column: int
+    """Of the statement, in bytes: an import inside a function is indented."""
 
 
 def find_imports(text: str, language: str | None) -> list[Import]:
@@ -39,9 +43,9 @@ def find_imports(text: str, language: str | None) -> list[Import]:
         return []
     nodes = tree_sitter.QueryCursor(query).captures(tree.root).get("import", [])
     return [
-        Import(name, node.start_point[0], node.end_point[0] + (node.end_point[1] > 0))
+        Import(name, node.start_point[0], node.end_point[0] + (node.end_point[1] > 0), line, node.start_point[1])
         for node in sorted(nodes, key=lambda node: node.start_byte)
-        for name in _names(tree, node)
+        for name, line in RULES.get(tree.language, _plain_names)(tree, node)
     ]
 
 
@@ -51,17 +55,13 @@ def _load_query(name: str) -> tree_sitter.Query | None:
     return tree_sitter.Query(grammar, IMPORT_QUERIES[name]) if grammar is not None and name in IMPORT_QUERIES else None
 
 
-def _names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[str]:
-    rule = RULES.get(tree.language, _plain_names)
-    return rule(tree, node)
-
-
-def _plain_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[str]:
+def _plain_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tuple[str, int]]:
     """The statement without its keyword, groups in braces written out: `use a::{b, c}` is `a::b` and `a::c`."""
     text = " ".join(tree.text_of(node).split()).rstrip("; ")
     if tree.language == "ruby" and not text.startswith(RUBY_LOADERS):
         return
-    yield from _expand(KEYWORDS.sub("", text).strip(" ()"), MAX_NESTING)
+    for name in _expand(KEYWORDS.sub("", text).strip(" ()"), MAX_NESTING):
+        yield name, node.start_point[0]
 
 
 def _expand(text: str, depth: int) -> Iterator[str]:
@@ -88,33 +88,33 @@ def _split_top(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _python_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[str]:
+def _python_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tuple[str, int]]:
     module = node.child_by_field_name("module_name")
     prefix = f"{tree.text_of(module)}:" if module is not None else ""
     names = node.children_by_field_name("name")
     for name in names:
-        yield prefix + " ".join(tree.text_of(name).split())
+        yield prefix + " ".join(tree.text_of(name).split()), name.start_point[0]
     if not names:
-        yield prefix + "*"
+        yield prefix + "*", node.start_point[0]
 
 
-def _javascript_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[str]:
+def _javascript_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tuple[str, int]]:
     source = node.child_by_field_name("source")
     prefix = f"{tree.text_of(source).strip(QUOTES)}:" if source is not None else ""
     clause = next((child for child in node.named_children if child.type == "import_clause"), None)
     if clause is None:
-        yield prefix
+        yield prefix, node.start_point[0]
         return
     for child in clause.named_children:
         specifiers = child.named_children if child.type == "named_imports" else [child]
         for specifier in specifiers:
             if specifier.type != "comment":
-                yield prefix + " ".join(tree.text_of(specifier).split())
+                yield prefix + " ".join(tree.text_of(specifier).split()), specifier.start_point[0]
 
 
 QUOTES = "\"'`"
 
-RULES: dict[str, Callable[[SyntaxTree, tree_sitter.Node], Iterator[str]]] = {
+RULES: dict[str, Callable[[SyntaxTree, tree_sitter.Node], Iterator[tuple[str, int]]]] = {
     "python": _python_names,
     "javascript": _javascript_names,
     "typescript": _javascript_names,

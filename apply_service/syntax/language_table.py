@@ -28,6 +28,8 @@ class Language:
     block_comment: tuple[tuple[str, str], ...] = ()
     is_indented: bool = False
     """Whether indentation alone delimits blocks."""
+    is_watched: bool = False
+    """Whether the grammar may loop for ever on broken code, so that its parse needs a time limit."""
     dialect: str | None = None
     """The language to try where this one's grammar finds errors (TypeScript: TSX)."""
 
@@ -127,6 +129,7 @@ LANGUAGES = (
     Language(
         "kotlin",
         "tree_sitter_kotlin:language",
+        is_watched=True,
         aliases=("kt",),
         extensions=("kt", "kts"),
         line_comment=SLASHES,

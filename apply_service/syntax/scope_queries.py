@@ -182,6 +182,8 @@ C = """
 (preproc_function_def name: (_) @name) @function
 (preproc_ifdef name: (_)) @block
 (preproc_if) @block
+(preproc_else) @block
+(preproc_elif) @block
 (init_declarator declarator: (_) @name value: (initializer_list) @body) @key
 (if_statement consequence: (compound_statement) @body) @block
 (else_clause (compound_statement) @body) @block

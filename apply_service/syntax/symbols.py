@@ -35,6 +35,8 @@ class Symbol(NamedTuple):
     header_line: int
     signature: str
     """The header line, white space evened out: tells overloads apart."""
+    branch: str = ""
+    """The conditional blocks around it that do not hide it (`if TYPE_CHECKING:`, `#ifdef X`), joined by "|"."""
 
 
 def find_symbols(text: str, language: str | None) -> list[Symbol]:
@@ -49,7 +51,7 @@ def find_symbols(text: str, language: str | None) -> list[Symbol]:
     found: dict[tuple[str, int], Symbol] = {}
     for scope, path in zip(scopes, paths, strict=True):
         if path is not None and _is_declared(scope, row.name):
-            symbol = _scope_symbol(scope, path, lines)
+            symbol = _scope_symbol(scope, path, lines)._replace(branch=_branch(scope, scopes))
             found.setdefault((symbol.name, symbol.header_line), symbol)
     for symbol in _plain_symbols(tree, scopes, paths, lines):
         found.setdefault((symbol.name, symbol.header_line), symbol)
@@ -61,8 +63,10 @@ def _is_declared(scope: Scope, language: str) -> bool:
         return False
     if scope.kind == "element":
         return "#" in scope.name
-    # Keys nest without end; those of the top level (and of a TOML table) are what a file "declares".
-    return scope.kind != "key" or scope.parent is None or language in ("toml", "kotlin", "csharp")
+    if scope.kind == "key":
+        # Keys nest without end; those at the top of a data file (and of a TOML table) are what it declares.
+        return language in ("toml", "kotlin", "csharp") or (scope.parent is None and language in ("json", "yaml"))
+    return True
 
 
 def _container_paths(scopes: list[Scope], language: str) -> list[str | None]:
@@ -87,6 +91,15 @@ def _scope_symbol(scope: Scope, path: str, lines: list[str]) -> Symbol:
     kind = "function" if scope.kind == "method" else scope.kind
     signature = " ".join(lines[scope.header_line].split())
     return Symbol(scope.name, kind, path, scope.start_line, scope.end_line, scope.header_line, signature)
+
+
+def _branch(scope: Scope, scopes: list[Scope]) -> str:
+    names = []
+    while scope.parent is not None:
+        scope = scopes[scope.parent]
+        if scope.kind == "block":
+            names.append(scope.name)
+    return "|".join(names)
 
 
 @cache

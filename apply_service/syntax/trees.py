@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import tree_sitter
 
+from apply_service.syntax.language_table import Language
 from apply_service.syntax.languages import find_language, get_parser
 
 MAX_CHARS = 1_500_000
@@ -29,6 +30,10 @@ MAX_PLAIN_BYTES = 8192
 MAX_COMPRESSION = 40
 """Longer texts that shrink more than this (code: 3 to 10 times) are one pattern repeated, on which error recovery takes
 time quadratic in the length: seconds at 50 kB.  Random tokens of the same length take a tenth of a second."""
+
+READ_BYTES = 1024
+MAX_READS = 250
+"""How often a watched parse may read each piece of the text.  Measured: real files up to 40 times, broken ones 100."""
 
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
@@ -61,22 +66,44 @@ def parse(text: str, language: str | None) -> SyntaxTree | None:
     the tree is the dialect's.
     """
     row = find_language(language)
-    tree = _parse_with(text, row.name) if row is not None else None
+    tree = _parse_with(text, row) if row is not None else None
     if row is None or tree is None or row.dialect is None or not tree.root.has_error:
         return tree
-    other = _parse_with(text, row.dialect)
+    dialect = find_language(row.dialect)
+    other = _parse_with(text, dialect) if dialect is not None else None
     return other if other is not None and not other.root.has_error else tree
 
 
-def _parse_with(text: str, language: str) -> SyntaxTree | None:
-    parser = get_parser(language)
-    if parser is None or len(text) > MAX_CHARS or _is_deep(text, language):
+def _parse_with(text: str, row: Language) -> SyntaxTree | None:
+    parser = get_parser(row.name)
+    if parser is None or len(text) > MAX_CHARS or _is_deep(text, row.name):
         return None
     # A lone surrogate has no UTF-8 form; it becomes one "?", which moves no row.
     source = text.encode("utf-8", "replace")
+    if not source.endswith(b"\n"):
+        # Kotlin's scanner (1.1.0) looks for white space after `@` beyond the end of the text, for ever.
+        source += b"\n"
     if len(source) > MAX_PLAIN_BYTES and len(zlib.compress(source, 1)) * MAX_COMPRESSION < len(source):
         return None
-    return SyntaxTree(parser.parse(source).root_node, source, language)
+    root = _parse_watched(parser, source) if row.is_watched else parser.parse(source).root_node
+    return SyntaxTree(root, source, row.name) if root is not None else None
+
+
+def _parse_watched(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
+    """The root, or None where the parser runs in a circle.  It then reads on and on, and being told that the text has
+    ended is the one thing that stops it."""
+    given: list[memoryview] = []
+    limit = MAX_READS * (len(source) // READ_BYTES + 1)
+
+    def read(offset: int, _point: object) -> memoryview:
+        given.append(memoryview(source[offset : offset + READ_BYTES] if len(given) < limit else b""))
+        return given[-1]
+
+    root = parser.parse(read).root_node
+    for view in given:
+        # The binding keeps a reference to all that it was handed; without its text that is a husk.
+        view.release()
+    return root if len(given) <= limit else None
 
 
 def _is_deep(text: str, language: str) -> bool:
