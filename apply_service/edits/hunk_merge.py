@@ -124,6 +124,7 @@ def _drawn(
     canvas = _Canvas(file, update_lines, trust)
     for hunk in sorted(placed, key=lambda p: (p.start, p.end)):
         canvas.draw(hunk)
+    canvas.judge()
     return _drops_first(list(canvas.ops()))
 
 
@@ -166,6 +167,13 @@ class _Canvas:
             return
         self._draw_lines(placed)
         self._draw_final_newline(placed)
+
+    def judge(self) -> None:
+        """What can only be said when all hunks are drawn."""
+        contested = sorted(self.shown.keys() & self.dropped.keys())
+        if contested:
+            label = self.dropped[contested[0]]
+            self.trust.lower(Certainty.LIKELY, f"{label}: changes line {contested[0] + 1}, which another one keeps")
 
     def _show_applied(self, hunk: Hunk, place: Place) -> None:
         new = [line for line in hunk.lines if line.kind != "remove"]

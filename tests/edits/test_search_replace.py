@@ -169,6 +169,7 @@ def test_a_block_may_quote_what_another_changes() -> None:
     )
     prediction = predict(FILE, update)
     assert "def first():\n    value = 1\n    return value * 2\n" in prediction.text
+    assert prediction.certainty is Certainty.LIKELY
 
 
 def test_a_repeated_block_is_applied_once_and_told() -> None:
