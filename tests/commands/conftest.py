@@ -1,0 +1,44 @@
+"""A folder to edit in, and a server to ask, for the tests of commands."""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import ScriptedRun, make_result
+from tests.live_server import live_server
+
+OLD = b"old\r\nname = 1\n"
+
+
+@pytest.fixture
+def run() -> ScriptedRun:
+    return ScriptedRun(result=make_result("new\r\nname = 1\n", diff="--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"))
+
+
+@pytest.fixture
+def url(run: ScriptedRun) -> Iterator[str]:
+    with live_server(run) as (url, _):
+        yield url
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a file to edit and an edit, and a state folder of its own."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.py").write_bytes(OLD)
+    (work / "edit.txt").write_bytes(b"new\n")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in [name for name in os.environ if name.startswith("APPLY_") and name != "APPLY_SHARED_DATA"]:
+        monkeypatch.delenv(name)
+    return work
+
+
+class Stdin:
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)

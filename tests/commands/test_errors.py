@@ -1,0 +1,107 @@
+"""Errors on the command line: exit codes, what is shown, and that nothing is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apply_service.cli import main
+from apply_service.commands.exit_codes import MEANINGS, exit_code
+from apply_service.errors import (
+    ApplyError,
+    CheckFailed,
+    DeadlineExceeded,
+    EmptyUpdate,
+    FileChanged,
+    ModelNotLoadable,
+    NeedsMoreContext,
+    SettingsError,
+    StaleBase,
+    Truncated,
+    UnknownModel,
+    Unreachable,
+)
+from tests.commands.conftest import OLD
+from tests.doubles import ScriptedRun
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CheckFailed("m"), 1),
+        (Truncated("m"), 1),
+        (EmptyUpdate("m"), 2),
+        (SettingsError("m"), 2),
+        (FileChanged("m"), 3),
+        (StaleBase("m"), 3),
+        (UnknownModel("m"), 4),
+        (ModelNotLoadable("m"), 4),
+        (Unreachable("m"), 4),
+        (DeadlineExceeded("m"), 4),
+        (NeedsMoreContext("m"), 5),
+    ],
+)
+def test_exit_codes(error: ApplyError, code: int) -> None:
+    assert exit_code(error) == code
+    assert code in MEANINGS
+
+
+def test_errors_of_the_server_are_shown_in_full(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run.error = NeedsMoreContext("no anchor", value=["def f"], limit="one place", remedy="show more lines")
+    for options in ([], ["--in-place"], ["--json"]):
+        assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, *options]) == 5
+        out, err = capsysbinary.readouterr()
+        assert err.decode().splitlines() == [
+            "apply-service: error: no anchor [needs_more_context]",
+            '  value: ["def f"]',
+            "  limit: one place",
+            "  remedy: show more lines",
+        ]
+        assert (json.loads(out)["error"]["code"] if options == ["--json"] else out) in ("needs_more_context", b"")
+    assert (folder / "a.py").read_bytes() == OLD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        ([], 2, "invalid_field"),
+        (["nonsense"], 2, "invalid_field"),
+        (["apply"], 2, "invalid_field"),
+        (["apply", "a.py", "--bla"], 2, "invalid_field"),
+        (["apply", "a.py", "--on-verdict", "nothing=fail"], 2, "invalid_field"),
+        (["apply", "a.py", "--request", "-"], 2, "unsupported_parameter"),
+        (["apply", "a.py", "--window", "0"], 2, "bad_setting"),
+        (["apply", "a.py", "--config", "missing.toml"], 2, "bad_setting"),
+        (["apply", "a.py", "--server", "nonsense", "--update", "edit.txt"], 2, "bad_setting"),
+        (["apply", ".", "--update", "edit.txt"], 3, "file_not_readable"),
+        (["apply", "a.py", "--update", "missing.txt"], 3, "file_not_readable"),
+        (["apply", "a.py", "--update", "latin.txt"], 2, "bad_encoding"),
+        (["undo", "a.py"], 3, "no_backup"),
+    ],
+)
+def test_bad_command_lines(
+    folder: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], code: int, name: str
+) -> None:
+    (folder / "latin.txt").write_bytes(b"\xe9")
+    assert main(arguments) == code
+    out, err = capsysbinary.readouterr()
+    assert f"[{name}]".encode() in err
+    assert b"remedy:" in err
+    assert out == b""
+
+
+def test_a_server_that_is_not_there(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", "http://127.0.0.1:9", "--in-place"]) == 4
+    assert b"[unreachable]" in capsysbinary.readouterr().err
+    assert (folder / "a.py").read_bytes() == OLD
+
+
+def test_interrupting_is_no_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("apply_service.commands.apply.answer_request", interrupt)
+    assert main(["apply", "a.py", "--update", "edit.txt", "--in-place"]) == 130
+    assert (folder / "a.py").read_bytes() == OLD

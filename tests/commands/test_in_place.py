@@ -1,0 +1,80 @@
+"""`apply --in-place` and `undo`: files written, and files left alone."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apply_service.cli import main
+from apply_service.types import Verdict
+from tests.commands.conftest import OLD
+from tests.doubles import ScriptedRun
+
+
+def test_in_place_writes_and_undo_takes_it_back(
+    folder: Path, url: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out == b""
+    assert b"apply-service undo a.py" in err
+    assert (folder / "a.py").read_bytes() == b"new\r\nname = 1\n"
+    assert main(["undo", "a.py"]) == 0
+    assert (folder / "a.py").read_bytes() == OLD
+    assert main(["undo", "a.py"]) == 3
+    assert b"[no_backup]" in capsysbinary.readouterr().err
+
+
+def test_a_file_that_does_not_exist_is_a_new_file(folder: Path, url: str, run: ScriptedRun) -> None:
+    assert main(["apply", "new.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 0
+    assert run.requests[0].original == ""
+    assert (folder / "new.py").read_bytes() == b"new\r\nname = 1\n"
+    assert main(["undo", "new.py"]) == 0
+    assert not (folder / "new.py").exists()
+
+
+def test_in_place_without_a_change_writes_nothing(folder: Path, url: str, run: ScriptedRun) -> None:
+    run.result = replace(run.result, merged_code=OLD.decode())
+    before = (folder / "a.py").stat()
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 0
+    assert (folder / "a.py").stat().st_ino == before.st_ino
+    assert main(["undo", "a.py"]) == 3
+
+
+def test_in_place_refuses_where_a_check_found_an_error(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run.result = replace(run.result, verdicts=(Verdict("syntax", "error", "broken", (3, 4)),))
+    command = ["apply", "a.py", "--update", "edit.txt", "--server", url]
+    assert main([*command, "--in-place"]) == 1
+    assert (folder / "a.py").read_bytes() == OLD
+    err = capsysbinary.readouterr().err
+    assert b"[check_failed]" in err
+    assert b"syntax: broken" in err
+    assert main(command) == 1  # printed, but the exit code says so
+    out, err = capsysbinary.readouterr()
+    assert out == b"new\r\nname = 1\n"
+    assert b"error: syntax: broken (lines 3-4 of the merged file)" in err
+    assert main([*command, "--in-place", "--on-verdict", "syntax=warn"]) == 0
+    assert (folder / "a.py").read_bytes() == b"new\r\nname = 1\n"
+
+
+def test_in_place_refuses_a_file_that_changed_meanwhile(
+    folder: Path,
+    url: str,
+    run: ScriptedRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    from apply_service.commands import apply
+
+    def answer_and_meddle(*arguments: Any) -> dict[str, Any]:
+        (folder / "a.py").write_bytes(b"someone else's")
+        return real(*arguments)
+
+    real = apply.answer_request
+    monkeypatch.setattr(apply, "answer_request", answer_and_meddle)
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 3
+    assert b"[file_changed]" in capsysbinary.readouterr().err
+    assert (folder / "a.py").read_bytes() == b"someone else's"
