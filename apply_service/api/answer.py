@@ -93,7 +93,6 @@ class UsageOut(_Answer):
     """Counts of the decode; all 0 where no model took part."""
 
     prompt_tokens: int
-    cached_prompt_tokens: int = Field(description="Of the prompt, found in the prefix cache.")
     completion_tokens: int = Field(description="Generated, drafted ones included.")
     total_tokens: int = Field(description="Prompt and completion.")
     accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
@@ -107,7 +106,6 @@ class UsageOut(_Answer):
     def of(cls, stats: DecodeStats) -> Self:
         return cls(
             prompt_tokens=stats.prompt_tokens,
-            cached_prompt_tokens=stats.cached_prompt_tokens,
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
             accepted_prediction_tokens=stats.accepted_tokens,

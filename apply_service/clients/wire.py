@@ -84,7 +84,6 @@ def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> D
     accepted = usage["accepted_prediction_tokens"]
     return DecodeStats(
         prompt_tokens=usage["prompt_tokens"],
-        cached_prompt_tokens=usage["cached_prompt_tokens"],
         completion_tokens=usage["completion_tokens"],
         prefill_passes=usage["prefill_passes"],
         passes=usage["passes"],
