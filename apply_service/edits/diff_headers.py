@@ -26,13 +26,15 @@ _PREAMBLE = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """After a backslash in a quoted path; anything else stands for itself."""
+MAX_LENGTH = 4096
+"""Of a header line, as of a path."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 NOTHING = "/dev/null"
 
 
 def is_preamble(line: str) -> bool:
     """Whether the line is of a kind that commits and mails put before a diff or after it."""
-    return _PREAMBLE.match(line) is not None
+    return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class FileHeader:
         self.has_names = True
         self.has_prefixes |= [line[4:].lstrip('"')[:2] for line in lines] == ["a/", "b/"]
         for line in lines:
-            name = _STAMP.sub("", line[4:]).rstrip()
+            name = _STAMP.sub("", line[4 : 4 + MAX_LENGTH]).rstrip()
             if line.startswith("--- "):
                 self.is_new |= name == NOTHING
                 self.old = self.old if name == NOTHING else _bare(name)

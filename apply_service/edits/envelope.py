@@ -9,28 +9,32 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-FENCE = re.compile(r"^\s*(?:`{3,}|~{3,})\s*[\w+#.:/\\ -]*$")
+FENCE = re.compile(r"^(?:`{3,}|~{3,})[\w+#.:/\\ -]*$")
 _PATH = r"[\w.@+~()\[\]-]+(?:[/\\][\w.@+~()\[\]-]+)*"
 _NAMED = re.compile(
     rf"^\s*(?:[#*>/;-]+\s*)?(?:\*\*|`)?(?:file(?:name)?|path)?\s*[:=]?\s*(?:\*\*|`)*(?P<path>{_PATH})(?:\*\*|`)*:?\s*$",
     re.I,
 )
-_SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*(?: [^{}<>=;|\\]+)+[.:!?]$")
-MAX_SENTENCE = 400
+_SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
+MAX_LENGTH = 400
+"""A longer line is never taken for anything around an edit."""
 
 
 def is_fence(line: str) -> bool:
-    return FENCE.match(line) is not None
+    return len(line) <= MAX_LENGTH and FENCE.match(line.strip()) is not None
 
 
 def is_sentence(line: str) -> bool:
     """Whether the line reads as prose around an edit ("Here is the change:")."""
-    return len(line) <= MAX_SENTENCE and _SENTENCE.match(line.strip()) is not None and line[:1] not in " \t"
+    if len(line) > MAX_LENGTH or line[:1] in " \t":
+        return False
+    text = line.strip()
+    return " " in text[3:] and _SENTENCE.match(text) is not None
 
 
 def named_path(line: str) -> str | None:
     """The path, where the line does nothing but name a file."""
-    match = _NAMED.match(line) if len(line) <= MAX_SENTENCE else None
+    match = _NAMED.match(line) if len(line) <= MAX_LENGTH else None
     if match is None:
         return None
     path = match["path"]
