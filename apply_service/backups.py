@@ -53,11 +53,11 @@ class BackupStore:
         """Take back the newest edit of the file.
 
         Raises:
-            NoBackup: there is none left.
+            NoBackup: there is none left, or it is damaged.
             FileChanged: the file is not what the edit made of it.
         """
         source = read_source(path)
-        entry, backup = self._newest(source)
+        entry, backup, before = self._newest(source)
         if not source.exists or _sha256(source.data) != backup.after_sha256:
             raise FileChanged(
                 f"{source.path} was changed after the edit; it was left alone.",
@@ -65,7 +65,7 @@ class BackupStore:
                 remedy=f"The bytes before the edit are in {entry}.",
             )
         if backup.existed:
-            write_atomic(source, entry.read_bytes())
+            write_atomic(source, before)
         else:
             remove(source)
         _discard(entry)
@@ -87,11 +87,11 @@ class BackupStore:
             ) from error
         return entry
 
-    def _newest(self, source: SourceFile) -> tuple[Path, Backup]:
+    def _newest(self, source: SourceFile) -> tuple[Path, Backup, bytes]:
         for entry in reversed(_entries(self._folder(source))):
-            backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
+            backup, before = _read(entry, source)
             if not _was_interrupted(backup, source):
-                return entry, backup
+                return entry, backup, before
             _discard(entry)
         raise NoBackup(
             f"There is no edit of {source.path} to take back.",
@@ -112,6 +112,22 @@ def _was_interrupted(backup: Backup, source: SourceFile) -> bool:
     """Whether the process died after keeping the backup and before replacing the file."""
     is_as_before = backup.existed == source.exists and backup.before_sha256 == _sha256(source.data)
     return is_as_before and backup.before_sha256 != backup.after_sha256
+
+
+def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
+    """What the note says, and the bytes it speaks of."""
+    try:
+        backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
+        before = entry.read_bytes()
+        if _sha256(before) != backup.before_sha256:
+            raise ValueError("other bytes than were kept")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise NoBackup(
+            f"The newest backup of {source.path} is damaged; the file was left alone.",
+            value=str(entry),
+            remedy=f"What is left of the backups is in {entry.parent}.",
+        ) from error
+    return backup, before
 
 
 def _write_new(folder: Path, data: bytes) -> Path:

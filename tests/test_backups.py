@@ -101,6 +101,29 @@ def test_a_backup_of_an_edit_that_never_happened_is_passed_over(
     assert path.read_bytes() == b"v0\r\n\xff"
 
 
+@pytest.mark.parametrize("note", [b"{", b"\xff", b"[]", b"null", b"{}", b'{"path": 1, "other": 2}'])
+def test_a_damaged_note_is_no_backup_and_its_folder_is_named(
+    store: BackupStore, path: Path, tmp_path: Path, note: bytes
+) -> None:
+    edit(store, path, b"v1")
+    (note_path,) = (tmp_path / "state").rglob("*.json")
+    note_path.write_bytes(note)
+    with pytest.raises(NoBackup) as caught:
+        store.undo(path)
+    assert str(note_path.parent) in caught.value.remedy
+    assert path.read_bytes() == b"v1"
+
+
+def test_damaged_bytes_are_not_brought_back(store: BackupStore, path: Path, tmp_path: Path) -> None:
+    edit(store, path, b"v1")
+    (kept,) = (tmp_path / "state").rglob("*.bytes")
+    kept.write_bytes(b"cut of")
+    with pytest.raises(NoBackup) as caught:
+        store.undo(path)
+    assert caught.value.value == str(kept)
+    assert path.read_bytes() == b"v1"
+
+
 def test_no_place_for_backups_means_no_edit(path: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileNotWritable) as caught:
