@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
@@ -96,7 +97,7 @@ def _file_name(arguments: Namespace) -> str:
 
 def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[str, object]]:
     yield from _original_fields(source.data, arguments.encoding)
-    yield "path", str(source.path)
+    yield "path", printable(source.path)
     if arguments.update is not None:
         yield "update", _read_text(arguments.update)
     yield from ((name, value) for name in PASSED_ON if (value := getattr(arguments, name)) is not None)
@@ -106,6 +107,11 @@ def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[
         yield "on_verdict", dict(arguments.on_verdict)
     if arguments.diff:
         yield "diff", True
+
+
+def printable(path: Path) -> str:
+    """The name as Unicode text: bytes of it that are not UTF-8 could not travel."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _original_fields(data: bytes, encoding: str) -> Iterator[tuple[str, object]]:

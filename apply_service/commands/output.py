@@ -27,8 +27,9 @@ def write_line(text: str) -> None:
 
 
 def write_note(text: str) -> None:
-    """One line to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """One line to standard error; what it cannot show is escaped."""
+    encoding = sys.stderr.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def print_error(error: ApplyError) -> None:

@@ -1,5 +1,7 @@
 """`apply --in-place` and `undo`: files written, and files left alone."""
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,19 @@ def test_a_file_that_does_not_exist_is_a_new_file(folder: Path, url: str, run: S
     assert (folder / "new.py").read_bytes() == b"new\r\nname = 1\n"
     assert main(["undo", "new.py"]) == 0
     assert not (folder / "new.py").exists()
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are Unicode there")
+def test_a_file_whose_name_is_not_utf8(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    name = os.fsdecode(b"caf\xe9.py")
+    (folder / name).write_bytes(OLD)
+    assert main(["apply", name, "--update", "edit.txt", "--server", url, "--in-place"]) == 0
+    assert run.requests[0].path == "caf\ufffd.py"
+    assert (folder / name).read_bytes() == b"new\r\nname = 1\n"
+    assert main(["undo", name]) == 0
+    assert (folder / name).read_bytes() == OLD
 
 
 def test_in_place_without_a_change_writes_nothing(folder: Path, url: str, run: ScriptedRun) -> None:
