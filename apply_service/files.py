@@ -41,7 +41,9 @@ def read_source(path: str | Path) -> SourceFile:
     """
     path = Path(path)
     target = Path(os.path.realpath(path))
-    if not path.name or not target.parent.is_dir():
+    if target.is_dir():
+        raise _unreadable(path, "it is a folder")
+    if not target.parent.is_dir():
         raise _unreadable(path, "there is no such folder")
     try:
         if not stat.S_ISREG(target.stat().st_mode):

@@ -92,6 +92,17 @@ def test_bad_command_lines(
     assert out == b""
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [(".", "it is a folder"), ("..", "it is a folder"), ("", "it is a folder"), ("no/a.py", "there is no such folder")],
+)
+def test_why_a_file_cannot_be_read(
+    folder: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str, why: str
+) -> None:
+    assert main(["apply", name, "--update", "edit.txt"]) == 3
+    assert why.encode() in capsysbinary.readouterr().err
+
+
 def test_a_server_that_is_not_there(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", "http://127.0.0.1:9", "--in-place"]) == 4
     assert b"[unreachable]" in capsysbinary.readouterr().err
