@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apply_service.errors import UnknownModel
+from apply_service.errors import ModelNotLoadable, SettingsError
 from apply_service.pipeline import Runtime, Target
 from apply_service.protocols import PromptFormat
-from apply_service.registry import PROMPT_FORMATS, resolve
+from apply_service.registry import DRAFTERS, PROMPT_FORMATS, names, resolve
 from apply_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ EMBEDDED = "embedded"
 
 def build_runtime(settings: Settings) -> Runtime:
     """Requests may name the embedded model and the configured one; nobody loads anything else through a request."""
-    return Runtime(load=TargetCache(settings), default_drafter=settings.drafter)
+    if settings.drafter not in DRAFTERS:
+        raise SettingsError(
+            "no such drafter", value=settings.drafter, limit=list(names(DRAFTERS)), remedy="set drafter to one of these"
+        )
+    cache = TargetCache(settings)
+    return Runtime(load=cache, models=cache.names, default_drafter=settings.drafter)
 
 
 class TargetCache:
@@ -38,8 +43,6 @@ class TargetCache:
         return tuple(dict.fromkeys((self._settings.model, EMBEDDED)))
 
     def __call__(self, name: str) -> Target:
-        if name not in self.names:
-            raise UnknownModel("this service has no such model", value=name, limit=list(self.names), remedy="name one")
         with self._lock:
             if name not in self._targets:
                 self._targets[name] = load_target(name, self._settings)
@@ -79,6 +82,8 @@ def _load(name: str, settings: Settings) -> LoadedModel:
 
 def _prompt_format(loaded: LoadedModel) -> PromptFormat:
     name = loaded.record.prompt_format or infer_prompt_format(loaded.source)
+    if name not in PROMPT_FORMATS:
+        raise ModelNotLoadable("no such prompt format", value=name, limit=list(names(PROMPT_FORMATS)))
     factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
     if name == "compact":
         return resolve(PROMPT_FORMATS, name).from_directory(Path(loaded.source))  # type: ignore[no-any-return]

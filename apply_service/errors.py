@@ -4,7 +4,7 @@ ApplyError
 |-- RequestError            the caller can mend it
 |   |-- NotFound  MethodNotAllowed  UnsupportedMediaType
 |   |-- EmptyUpdate  UnknownField  InvalidField  UnsupportedParameter
-|   |-- UnknownModel  UnknownDrafter  UnknownEditFormat  UnknownLanguage
+|   |-- UnknownModel  UnknownDrafter  UnknownEditFormat
 |   |-- BadEncoding  NulByte  StaleBase  TooLarge  ContextLimitExceeded
 |   `-- MalformedEdit  NeedsMoreContext  InstructionUnsupported
 |-- ResultError             there is an answer, but not one to hand out
@@ -111,12 +111,6 @@ class UnknownEditFormat(RequestError):
     """There is no such edit format."""
 
     code = "unknown_edit_format"
-
-
-class UnknownLanguage(RequestError):
-    """There is no such language."""
-
-    code = "unknown_language"
 
 
 class BadEncoding(RequestError):

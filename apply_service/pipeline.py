@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from apply_service.checks import run_checks
 from apply_service.decoding.verify import Decoding
@@ -23,6 +24,7 @@ from apply_service.edits.fidelity import SourceText, encode, normalise, restore
 from apply_service.edits.ranges import text_edits
 from apply_service.errors import (
     ApplyError,
+    BadEncoding,
     CheckFailed,
     ContextLimitExceeded,
     EmptyUpdate,
@@ -33,8 +35,10 @@ from apply_service.errors import (
     StaleBase,
     Truncated,
     UnknownDrafter,
+    UnknownModel,
+    UnsupportedParameter,
 )
-from apply_service.protocols import CheckInput, Drafter, EditJob, Engine, PromptFormat, SamplingParams
+from apply_service.protocols import CheckInput, Constraint, Drafter, EditJob, Engine, PromptFormat, SamplingParams
 from apply_service.registry import CHECKS, DRAFTERS, EDIT_FORMATS, names, resolve
 from apply_service.results import attribute_ops, hash_bytes, origin_spans
 from apply_service.syntax.languages import detect_language
@@ -49,11 +53,15 @@ from apply_service.types import (
     LineOp,
     Prediction,
     RanStrategy,
+    Strategy,
     TokenEvent,
     Verdict,
 )
 
 SPARE_TOKENS = 64
+MAX_TEMPERATURE = 2.0
+STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction")
+"""Verdicts on how the answer came about, beside the checks of its text."""
 INSTRUCTION_ONLY = "instruction"
 
 
@@ -68,9 +76,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What requests need besides themselves.  `load` gives a target by name, loading it on first use."""
+    """What requests need besides themselves; for one thread at a time, as its targets are.  `load` gives a target by
+    name, loading it on first use."""
 
     load: Callable[[str], Target]
+    models: tuple[str, ...] = ("embedded",)
+    """What a request may name; the first is the default."""
     default_drafter: str = "merged_edit"
 
 
@@ -82,6 +93,7 @@ class Outcome(NamedTuple):
     stats: DecodeStats
     target: Target | None = None
     drafter: str | None = None
+    agreement: bool | None = None
     confidence: float | None = None
     note: str = ""
     """Why a fallback took the target's place."""
@@ -109,7 +121,7 @@ def run(
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
     """
     watch = Stopwatch()
-    source = validate(request)
+    source = validate(request, runtime)
     language = detect_language(name=request.language, path=request.path)
     format_name, job = read_edit(request, language)
     watch.lap("predict_s")
@@ -119,7 +131,7 @@ def run(
 
 
 # -- before the target ------------------------------------------------------------------------------------------------
-def validate(request: ApplyRequest) -> SourceText:
+def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     """Refuse what can't be applied, before any work.
 
     Raises:
@@ -136,7 +148,8 @@ def validate(request: ApplyRequest) -> SourceText:
             raise NulByte(
                 f"`{name}` holds a NUL character", value=text.index("\0"), remedy="send text, not binary data"
             )
-    _refuse_unknown_names(request)
+    _refuse_unknown_names(request, runtime)
+    _refuse_bad_values(request)
     source = SourceText.of(request.original, request.encoding)
     if request.base_sha256 is not None and request.base_sha256.lower() != hash_bytes(encode(request.original, source)):
         raise StaleBase(
@@ -148,13 +161,36 @@ def validate(request: ApplyRequest) -> SourceText:
     return source
 
 
-def _refuse_unknown_names(request: ApplyRequest) -> None:
+def _refuse_unknown_names(request: ApplyRequest, runtime: Runtime) -> None:
+    if request.model is not None and request.model not in runtime.models:
+        raise UnknownModel(
+            "this service has no such model",
+            value=request.model,
+            limit=list(runtime.models),
+            remedy="name one of these",
+        )
     if request.drafter is not None and request.drafter not in DRAFTERS:
         raise UnknownDrafter(
             "no such drafter", value=request.drafter, limit=list(names(DRAFTERS)), remedy="name one of these"
         )
-    if unknown := sorted(request.on_verdict.keys() - CHECKS.keys()):
-        raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=list(names(CHECKS)))
+    if unknown := sorted(request.on_verdict.keys() - {*CHECKS, *STRATEGY_VERDICTS}):
+        limit = [*names(CHECKS), *STRATEGY_VERDICTS]
+        raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=limit, remedy="name one of these")
+
+
+def _refuse_bad_values(request: ApplyRequest) -> None:
+    """What the front ends refuse as well, for callers of the library."""
+    if request.strategy not in get_args(Strategy):
+        raise InvalidField("no such strategy", value=request.strategy, limit=list(get_args(Strategy)))
+    if request.constrain not in (None, "sources", "none"):
+        raise InvalidField("no such constraint", value=request.constrain, limit=["sources", "none"])
+    if not 0 <= request.temperature <= MAX_TEMPERATURE:
+        raise InvalidField("`temperature` is out of range", value=request.temperature, limit=MAX_TEMPERATURE)
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise InvalidField("`max_tokens` must be positive", value=request.max_tokens, limit="1 or more")
+    for name, text in (("update", request.update), ("instruction", request.instruction)):
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
 
 
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
@@ -187,9 +223,11 @@ def decide(
     may_fall_back = request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
     try:
         outcome = yield from _by_target(request, runtime, job, cancelled)
-    except ContextLimitExceeded as error:
-        if may_fall_back and not _has_error(_checked(job, job.prediction.text)):
-            return Outcome(job.prediction.text, "fallback", DecodeStats(), note=f"no model took part: {error.message}")
+    except (ContextLimitExceeded, Truncated) as error:
+        if may_fall_back and request.max_tokens is None and _is_clean(_checked(job, job.prediction.text)):
+            return Outcome(job.prediction.text, "fallback", DecodeStats(), note=f"the model gave no answer: {error}")
+        if isinstance(error, ContextLimitExceeded) and job.prediction.certainty is not Certainty.GUESS:
+            error.remedy += f", or strategy exact: the merge is {job.prediction.certainty}"
         raise
     return _or_fallback(job, outcome) if may_fall_back else outcome
 
@@ -207,7 +245,7 @@ def _by_program(job: EditJob) -> Outcome:
 def _by_target(
     request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]
 ) -> Generator[TokenEvent, None, Outcome]:
-    target = runtime.load(request.model)
+    target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.prompt_format.takes_instructions:
         raise InstructionUnsupported(
             f"{target.name} merges edits but does not follow instructions",
@@ -217,11 +255,12 @@ def _by_target(
     decoding = open_decoding(request, runtime, job, target, cancelled)
     stream = target.prompt_format.open_stream()
     decision_logprobs: list[float] = []
-    for step in decoding.steps():
-        if step.logprobs is not None:
-            decision_logprobs += [lp for lp, decided in zip(step.logprobs, step.decisions, strict=True) if decided]
-        if text := stream.push(step.ids):
-            yield TokenEvent(text)
+    with closing(decoding.steps()) as steps:
+        for step in steps:
+            if step.logprobs is not None:
+                decision_logprobs += [lp for lp, decided in zip(step.logprobs, step.decisions, strict=True) if decided]
+            if text := stream.push(step.ids):
+                yield TokenEvent(text)
     if text := stream.finish():
         yield TokenEvent(text)
     if decoding.finish_reason is not FinishReason.STOP:
@@ -233,7 +272,8 @@ def _by_target(
         )
     confidence = math.exp(min(decision_logprobs)) if decision_logprobs else None
     merged = target.prompt_format.decode_output(decoding.output_ids)
-    return Outcome(merged, "model", decoding.stats, target, drafter_name(request, runtime), confidence)
+    agreement = merged == job.prediction.text
+    return Outcome(merged, "model", decoding.stats, target, drafter_name(request, runtime), agreement, confidence)
 
 
 def open_decoding(
@@ -244,8 +284,9 @@ def open_decoding(
     prompt_ids = prompt_format.encode_prompt(job)
     sources = prompt_format.encode_sources(job)
     drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime))(sources)
-    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS
-    room = max(len(sources.predicted.ids) + 1, min(longest, engine.context_limit - len(prompt_ids)))
+    left = engine.context_limit - len(prompt_ids)
+    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
+    room = max(len(sources.predicted.ids) + 1, min(longest, left))
     return Decoding(
         engine=engine,
         prompt_ids=prompt_ids,
@@ -253,11 +294,25 @@ def open_decoding(
         max_new_tokens=room if request.max_tokens is None else request.max_tokens,
         stop_ids=prompt_format.stop_ids,
         sampling=SamplingParams(request.temperature, request.seed),
-        constraint=None if request.constrain == "none" else prompt_format.constraint(job),
+        constraint=_constraint(request, prompt_format, job),
         find_stop=prompt_format.stop_finder(job),
         cancelled=cancelled,
         deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
     )
+
+
+def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
+    if request.constrain == "none":
+        return None
+    constraint = prompt_format.constraint(job)
+    if constraint is None and request.constrain == "sources":
+        raise UnsupportedParameter(
+            f"the prompt format {prompt_format.name} has no constraint to the sources",
+            value="sources",
+            limit="none",
+            remedy="leave `constrain` out, or use the embedded model",
+        )
+    return constraint
 
 
 def drafter_name(request: ApplyRequest, runtime: Runtime) -> str:
@@ -266,10 +321,9 @@ def drafter_name(request: ApplyRequest, runtime: Runtime) -> str:
 
 def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
     """The certain merge in the place of a target's answer that fails a check which the merge passes."""
-    if _has_error(_checked(job, outcome.merged)) and not _has_error(_checked(job, job.prediction.text)):
-        return outcome._replace(
-            merged=job.prediction.text, strategy="fallback", note="the model's output failed a check"
-        )
+    if _has_error(_checked(job, outcome.merged)) and _is_clean(_checked(job, job.prediction.text)):
+        note = "the model's output failed a check"
+        return outcome._replace(merged=job.prediction.text, strategy="fallback", confidence=None, note=note)
     return outcome
 
 
@@ -280,13 +334,14 @@ def finish(
     """Restore the original's bytes, run the checks, and put the answer together.
 
     Raises:
-        CheckFailed: a check that the caller wants to fail has findings.
+        CheckFailed, Truncated: a check that the caller wants to fail has findings; truncation is one unless told
+            otherwise, as an answer is never half a file.
     """
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops)
     watch.lap("restore_s")
     verdicts = (*_strategy_verdicts(job, outcome), *_checked(job, outcome.merged))
-    _raise_failed(verdicts, request.on_verdict)
+    _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
     watch.lap("checks_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())
     return ApplyResult(
@@ -299,7 +354,7 @@ def finish(
         drafter=outcome.drafter,
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
-        agreement=None if outcome.target is None else outcome.merged == job.prediction.text,
+        agreement=outcome.agreement,
         determinism=None if outcome.target is None else outcome.target.engine.determinism,
         verdicts=verdicts,
         edits=text_edits(request.original, merged_code),
@@ -323,20 +378,31 @@ def _has_error(verdicts: tuple[Verdict, ...]) -> bool:
     return any(verdict.severity == "error" for verdict in verdicts)
 
 
+def _is_clean(verdicts: tuple[Verdict, ...]) -> bool:
+    return all(verdict.is_pass for verdict in verdicts)
+
+
 def _strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
     if outcome.strategy == "fallback":
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
+    if job.instruction.strip() and not _is_instruction_read(outcome):
+        yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
     if outcome.strategy == "exact" and job.prediction.certainty is not Certainty.CERTAIN:
         yield Verdict(
             "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)
         )
 
 
+def _is_instruction_read(outcome: Outcome) -> bool:
+    return outcome.target is not None and outcome.target.prompt_format.takes_instructions
+
+
 def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) -> None:
-    failed = [v for v in verdicts if not v.is_pass and on_verdict.get(v.check) == "fail"]
+    failed = [v for v in verdicts if v.severity in ("warning", "error") and on_verdict.get(v.check) == "fail"]
     if failed:
-        raise CheckFailed(
+        kind = Truncated if failed[0].check == "truncation" else CheckFailed
+        raise kind(
             f"{failed[0].check}: {failed[0].message}", value=sorted({v.check for v in failed}), remedy="see the verdict"
         )
 

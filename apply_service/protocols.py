@@ -217,6 +217,11 @@ class Session(Protocol):
         """Tokens that fit; fixed at admission."""
         ...
 
+    @property
+    def prefill_passes(self) -> int:
+        """Forwards that the prompt took."""
+        ...
+
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
         ...
@@ -271,11 +276,13 @@ class Engine(Protocol):
         """Draft tokens that fit in one window."""
         ...
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = ...) -> Session:
         """Admit a sequence and prefill its prompt but for the last token, which is the first window's `last_id`.
 
         Raises:
             ContextLimitExceeded: prompt + limit do not fit.
+
+        `poll` is called before every prefill pass; what it raises ends the session and goes on to the caller.
         """
         ...
 

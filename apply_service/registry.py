@@ -1,7 +1,7 @@
 """name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never
 load torch.
 
-To add a drafter, prompt format, edit format, check or backend: write its file, add its line here.
+To add a drafter, prompt format, edit format or check: write its file, add its line here.
 """
 
 from __future__ import annotations
@@ -43,11 +43,6 @@ DRAFTERS = {
     "original": "apply_service.drafting.copying:Original",
     "original_snippet": "apply_service.drafting.copying:OriginalSnippet",
     "merged_edit": "apply_service.drafting.copying:MergedEdit",
-}
-
-BACKENDS = {
-    "torch_local": "apply_service.engine.torch_local:TorchEngine",
-    "fake": "apply_service.engine.fake:FakeEngine",
 }
 
 

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple
 Strategy = Literal["auto", "model", "exact"]
 """What a caller may ask for."""
 
-RanStrategy = Literal["exact", "confirmed", "lattice", "model", "windowed", "fallback"]
-"""What decided the result: docs/design of the strategies is in the README's table."""
+RanStrategy = Literal["exact", "model", "fallback"]
+"""What decided the result; the README's table says when."""
 
 LineKind = Literal["keep", "both", "drop", "take"]
 Origin = Literal["original", "update", "model"]
@@ -42,7 +42,6 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     CANCELLED = "cancelled"
     DEADLINE = "deadline"
-    ERROR = "error"
 
 
 class LineOp(NamedTuple):
@@ -146,7 +145,8 @@ class ApplyRequest:
     base_sha256: str | None = None
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
-    model: str = "embedded"
+    model: str | None = None
+    """None: the service's own."""
     drafter: str | None = None
     """None: the service's default drafter."""
     constrain: Literal["sources", "none"] | None = None
@@ -154,7 +154,8 @@ class ApplyRequest:
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int | None = None
-    """Limit of generated tokens; None: what the context leaves."""
+    """Limit of generated tokens; None: as many as the original and the update have, and some; all that the context
+    leaves where there is only an instruction."""
     timeout_s: float | None = None
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
@@ -169,7 +170,6 @@ class DecodeStats:
     """
 
     prompt_tokens: int = 0
-    cached_prompt_tokens: int = 0
     completion_tokens: int = 0
     prefill_passes: int = 0
     passes: int = 0

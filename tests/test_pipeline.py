@@ -11,6 +11,7 @@ import pytest
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
     ApplyError,
+    BadEncoding,
     Cancelled,
     CheckFailed,
     ContextLimitExceeded,
@@ -24,6 +25,7 @@ from apply_service.errors import (
     UnknownDrafter,
     UnknownEditFormat,
     UnknownModel,
+    UnsupportedParameter,
 )
 from apply_service.pipeline import Runtime, Target, apply, read_edit, run
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
@@ -123,6 +125,40 @@ def test_a_verdict_can_be_made_to_fail() -> None:
         apply(replace(REQUEST, strategy="model", on_verdict={"syntax": "fail"}), runtime)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_an_output_that_stops_early_is_truncated_not_a_success(share: float) -> None:
+    original = ORIGINAL * 30
+    request = replace(REQUEST, original=original, strategy="model", format="lazy_snippet")
+    runtime, _ = runtime_writing(original[: int(len(original) * share)], request=request)
+    with pytest.raises(Truncated):
+        apply(request, runtime)
+    assert apply(replace(request, on_verdict={"truncation": "warn"}), runtime).strategy == "model"
+
+
+def test_a_fallback_says_nothing_good_of_the_rejected_text() -> None:
+    runtime, _ = runtime_writing("def broken(:\n" + MERGED)
+    result = apply(REQUEST, runtime)
+    assert (result.strategy, result.agreement, result.confidence) == ("fallback", False, None)
+    with pytest.raises(CheckFailed):
+        apply(replace(REQUEST, on_verdict={"fallback": "fail"}), runtime)
+
+
+def test_a_target_that_never_ends_falls_back_too() -> None:
+    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python")[1])
+    engine = ScriptedEngine([65] * 5000, prompt_length=len(prompt))
+    runtime = Runtime(load=only("embedded", Target("embedded", engine, PlainBytes())))
+    assert apply(REQUEST, runtime).strategy == "fallback"
+    with pytest.raises(Truncated):
+        apply(replace(REQUEST, strategy="model"), runtime)
+
+
+def test_an_instruction_that_nobody_reads_is_said() -> None:
+    runtime, _ = runtime_writing(MERGED)
+    for request in (replace(REQUEST, strategy="model"), replace(REQUEST, update=DIFF)):
+        result = apply(replace(request, instruction="rename it too"), runtime)
+        assert [v.severity for v in result.verdicts if v.check == "instruction"] == ["warning"]
+
+
 def test_line_ends_come_back() -> None:
     crlf = ORIGINAL.replace("\n", "\r\n")
     request = replace(REQUEST, original=crlf, strategy="model")
@@ -143,6 +179,13 @@ BAD: list[tuple[dict[str, object], type[ApplyError], object]] = [
     ({"format": "telepathy"}, UnknownEditFormat, "telepathy"),
     ({"model": "gpt-9"}, UnknownModel, "gpt-9"),
     ({"base_sha256": "00"}, StaleBase, "00"),
+    ({"model": "gpt-9", "update": DIFF}, UnknownModel, "gpt-9"),
+    ({"strategy": "hope"}, InvalidField, "hope"),
+    ({"constrain": "vibes"}, InvalidField, "vibes"),
+    ({"constrain": "sources"}, UnsupportedParameter, "sources"),
+    ({"temperature": 99.0}, InvalidField, 99.0),
+    ({"max_tokens": 0}, InvalidField, 0),
+    ({"update": "x\udc00"}, BadEncoding, "update"),
     ({"on_verdict": {"vibes": "fail"}}, InvalidField, ["vibes"]),
     ({"update": "", "instruction": "make it faster"}, InstructionUnsupported, "make it faster"),
 ]

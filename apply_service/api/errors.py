@@ -26,7 +26,6 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.UnknownModel: 404,
     errors.UnknownDrafter: 422,
     errors.UnknownEditFormat: 422,
-    errors.UnknownLanguage: 422,
     errors.BadEncoding: 422,
     errors.NulByte: 422,
     errors.StaleBase: 409,
@@ -61,6 +60,24 @@ STATUS: Mapping[type[ApplyError], int] = {
 
 NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
 """The command line's own; the service has no files and is no client."""
+
+ALLOWED: Mapping[str, str] = {
+    "model_type": "one JSON object",
+    "dict_type": "an object",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "less_than_equal": "at most {le}",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "above {gt}",
+    "literal_error": "{expected}",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "string_too_short": "text of {min_length} or more characters",
+    "string_too_long": "text of {max_length} or fewer characters",
+}
+"""pydantic's kinds of findings on the fields that there are, in words of ours; a test holds it against the schema."""
 
 RETRY_AFTER_S = 1
 MAX_VALUE_CHARS = 200
@@ -110,14 +127,16 @@ def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequenc
             remedy="Send the file's bytes as original_b64 with their encoding.",
         )
     if finding["type"] == "json_invalid":
-        return InvalidField(f"The body is not JSON: {finding['msg']}.", value="body", remedy="Send one JSON object.")
+        why = str(finding["ctx"]["error"]).replace("EOF while parsing", "it ends within")
+        return InvalidField(f"The body is not JSON: {why}.", value="body", remedy="Send one JSON object.")
     if finding["type"] == "missing":
         return InvalidField(f"Field {name!r} is missing.", value=name, remedy=f"Send {name}.")
+    allowed = _allowed(finding)
     return InvalidField(
-        f"Bad value for {name!r}: {finding['msg']}.",
+        f"Bad value for {name!r}: it must be {allowed}.",
         value=finding.get("input"),
-        limit=_limit(finding),
-        remedy=f"Send {name} within its range.",
+        limit=allowed,
+        remedy=f"Send {name} as allowed.",
     )
 
 
@@ -135,10 +154,14 @@ def from_status(status: int, path: str, method: str) -> ApplyError:
     return errors.InvalidField(f"The request cannot be served: {phrase}.", value=phrase, remedy="See /openapi.json.")
 
 
-def _limit(finding: Mapping[str, Any]) -> object:
-    """The allowed range: pydantic's own numbers or choices, else its words."""
-    context = {key: value for key, value in finding.get("ctx", {}).items() if key != "error"}
-    return ", ".join(f"{key} {value}" for key, value in context.items()) or finding["msg"]
+def _allowed(finding: Mapping[str, Any]) -> str:
+    """What would have been allowed, in our words."""
+    context = {key: _plain_number(value) for key, value in finding.get("ctx", {}).items()}
+    return ALLOWED.get(finding["type"], "as documented").format_map(context)
+
+
+def _plain_number(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _jsonable(value: object) -> object:

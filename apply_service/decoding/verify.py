@@ -7,7 +7,7 @@ decides how many of them one pass can commit.  Knows token ids, not text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ class Decoding:
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Yields after every pass.  The session is closed on every way out, generator close included.
 
         Raises:
@@ -63,8 +63,9 @@ class Decoding:
         """
         started = time.perf_counter()
         self.stats.prompt_tokens = len(self.prompt_ids)
-        with self.engine.open(self.prompt_ids, self.max_new_tokens) as session:
+        with self.engine.open(self.prompt_ids, self.max_new_tokens, poll=self._check_patience) as session:
             self.stats.prefill_s = time.perf_counter() - started
+            self.stats.prefill_passes = session.prefill_passes
             last_id = self.prompt_ids[-1]
             while self.finish_reason is None:
                 self._check_patience()
@@ -88,9 +89,10 @@ class Decoding:
         draft, allowed = self._propose()
         window = Window(session, last_id, draft.token_ids, self.sampling, allowed)
         verification = self.engine.step([window])[0]
-        self._count(draft, verification)
         self.drafter.observe(verification.n_accepted, verification.choices[-1])
-        return self._commit(verification, allowed)
+        step = self._commit(verification, allowed)
+        self._count(draft, verification.n_accepted, len(step.ids))
+        return step
 
     def _propose(self) -> tuple[Draft, Sequence[TokenSet | None] | None]:
         started = time.perf_counter()
@@ -100,8 +102,12 @@ class Decoding:
         self.stats.draft_s += time.perf_counter() - started
         return draft, allowed
 
-    def _count(self, draft: Draft, verification: Verification) -> None:
-        n_drafted, n_accepted = len(draft.token_ids), verification.n_accepted
+    def _count(self, draft: Draft, n_accepted: int, n_new: int) -> None:
+        """Where the output ended inside the draft, what was drafted beyond its end was neither accepted nor
+        rejected."""
+        is_ended_inside = n_new <= n_accepted
+        n_drafted = n_new if is_ended_inside else len(draft.token_ids)
+        n_accepted = min(n_accepted, n_new)
         self.stats.passes += 1
         self.stats.drafted_tokens += n_drafted
         self.stats.accepted_tokens += n_accepted

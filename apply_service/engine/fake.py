@@ -29,6 +29,7 @@ class FakeSession:
         self.capacity = capacity
         self._on_close = on_close
         self.is_open = True
+        self.prefill_passes = 1
 
     @property
     def length(self) -> int:
@@ -66,10 +67,13 @@ class FakeEngine:
         self.n_open = 0
         self.n_steps = 0
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
+    def open(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = lambda: None
+    ) -> Session:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded("over the context", value=needed, limit=self.context_limit, remedy="send less")
+        poll()
         self.n_open += 1
         return FakeSession(list(prompt_ids[:-1]), needed, self._closed)
 

@@ -35,9 +35,6 @@ class KVShape:
             device=device,
         )
 
-    def bytes_per_token(self) -> int:
-        return 2 * self.n_layers * self.n_kv_heads * self.head_dim * self.dtype.itemsize
-
 
 class Slots:
     """`keys[layer]` and `values[layer]` [1, n_kv_heads, capacity, head_dim]."""

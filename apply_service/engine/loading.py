@@ -38,10 +38,16 @@ class ModelRecord:
         path = directory / RECORD_FILE
         if not path.is_file():
             return cls()
-        values = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            values = dict(json.loads(path.read_text(encoding="utf-8")))
+            buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
+        except (ValueError, TypeError) as error:
+            raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path)) from error
         if unknown := values.keys() - {"prompt_format", "buckets"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
-        return cls(values.get("prompt_format"), tuple(values.get("buckets", DEFAULT_BUCKETS)))
+        if not buckets or buckets[0] < 1:
+            raise ModelNotLoadable(f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers")
+        return cls(values.get("prompt_format"), buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +80,21 @@ def load_model(
         record = replace(record, buckets=(window + 1,))
     where = pick_device(device)
     model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
-    engine = TorchEngine(model, name=name, buckets=record.buckets)
-    found = run_self_test(engine)
+    found = _self_tested(model, name, record.buckets)
     engine = TorchEngine(model, name=name, buckets=found.buckets, determinism=found.determinism)
     return LoadedModel(engine, str(local or name), local, record, found)
+
+
+def _self_tested(model: Any, name: str, buckets: tuple[int, ...]) -> SelfTest:
+    """The self-test, and with it the proof that the model runs with our attention at all."""
+    try:
+        return run_self_test(TorchEngine(model, name=name, buckets=buckets))
+    except Exception as error:  # whatever an unknown architecture trips over
+        raise ModelNotLoadable(
+            f"the model does not run with windows over slots ({type(error).__name__}: {str(error)[:200]})",
+            value=name,
+            remedy="use a decoder-only model whose attention goes through the library's attention interface",
+        ) from error
 
 
 def pick_device(device: str) -> torch.device:

@@ -12,11 +12,11 @@ from typing import Literal
 
 import torch
 
-from apply_service.engine.torch_local import TorchEngine, TorchSession
+from apply_service.engine.torch_local import KEY_GRAIN, TorchEngine, TorchSession
 
 N_PROBES = 16
-PROMPT_LENGTH = 503
-"""The probes cross position 512, where another block of keys comes in (`torch_local.KEY_GRAIN`)."""
+PROMPT_LENGTH = KEY_GRAIN - 72
+"""So that passes of few rows attend to one block of keys and passes of many rows to two: other lengths, same bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ length), so a row's logits do not depend on how many tokens were drafted: that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
@@ -25,6 +25,10 @@ KEY_GRAIN = 512
 position add exactly nothing.  The self-test crosses a multiple; on other devices all slots are attended to."""
 
 
+def nothing() -> None:
+    """Nobody asks to stop."""
+
+
 class TorchSession:
     """One sequence; owns its slots."""
 
@@ -32,6 +36,7 @@ class TorchSession:
         self.slots: Slots | None = slots
         self.capacity = slots.capacity
         self.length = 0
+        self.prefill_passes = 0
 
     def rewind(self, n_tokens: int) -> None:
         if not 0 <= n_tokens <= self.length:
@@ -85,7 +90,7 @@ class TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""
         return TorchEngine(self.model, name=self.name, padded=False)
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int) -> Session:
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = nothing) -> Session:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded(
@@ -98,7 +103,7 @@ class TorchEngine:
         capacity = _round_up(needed + prefill_rows, KEY_GRAIN)
         session = TorchSession(Slots(self.kv_shape, capacity))
         try:
-            self._prefill(session, prompt_ids[:-1], prefill_rows)
+            self._prefill(session, prompt_ids[:-1], prefill_rows, poll)
         except BaseException:
             session.close()
             raise
@@ -108,13 +113,15 @@ class TorchEngine:
         return [self._verify(window) for window in windows]
 
     @torch.inference_mode()
-    def _prefill(self, session: TorchSession, ids: Sequence[int], n_rows: int) -> None:
+    def _prefill(self, session: TorchSession, ids: Sequence[int], n_rows: int, poll: Callable[[], None]) -> None:
         """Chunks of one fixed shape on an absolute grid; the head is not computed."""
         for start in range(0, len(ids), n_rows):
+            poll()
             chunk = ids[start : start + n_rows]
             rows = n_rows if self.padded else len(chunk)
             self._hidden(session, chunk, rows)
             session.length += len(chunk)
+            session.prefill_passes += 1
 
     @torch.inference_mode()
     def _verify(self, window: Window) -> Verification:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,11 +20,13 @@ from apply_service.decoding.verify import Decoding
 from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.copying import MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, hashed, scripted
+from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, scripted
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded
 from apply_service.prompts.plain_bytes import END, N_VOCAB, decode_bytes, encode_bytes
-from apply_service.protocols import Drafter, DraftSource, DraftSources, SamplingParams, TokenSet
+from apply_service.prompts.tokenizer import ContentTokenizer, Encoded
+from apply_service.protocols import Drafter, DraftSource, DraftSources, SamplingParams, TokenIds, TokenSet
 from apply_service.types import FinishReason
+from tests.engine.tiny_models import tiny_tokenizer
 
 STOP = 7
 VOCAB = 13
@@ -100,7 +104,11 @@ def test_every_drafter_gives_the_undrafted_output(
         drafted = decode(drafter, limit=limit, sampling=sampling, window=window, n_levels=n_levels)
         assert drafted.output_ids == answer, f"{type(drafter).__name__} seed={seed}"
         assert drafted.finish_reason == plain.finish_reason
-        assert drafted.stats.passes <= plain.stats.passes
+        stats = drafted.stats
+        assert stats.passes <= plain.stats.passes
+        assert len(answer) - stats.passes <= stats.accepted_tokens <= len(answer) - stats.passes + 1
+        assert stats.accepted_tokens <= stats.drafted_tokens
+        assert sum(stats.accepted_by_source.values()) == stats.accepted_tokens
 
 
 def test_a_right_draft_is_accepted_whole() -> None:
@@ -132,6 +140,7 @@ def test_the_end_token_inside_a_draft_ends_the_output() -> None:
     )
     steps = list(decoding.steps())
     assert [step.ids for step in steps] == [[5, 6, STOP]]
+    assert (decoding.stats.drafted_tokens, decoding.stats.accepted_tokens, decoding.stats.rejections) == (3, 3, 0)
     assert decoding.finish_reason is FinishReason.STOP
 
 
@@ -181,7 +190,7 @@ def test_a_constraint_holds_and_keeps_the_law(temperature: float) -> None:
 
 def test_cancelling_stops_within_a_pass_and_frees_the_session() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
-    asked = iter([False, False, True])
+    asked = iter([False, False, False, True])  # the first before the prefill
     decoding = Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), cancelled=lambda: next(asked))
     with pytest.raises(Cancelled):
         list(decoding.steps())
@@ -241,6 +250,40 @@ def test_gumbel_samples_follow_the_softmax() -> None:
 def test_seeds_differ() -> None:
     runs = {tuple(decode(NoDraft(), sampling=SamplingParams(1.0, seed)).output_ids) for seed in range(5)}
     assert len(runs) > 1
+
+
+@settings(max_examples=80, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32), window=st.integers(1, 60))
+def test_realigning_by_text_keeps_the_law(seed: int, window: int) -> None:
+    """Sources of real text in a vocabulary whose tokens straddle the cuts, so that drafts go on from the middle of a
+    token."""
+    rng = random.Random(seed)
+    words = ["def ", "add", "(a, b):\n", "    return ", "a + b", "\n", "class ", "Thing:", "value = 1", "é🙂"]
+    answer_text = "".join(rng.choices(words, k=40))
+    texts = ["".join(rng.choices(words, k=3)) + answer_text[rng.randrange(20) :: 1] for _ in range(3)]
+    tokenizer = _tiny()
+    answer = [*tokenizer.encode(answer_text).ids, 999]
+    made = [DraftSource(name, text, *_arrays(tokenizer.encode(text))) for name, text in zip(NAMES, texts, strict=True)]
+    zeros = np.zeros(len(made[0].ids) + 1, np.int64)
+    found = DraftSources(*made, zeros, zeros, lambda text: tokenizer.encode(text).ids, tokenizer.decode)
+    for drafter in (Original(found), OriginalSnippet(found), MergedEdit(found)):
+        engine = ScriptedEngine(answer, max_draft=window)
+        decoding = Decoding(engine, [0], drafter, len(answer) + 3, frozenset({999}))
+        for _ in decoding.steps():
+            pass
+        assert decoding.output_ids == answer, f"{type(drafter).__name__} seed={seed}"
+
+
+NAMES: tuple[Literal["predicted", "original", "update"], ...] = ("predicted", "original", "update")
+
+
+@cache
+def _tiny() -> ContentTokenizer:
+    return ContentTokenizer(tiny_tokenizer().backend_tokenizer.to_str())
+
+
+def _arrays(encoded: Encoded) -> tuple[TokenIds, TokenIds]:
+    return np.array(encoded.ids, np.int64), encoded.starts
 
 
 def test_bytes_round_trip() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from apply_service.build import infer_prompt_format, load_target
 from apply_service.engine.loading import load_model, pick_dtype
@@ -15,7 +16,7 @@ from apply_service.prompts.chat import Chat
 from apply_service.prompts.fastapply import FastApply
 from apply_service.protocols import SamplingParams, Window
 from apply_service.settings import Settings
-from tests.engine.tiny_models import save_tiny
+from tests.engine.tiny_models import save_tiny, tiny_tokenizer
 
 
 def test_a_folder_loads_and_runs(tmp_path: Path) -> None:
@@ -39,6 +40,29 @@ def test_a_models_record_names_format_and_buckets(tmp_path: Path) -> None:
     (directory / "apply_service.json").write_text(json.dumps({"bucket": [8]}))
     with pytest.raises(ModelNotLoadable, match="unknown key"):
         load_model(str(directory))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"buckets": []}', '{"buckets": ["x"]}'])
+def test_a_damaged_record_is_not_loadable(tmp_path: Path, text: str) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    (directory / "apply_service.json").write_text(text)
+    with pytest.raises(ModelNotLoadable):
+        load_model(str(directory))
+
+
+def test_an_unknown_prompt_format_is_not_loadable(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "tiny")
+    (directory / "apply_service.json").write_text('{"prompt_format": "nope"}')
+    with pytest.raises(ModelNotLoadable, match="prompt format"):
+        load_target(str(directory), Settings())
+
+
+def test_an_architecture_that_cannot_run_windows_is_not_loadable(tmp_path: Path) -> None:
+    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, vocab_size=300)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
+    tiny_tokenizer(vocab_size=300).save_pretrained(tmp_path / "gpt2")
+    with pytest.raises(ModelNotLoadable):
+        load_model(str(tmp_path / "gpt2"))
 
 
 def test_prompt_formats_by_name(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from apply_service.drafting.copying import MergedEdit
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.torch_local import TorchEngine, TorchSession
-from apply_service.errors import ContextLimitExceeded
+from apply_service.errors import Cancelled, ContextLimitExceeded
 from apply_service.protocols import Drafter, SamplingParams, Window
 from tests.decoding.test_parity import sources
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
@@ -111,6 +111,33 @@ def test_the_self_test_leaves_out_a_bucket_that_differs() -> None:
     found = run_self_test(engine)
     assert found.buckets == (32,)
     assert found.differing_rows[4] == 1.0
+
+
+def test_the_self_test_sees_several_key_lengths() -> None:
+    """Passes of few rows attend to fewer blocks of keys than passes of many; the law has to hold between them."""
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 256))
+    seen, honest = set(), engine._n_keys
+    engine._n_keys = lambda session, n: seen.add(honest(session, n)) or honest(session, n)  # type: ignore[method-assign, func-returns-value]
+    assert run_self_test(engine).buckets == (4, 256)
+    assert len(seen) > 1
+
+
+def test_parity_across_a_block_of_keys() -> None:
+    """Drafted and undrafted decoding around position 512, where another block of keys comes in."""
+    engine = TorchEngine(with_ties(tiny_model("qwen2")), name="q", buckets=(4, 64))
+    prompt, sampling = ids_of(490), SamplingParams()
+    answer = decode(engine, NoDraft(), prompt, sampling, 50).output_ids
+    drafted = decode(engine, RandomDraft(N_VOCAB, seed=2, answer=answer), prompt, sampling, 50)
+    assert drafted.output_ids == answer
+    assert drafted.stats.prefill_passes == 8
+
+
+def test_prefill_can_be_stopped() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(16,))
+    polls = iter([False, False, True])
+    decoding = Decoding(engine, ids_of(200), NoDraft(), 5, frozenset(), cancelled=lambda: next(polls))
+    with pytest.raises(Cancelled):
+        list(decoding.steps())
 
 
 def test_rejected_rows_leave_no_trace() -> None:
