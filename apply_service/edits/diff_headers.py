@@ -26,6 +26,8 @@ _PREAMBLE = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """After a backslash in a quoted path; anything else stands for itself."""
+MAX_MISCOUNT = 3
+"""Lines by which models miscount a hunk that is complete."""
 MAX_LENGTH = 4096
 """Of a header line, as of a path."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
@@ -55,13 +57,14 @@ class HunkHeader:
         return self.old_start if self.old_count == 0 else max(self.old_start - 1, 0)
 
     def wants_more(self, lines: Sequence[HunkLine]) -> bool:
-        """Whether the counts say that more lines should follow these.  One more that stays may be a blank line at the
-        update's end, which clients cut off."""
+        """Whether the counts say that more lines should follow these than a miscount or a blank last line explains."""
         if self.old_count is None or self.new_count is None:
             return False
         old, new = (sum(line.kind != other for line in lines) for other in ("add", "remove"))
-        missing = (self.old_count - old, self.new_count - new)
-        return min(missing) >= 0 and missing not in ((0, 0), (1, 1))
+        missing = sorted((self.old_count - old, self.new_count - new))
+        ends_in_change = bool(lines) and lines[-1].kind != "context"
+        limit = 0 if ends_in_change else MAX_MISCOUNT
+        return missing[0] >= 0 and missing[1] > limit and missing != [1, 1]
 
     def fits(self, drift: int) -> bool:
         """Whether both starts agree, given the lines that earlier hunks add."""

@@ -233,11 +233,21 @@ def test_new_lines_alone_have_no_place() -> None:
         predict(FILE, "@@ @@\n+import sys\n")
 
 
-def test_a_diff_that_ends_before_its_count_may_be_cut_short() -> None:
-    update = "@@ -7,9 +7,9 @@\n \n     def total(self):\n-        return sum(self.items)\n+        return 1\n"
+@pytest.mark.parametrize(
+    ("counts", "body", "may_be_cut"),
+    [
+        ("-7,9 +7,9", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n", True),
+        ("-7,4 +7,5", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n", True),
+        ("-7,4 +7,4", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n", False),
+        ("-7,6 +7,6", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n \n", False),
+        ("-7,9 +7,9", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n \n", True),
+    ],
+)
+def test_a_diff_that_ends_before_its_count_may_be_cut_short(counts: str, body: str, may_be_cut: bool) -> None:
+    update = f"@@ {counts} @@\n{body}"
     prediction = predict(FILE, update)
-    assert prediction.certainty is Certainty.LIKELY
-    assert "cut short" in prediction.reasons[0]
+    assert prediction.certainty is (Certainty.LIKELY if may_be_cut else Certainty.CERTAIN)
+    assert not may_be_cut or "cut short" in prediction.reasons[0]
     assert predict(FILE, f"```diff\n{update}```\n").determined
 
 
