@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apply_service.errors import ModelNotLoadable, SettingsError
-from apply_service.pipeline import Runtime, Target
 from apply_service.protocols import PromptFormat
 from apply_service.registry import DRAFTERS, PROMPT_FORMATS, names, resolve
 from apply_service.settings import Settings
+from apply_service.strategies import Runtime, Target
 
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel

@@ -25,7 +25,7 @@ from apply_service.ticket import Terminal, Ticket, cancelled_error
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 if TYPE_CHECKING:
-    from apply_service.pipeline import Runtime
+    from apply_service.strategies import Runtime
 
 Run = Callable[[ApplyRequest, Callable[[], bool]], Generator[ApplyEvent]]
 """The pipeline: events of a request; polls the callable once a pass and stops where it says so."""

@@ -12,8 +12,9 @@ from rich.syntax import Syntax
 
 from apply_service.build import build_runtime
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.pipeline import Runtime, apply, open_decoding, read_edit
+from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
+from apply_service.strategies import Runtime, open_decoding
 from apply_service.types import ApplyRequest, ApplyResult
 from benchmarks.plain import Plain, measure_plain
 

@@ -22,8 +22,9 @@ from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
-from apply_service.pipeline import Runtime, apply, open_decoding, read_edit
+from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
+from apply_service.strategies import Runtime, open_decoding
 from apply_service.types import ApplyRequest
 from benchmarks.plain import measure_plain
 

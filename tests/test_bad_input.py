@@ -14,10 +14,10 @@ from apply_service.api.app import create_app
 from apply_service.cli import main
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import UnknownModel
-from apply_service.pipeline import Runtime, Target
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.service import open_service
 from apply_service.settings import Settings
+from apply_service.strategies import Runtime, Target
 
 GOOD = b"a = 1\nb = 2\n"
 LATIN = "caf\xe9 = 1\n".encode("latin-1")

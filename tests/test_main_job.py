@@ -19,9 +19,10 @@ from apply_service.api.app import create_app
 from apply_service.build import build_runtime
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
-from apply_service.pipeline import Runtime, apply, open_decoding, read_edit, run
+from apply_service.pipeline import apply, read_edit, run
 from apply_service.service import open_service
 from apply_service.settings import Settings
+from apply_service.strategies import Runtime, open_decoding
 from apply_service.types import ApplyRequest
 
 SHIPPED = Path(__file__).parents[1] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"

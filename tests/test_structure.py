@@ -19,7 +19,7 @@ LAYERS = (
     {"service", "backups"},
     {"ticket", "files"},
     {"pipeline"},
-    {"results"},
+    {"results", "strategies"},
     {"edits", "prompts", "windows", "drafting", "decoding", "checks"},
     {"engine", "syntax", "models"},
     {"registry"},

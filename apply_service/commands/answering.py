@@ -13,7 +13,7 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult
 
 if TYPE_CHECKING:
-    from apply_service.pipeline import Runtime
+    from apply_service.strategies import Runtime
 
 
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
     from apply_service.build import build_runtime
 
     call = NativeRequest.parse(body)
-    result = _run(call.to_request(settings.model), build_runtime(settings))
+    result = _run(call.to_request(), build_runtime(settings))
     answer: dict[str, Any] = json.loads(
         NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()
     )
