@@ -49,7 +49,7 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
     async def apply(request: Request) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
         call = NativeRequest.parse(body)
-        apply_request = call.to_request(settings.model)
+        apply_request = call.to_request()
         refuse_too_many_lines(apply_request, settings.max_lines)
         ticket = service.submit(apply_request)
         watcher = cancel_when_gone(request, ticket)

@@ -75,15 +75,15 @@ class NativeRequest(BaseModel):
             )
         return call
 
-    def to_request(self, default_model: str) -> ApplyRequest:
-        """The service's own request.
+    def to_request(self) -> ApplyRequest:
+        """The service's own request; a model or drafter that was left out stays so, for the service to choose.
 
         Raises:
             InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
         """
         source = self._source()
-        values = self.model_dump(exclude={"original", "original_b64", "encoding", "model", "stream"})
-        return ApplyRequest(original=source.text, encoding=source.encoding, model=self.model or default_model, **values)
+        values = self.model_dump(exclude={"original", "original_b64", "encoding", "stream"})
+        return ApplyRequest(original=source.text, encoding=source.encoding, **values)
 
     def _source(self) -> SourceText:
         if self.original is not None:

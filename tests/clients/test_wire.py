@@ -45,3 +45,8 @@ def test_what_is_no_answer() -> None:
 def test_a_request_leaves_its_defaults_out() -> None:
     assert encode_request(ApplyRequest(original="")) == {"original": ""}
     assert encode_request(ApplyRequest(original="a", update="b", seed=3)) == {"original": "a", "update": "b", "seed": 3}
+
+
+def test_a_model_that_is_named_is_sent_even_if_it_is_the_embedded_one() -> None:
+    """Another may be the server's own."""
+    assert encode_request(ApplyRequest(original="", model="embedded")) == {"original": "", "model": "embedded"}
