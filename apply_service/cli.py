@@ -102,7 +102,7 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
         help=f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out",
     )
     parser.add_argument("--strategy", metavar="auto|model|exact", help="who decides; exact never loads a model")
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
     parser.add_argument("--language", metavar="NAME", help="language of FILE, where its name does not tell")
     parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the sampling")
@@ -118,7 +118,6 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
         action="append",
         type=_verdict_rule,
         metavar="CHECK=warn|fail",
-        default=[],
         help="accept or refuse what a check finds",
     )
     parser.add_argument(

@@ -18,6 +18,7 @@ from typing import Any
 from apply_service.backups import BackupStore
 from apply_service.commands.answering import answer_request
 from apply_service.commands.exit_codes import OK, REFUSED, exit_code
+from apply_service.commands.options import refuse_unused
 from apply_service.commands.output import color_diff, print_error, summary_lines, write_line, write_note, write_out
 from apply_service.errors import (
     ApplyError,
@@ -31,12 +32,14 @@ from apply_service.files import SourceFile, read_source
 from apply_service.settings import Settings, is_color_wanted
 
 STANDARD_INPUT = "-"
+UTF8 = "utf-8"
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that go into the request as they are, where they were given."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command; the exit code.  Raises ApplyError."""
+    refuse_unused(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)
     source = read_source(_file_name(arguments))
@@ -53,12 +56,6 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 # -- a JSON request ----------------------------------------------------------------------------------------------------
 def _run_request(arguments: Namespace, settings: Settings) -> int:
-    if arguments.file is not None or arguments.in_place or arguments.update is not None:
-        raise UnsupportedParameter(
-            "--request takes file and edit from the request alone.",
-            value="--request",
-            remedy="Leave out FILE, --update and --in-place; the answer is printed.",
-        )
     body = _read_bytes(arguments.request)
     try:
         request = _refuse_stream(body)
@@ -96,7 +93,7 @@ def _file_name(arguments: Namespace) -> str:
 
 
 def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[str, object]]:
-    yield from _original_fields(source.data, arguments.encoding)
+    yield from _original_fields(source.data, UTF8 if arguments.encoding is None else arguments.encoding)
     yield "path", printable(source.path)
     if arguments.update is not None:
         yield "update", _read_text(arguments.update)

@@ -1,0 +1,72 @@
+"""Options that could have no effect beside others are refused by name, before anything is read or asked."""
+
+import sys
+
+import pytest
+
+from apply_service.cli import main
+from tests.commands.conftest import Stdin
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("FILE", "a.py"),
+        *(("--update", "edit.txt"), ("--instruction", "do"), ("--in-place",), ("--diff",), ("--encoding", "utf-8")),
+        *(("--format", "lazy_snippet"), ("--language", "python"), ("--strategy", "auto"), ("--drafter", "none")),
+        *(("--temperature", "0"), ("--seed", "0"), ("--max-tokens", "9"), ("--timeout", "7")),
+        ("--on-verdict", "syntax=fail"),
+    ],
+    ids=lambda options: options[0],
+)
+@pytest.mark.parametrize("way", [(), ("--server", NOWHERE)], ids=["here", "server"])
+def test_a_json_request_takes_no_option_that_shapes_the_request(
+    folder: object, options: tuple[str, ...], way: tuple[str, ...], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    given = options[1:] if options[0] == "FILE" else options
+    assert main(["apply", "--request", "-", *given, *way]) == 2
+    out, err = capsysbinary.readouterr()
+    assert b"[unsupported_parameter]" in err
+    assert f'value: ["{options[0]}"]'.encode() in err
+    assert out == b""
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--device cpu", "--dtype float32", "--window 4", "--torch-threads 1", "--allow-remote-code"],
+)
+@pytest.mark.parametrize("way", [("a.py", "--update", "edit.txt"), ("--request", "-")], ids=["file", "request"])
+def test_a_server_takes_no_options_of_an_engine(
+    folder: object, option: str, way: tuple[str, ...], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["apply", *way, "--server", NOWHERE, *option.split()]) == 2
+    err = capsysbinary.readouterr().err
+    assert b"[unsupported_parameter]" in err
+    assert f'value: ["{option.split()[0]}"]'.encode() in err
+
+
+def test_a_server_from_the_environment_takes_none_either(
+    folder: object, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setenv("APPLY_SERVER", NOWHERE)
+    assert main(["apply", "a.py", "--update", "edit.txt", "--no-allow-remote-code", "--device", "cpu"]) == 2
+    assert b'value: ["--device", "--allow-remote-code"]' in capsysbinary.readouterr().err
+
+
+def test_the_model_belongs_into_a_request_to_a_server(
+    folder: object, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["apply", "--request", "-", "--server", NOWHERE, "--model", "m"]) == 2
+    assert b'value: ["--model"]' in capsysbinary.readouterr().err
+
+
+def test_engine_settings_of_the_environment_are_no_options(
+    folder: object, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be meant for `serve` on the same machine."""
+    monkeypatch.setenv("APPLY_DEVICE", "cpu")
+    monkeypatch.setenv("APPLY_MODEL", "m")
+    monkeypatch.setattr(sys, "stdin", Stdin(b'{"original": "a", "update": "b"}'))
+    assert main(["apply", "--request", "-", "--server", url, "-q", "--json"]) == 0
