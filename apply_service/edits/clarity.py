@@ -1,8 +1,8 @@
 """Whether the place of a block is clear to a reader who has only the original and the snippet.
 
 Between its first and last line a block says all, so only its two ends must be clear: the unbroken run of context at one
-end occurs once where the block may stand, and the run at the other end is the one nearest to it.  Judges an alignment,
-makes none.
+end occurs once where the block may stand, the run at the other end is the one nearest to it, and no other end of the
+block makes the change as small.  Judges an alignment, makes none.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rapidfuzz.distance import Indel
+
 from apply_service.edits.candidates import LineIndex
 
 MIN_LETTERS = 6
+MAX_RIVALS = 200
+"""More other ends are not weighed: the nearest ones are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +92,28 @@ class Places:
         tails = self.find(ends.tail, low, high)
         before = [p for p in heads if p + len(ends.head) <= ends.tail_at + len(ends.tail) - 1]
         return len(tails) == 1 and before[-1:] == [ends.head_at] and says_something(ends.head)
+
+    def is_smallest(self, texts: Sequence[str], first: int, last: int, low: int, high: int) -> bool:
+        """Whether no other first or last line in `low:high` makes the change smaller, or as small, as `first` and
+        `last` do: readers take the smallest."""
+        lines = self._index.lines
+        rivals = [(a, last) for a in self._others(first, low, last + 1)]
+        rivals += [(first, b) for b in self._others(last, first, high)]
+        if not rivals:
+            return True
+        shown = _solid(texts)
+        limit = Indel.distance(shown, _solid(lines[first : last + 1]))
+        near = ((a, b) for a, b in rivals if b - a < 2 * len(texts) + limit)
+        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) > limit for a, b in near)
+
+    def _others(self, line: int, low: int, high: int) -> list[int]:
+        """The nearest lines in `low:high` equal to that line."""
+        text = self._index.lines[line].rstrip()
+        equal = (j for j in self._index.places(text) if low <= j < high and j != line)
+        found = [j for j in equal if self._index.lines[j].rstrip() == text]
+        return sorted(found, key=lambda j: abs(j - line))[:MAX_RIVALS]
+
+
+def _solid(lines: Sequence[str]) -> list[str]:
+    """The lines that are not blank, without the white space at their ends."""
+    return [text for text in map(str.rstrip, lines) if text]

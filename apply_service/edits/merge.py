@@ -22,6 +22,8 @@ from apply_service.types import Certainty, LineOp, Prediction
 
 MIN_TWINS = 2
 FEW_LINES = 4
+NEAR = 6
+"""Hidden lines beside a block among which a line that the block shows as new may be the one meant."""
 
 
 def merge(original: str, update: str, *, language: str | None = None, path: str | None = None) -> Prediction:
@@ -88,18 +90,23 @@ def _question(reading: Reading, ops: Sequence[LineOp], doubts: Doubts) -> None:
         texts = reading.block_texts(b)
         if _is_changed(texts, columns, known):
             low, high = _range(reading, b, column, floor, known[-1])
-            if not places.is_clear(find_ends(texts, columns, reading.original), low, high):
+            ends = find_ends(texts, columns, reading.original)
+            if not (places.is_clear(ends, low, high) and places.is_smallest(texts, known[0], known[-1], low, high)):
                 doubts.likely("anchor not unique")
         floor = known[-1] + 1
 
 
 def _repeats(reading: Reading, ops: Sequence[LineOp]) -> bool:
     """Whether a line is new in one place and stays in another, though the file had it once: moved, or misplaced."""
-    kept = {op.text for op in ops if op.kind == "keep"}
-    taken = [op.text for op in ops if op.kind == "take" and op.text.strip()]
-    twins = [text for text in taken if text in kept and reading.index.count(text) == 1]
-    twins = [text for text in twins if substance(text.strip()) >= MIN_SAYING]
-    return len(twins) >= MIN_TWINS or (bool(twins) and len(taken) <= FEW_LINES)
+    taken = {op.text for op in ops if op.kind == "take" and substance(op.text.strip()) >= MIN_SAYING}
+    twins = [op for op in ops if op.kind == "keep" and op.text in taken and reading.index.count(op.text) == 1]
+    if len(twins) >= MIN_TWINS or (
+        twins and sum(op.kind == "take" and bool(op.text.strip()) for op in ops) <= FEW_LINES
+    ):
+        return True
+    shown = {op.original_line for op in ops if op.kind in ("both", "drop")}
+    places = (op.original_line for op in twins if op.original_line is not None)
+    return any(shown.intersection(range(j - NEAR, j + NEAR + 1)) for j in places)
 
 
 def _is_changed(texts: Sequence[str], columns: Sequence[int | None], known: Sequence[int]) -> bool:
