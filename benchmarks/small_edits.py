@@ -25,6 +25,7 @@ from apply_service.errors import ApplyError
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime, open_decoding
+from apply_service.syntax.languages import detect_language
 from apply_service.types import ApplyRequest
 from benchmarks.plain import measure_plain
 
@@ -38,6 +39,8 @@ def main() -> int:
     if options.updates is not None:
         records = join_updates(records, options.updates)
     records = [record for record in records if n_lines(record) <= options.max_lines]
+    if not records:
+        sys.exit(f"no record of at most {options.max_lines} lines")
     runtime = build_runtime(Settings())
     apply(request_of(records[0], options.constrain), runtime)  # warm-up
     rows = [measure(record, runtime, options.constrain, is_timed=i % 5 == 0) for i, record in enumerate(records)]
@@ -79,6 +82,7 @@ def measure(record: EditRecord, runtime: Runtime, constrain: str, *, is_timed: b
     row: dict[str, Any] = {"id": record.id, "language": record.language, "n_lines": n_lines(record)}
     try:
         result = apply(request, runtime)
+        plain = plain_tok_s(request, runtime) if is_timed else None
     except ApplyError as error:
         return {**row, "exact": False, "error": error.code}
     stats = result.stats
@@ -95,21 +99,22 @@ def measure(record: EditRecord, runtime: Runtime, constrain: str, *, is_timed: b
         "tok_s": stats.tokens_per_s,
         "total_s": result.timings_s["total_s"],
     }
-    if is_timed:
-        row["plain_tok_s"] = plain_tok_s(request, runtime)
-        row["speedup"] = stats.tokens_per_s / row["plain_tok_s"]
+    if plain is not None:
+        row |= {"plain_tok_s": plain, "speedup": stats.tokens_per_s / plain}
     return row
 
 
 def plain_tok_s(request: ApplyRequest, runtime: Runtime) -> float:
     target = runtime.load(request.model)
-    job = read_edit(request, None)[1]
+    job = read_edit(request, detect_language(path=request.path))[1]
     decoding = open_decoding(request, runtime, job, target, lambda: False)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), PLAIN_TOKENS).tok_s
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     done = [row for row in rows if "error" not in row]
+    if not any("speedup" in row for row in done):
+        sys.exit("no timed edit succeeded: nothing to summarise")
     speedups = [row["speedup"] for row in done if "speedup" in row]
     by_size = {f"<= {size} lines": share([r for r in rows if r["n_lines"] <= size]) for size in SIZES}
     return {
