@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
-    target = runtime.load(request.model)
+    target = runtime.load(runtime.models[0])
     job = read_edit(request, "python")[1]
     decoding = open_decoding(request, runtime, job, target, lambda: False)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), 256)

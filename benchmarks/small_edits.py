@@ -105,7 +105,7 @@ def measure(record: EditRecord, runtime: Runtime, constrain: str, *, is_timed: b
 
 
 def plain_tok_s(request: ApplyRequest, runtime: Runtime) -> float:
-    target = runtime.load(request.model)
+    target = runtime.load(runtime.models[0])
     job = read_edit(request, detect_language(path=request.path))[1]
     decoding = open_decoding(request, runtime, job, target, lambda: False)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), PLAIN_TOKENS).tok_s

@@ -103,7 +103,7 @@ def test_drafts_change_nothing_with_the_embedded_model(temperature: float, const
 
 def decoded_ids(request: ApplyRequest) -> list[int]:
     job = read_edit(request, None)[1]
-    decoding = open_decoding(request, runtime(), job, runtime().load(request.model), lambda: False)
+    decoding = open_decoding(request, runtime(), job, runtime().load("embedded"), lambda: False)
     for _ in decoding.steps():
         pass
     return decoding.output_ids
