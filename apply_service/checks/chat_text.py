@@ -1,16 +1,16 @@
 """What a chat model says around code stands in the file: fences, tags of a prompt format, "Here is the updated code".
 Error for fences and tags, warning for phrases.
 
-Fences and tags count only beyond what the original and the placed lines of the update hold, so a Markdown file keeps
-its own.
+Fences count only beyond those of the original and of the update's placed lines, and in a Markdown file only as its
+first line; tags only where neither the original nor the update holds them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
+from apply_service.checks.arrivals import find_arrivals
 from apply_service.checks.edit_scope import EditScope
 from apply_service.checks.line_changes import group_lines
 from apply_service.protocols import CheckInput
@@ -41,16 +41,17 @@ class ChatText:
     name = "chat_text"
 
     def find(self, answer: CheckInput) -> list[Verdict]:
-        lines = answer.merged.split("\n")
-        known = Counter(line.strip() for line in answer.original.split("\n"))
-        known.update(text.strip() for text in EditScope(answer).taken)
+        arrivals = find_arrivals(answer, EditScope(answer).taken)
+        first, edges = _edges(answer.merged)
+        is_markdown = answer.language == "markdown"
+        fences = [n for n, line in arrivals if FENCE.match(line) and (n == first or not is_markdown)]
+        phrases = [n for n, line in arrivals if n in edges and PHRASE.match(line.strip())]
+        tags = [n for n, line in arrivals if TAG.search(line) and _has_new_tag(line, answer)]
         found = [
+            *self._report(fences, "error", "a code fence was written into the file"),
+            *self._report(tags, "error", "a tag of the prompt was written into the file"),
             *self._report(
-                _new_fences(lines, known, answer.language), "error", "a code fence was written into the file"
-            ),
-            *self._report(_new_tags(answer, lines), "error", "a tag of the prompt was written into the file"),
-            *self._report(
-                _new_phrases(lines, known, answer.language), "warning", "chat text was written into the file"
+                [] if answer.language in PROSE else phrases, "warning", "chat text was written into the file"
             ),
         ]
         return found[:MAX_FINDINGS]
@@ -59,43 +60,12 @@ class ChatText:
         return [Verdict(self.name, severity, message, span) for span in group_lines(numbers)]  # type: ignore[arg-type]
 
 
-def _new_fences(lines: Sequence[str], known: Counter[str], language: str | None) -> list[int]:
-    """Fence lines beyond the known ones.  A Markdown file may gain fences inside, but not one around it."""
-    spare = Counter(known)
-    found = []
-    for number, line in enumerate(lines):
-        if FENCE.match(line):
-            text = line.strip()
-            if spare[text] > 0:
-                spare[text] -= 1
-            else:
-                found.append(number)
-    if language != "markdown":
-        return found
-    solid = [number for number, line in enumerate(lines) if line.strip()]
-    return [number for number in found if number == solid[0]]
+def _edges(text: str) -> tuple[int, frozenset[int]]:
+    """The first line that is not blank (-1: none), and the first and last few of them."""
+    solid = [number for number, line in enumerate(text.split("\n")) if line.strip()]
+    return (solid[0] if solid else -1), frozenset((*solid[:EDGE_LINES], *solid[-EDGE_LINES:]))
 
 
-def _new_tags(answer: CheckInput, lines: Sequence[str]) -> list[int]:
-    spare = Counter(TAG.findall(answer.original))
-    spare.update(tag for text in EditScope(answer).taken for tag in TAG.findall(text))
-    found = []
-    for number, line in enumerate(lines):
-        for tag in TAG.findall(line) if "<" in line or "[" in line else ():
-            if spare[tag] > 0:
-                spare[tag] -= 1
-            else:
-                found.append(number)
-    return found
-
-
-def _new_phrases(lines: Sequence[str], known: Counter[str], language: str | None) -> list[int]:
-    if language in PROSE:
-        return []
-    solid = [number for number, line in enumerate(lines) if line.strip()]
-    edges = {*solid[:EDGE_LINES], *solid[-EDGE_LINES:]}
-    return [
-        number
-        for number in sorted(edges)
-        if PHRASE.match(text := lines[number].strip()) is not None and not known[text]
-    ]
+def _has_new_tag(line: str, answer: CheckInput) -> bool:
+    """Whether the line holds a tag that neither the original nor the update holds: a file may be about such tags."""
+    return any(tag not in answer.original and tag not in answer.update for tag in TAG.findall(line))

@@ -6,8 +6,7 @@ no marker (a hint, a file name) and arrived in the file is a warning.
 
 from __future__ import annotations
 
-from collections import Counter
-
+from apply_service.checks.arrivals import find_arrivals
 from apply_service.checks.edit_scope import EditScope
 from apply_service.checks.line_changes import group_lines
 from apply_service.checks.marker_words import is_bare_dots, is_marker
@@ -24,19 +23,14 @@ class MarkerLeak:
     def find(self, answer: CheckInput) -> list[Verdict]:
         scope = EditScope(answer)
         unplaced = frozenset(scope.unplaced)
-        spare = Counter(line.strip() for line in answer.original.split("\n"))
         # What the update gives as content is content, whatever it says.
-        spare.update(text.strip() for text in scope.taken if not is_marker(text))
+        expected = [text for text in scope.taken if not is_marker(text)]
         markers, notes = [], []
-        for number, line in enumerate(answer.merged.split("\n")):
+        for number, line in find_arrivals(answer, expected):
             text = line.strip()
-            if not text or not (text in unplaced or is_marker(text)):
-                continue
-            if spare[text] > 0:
-                spare[text] -= 1
-            elif is_marker(text) or is_bare_dots(text):
+            if is_marker(text) or (text in unplaced and is_bare_dots(text)):
                 markers.append(number)
-            elif len(text) >= MIN_NOTE_CHARS:
+            elif text in unplaced and len(text) >= MIN_NOTE_CHARS:
                 notes.append(number)
         found = [
             Verdict(self.name, "error", "a lazy marker was written into the file", lines)

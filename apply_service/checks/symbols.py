@@ -12,11 +12,21 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from apply_service.checks.edit_scope import EditScope
+from apply_service.checks.line_changes import find_changes
 from apply_service.checks.marker_words import speaks_of_removal
 from apply_service.protocols import CheckInput
 from apply_service.syntax.imports import find_imports
+from apply_service.syntax.languages import has_grammar
 from apply_service.syntax.symbols import find_symbols
 from apply_service.types import Verdict
+
+HEADER = re.compile(
+    r"^(?!(?:if|for|while|switch|catch|else|return|with|try|do)\b)"
+    r"(?:.*\b(?:def|class|func|function|fn|fun|impl|struct|enum|trait|interface|import|from|use|using|require\w*|module|"
+    r"namespace|object|record|type|const|val|var|let|create)\b|#\s*include|.*\{$|.*\)$|[\w\"'.-]+\s*[:=])",
+    re.IGNORECASE,
+)
+"""Lines that may declare a name; looser than any grammar, so that the trees are asked only where it pays."""
 
 MAX_FINDINGS = 5
 
@@ -37,11 +47,11 @@ class Symbols:
     name = "symbols"
 
     def find(self, answer: CheckInput) -> list[Verdict]:
-        if answer.merged == answer.original or not answer.original.strip():
+        scope = EditScope(answer)
+        if not answer.original.strip() or not has_grammar(answer.language) or not _may_find(answer, scope):
             return []
         before = _names(answer.original, answer.language)
         after = _names(answer.merged, answer.language)
-        scope = EditScope(answer)
         found = [
             Verdict(
                 self.name, "warning", f"{item.what} `{item.name}` is gone", (item.line + 1, item.line + 1), "original"
@@ -54,6 +64,21 @@ class Symbols:
             for item in _doubled(before, after)
         ]
         return found[:MAX_FINDINGS]
+
+
+def _may_find(answer: CheckInput, scope: EditScope) -> bool:
+    """Whether any changed line could hold a finding; most edits are done here, without a look at the tree."""
+    changes = find_changes(answer.original, answer.merged)
+    original, merged = answer.original.split("\n"), answer.merged.split("\n")
+    if any(original[number].strip() and not _is_spoken(number, scope) for number in changes.removed):
+        return True
+    counts = Counter(line.strip() for line in merged)
+    new = (merged[number].strip() for number in changes.added)
+    return any(counts[text] > 1 and HEADER.search(text) is not None for text in new)
+
+
+def _is_spoken(number: int, scope: EditScope) -> bool:
+    return number in scope.dropped and number not in scope.unsaid
 
 
 def _names(text: str, language: str | None) -> list[_Name]:
@@ -112,7 +137,7 @@ def _is_rarer(number: int, answer: CheckInput) -> bool:
 
 
 def _is_said(item: _Name, scope: EditScope) -> bool:
-    if item.line in scope.dropped and item.line not in scope.unsaid:
+    if _is_spoken(item.line, scope):
         return True
     word = re.escape(item.name.rsplit(":", 1)[-1].rsplit(".", 1)[-1])
     named = re.compile(rf"(?<!\w){word}(?!\w)")
