@@ -19,7 +19,7 @@ class Arrival(NamedTuple):
 
 
 def find_arrivals(answer: CheckInput, expected: Iterable[str]) -> list[Arrival]:
-    """Non-blank lines of the merged text beyond those of the original and the `expected`, whatever their indentation."""
+    """Lines of the merged text (blank ones aside) beyond the original's and the `expected`, indentation aside."""
     lines = answer.merged.split("\n")
     changes = find_changes(answer.original, answer.merged)
     original = answer.original.split("\n")

@@ -92,18 +92,24 @@ def _parse_with(text: str, row: Language) -> SyntaxTree | None:
 def _parse_watched(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
     """The root, or None where the parser runs in a circle.  It then reads on and on, and being told that the text has
     ended is the one thing that stops it."""
-    given: list[memoryview] = []
-    limit = MAX_READS * (len(source) // READ_BYTES + 1)
+    views: dict[int, memoryview] = {}
+    end = memoryview(b"")
+    n_left = MAX_READS * (len(source) // READ_BYTES + 1)
 
     def read(offset: int, _point: object) -> memoryview:
-        given.append(memoryview(source[offset : offset + READ_BYTES] if len(given) < limit else b""))
-        return given[-1]
+        nonlocal n_left
+        n_left -= 1
+        if n_left < 0:
+            return end
+        if offset not in views:
+            views[offset] = memoryview(source[offset : offset + READ_BYTES])
+        return views[offset]
 
     root = parser.parse(read).root_node
-    for view in given:
+    for view in views.values():
         # The binding keeps a reference to all that it was handed; without its text that is a husk.
         view.release()
-    return root if len(given) <= limit else None
+    return root if n_left >= 0 else None
 
 
 def _is_deep(text: str, language: str) -> bool:
