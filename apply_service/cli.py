@@ -118,7 +118,7 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
         action="append",
         type=_verdict_rule,
         metavar="CHECK=warn|fail",
-        help="accept or refuse what a check finds",
+        help="accept or refuse what a check finds; so for the verdicts fallback, merge_certainty and instruction",
     )
     parser.add_argument(
         "--in-place", action="store_true", help="write the file (atomically, with a backup) instead of printing it"
@@ -178,9 +178,16 @@ def _parse(spec: SettingSpec, text: str) -> object:
 
 def _verdict_rule(text: str) -> tuple[str, str]:
     check, _, action = text.partition("=")
-    if check not in CHECKS or action not in ("warn", "fail"):
-        raise ArgumentTypeError(f"{text!r} is not CHECK=warn or CHECK=fail with CHECK one of {', '.join(CHECKS)}")
+    known = CHECKS if check in CHECKS else _verdict_names()
+    if check not in known or action not in ("warn", "fail"):
+        raise ArgumentTypeError(f"{text!r} is not CHECK=warn or CHECK=fail with CHECK one of {', '.join(known)}")
     return check, action
+
+
+def _verdict_names() -> tuple[str, ...]:
+    from apply_service.strategies import STRATEGY_VERDICTS  # costs more than most commands do; seldom needed
+
+    return (*CHECKS, *STRATEGY_VERDICTS)
 
 
 APPLY_TEXT = """\

@@ -14,10 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apply_service.api.errors import from_validation
 from apply_service.edits.fidelity import SourceText, decode
 from apply_service.errors import InvalidField, TooLarge
+from apply_service.registry import CHECKS
+from apply_service.strategies import STRATEGY_VERDICTS
 from apply_service.types import ApplyRequest, Strategy
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")]
 MAX_SEED = 2**63 - 1
+VERDICT_NAMES = ", ".join((*CHECKS, *STRATEGY_VERDICTS))
 
 
 class NativeRequest(BaseModel):
@@ -42,14 +45,15 @@ class NativeRequest(BaseModel):
     model: str | None = Field(None, description="Target model by name; left out, the service's own.")
     drafter: str | None = Field(None, description="Drafter by name. Changes the speed, never the answer.")
     constrain: Literal["sources", "none"] | None = Field(
-        None, description="`sources`: the target may only copy from original and update."
+        None,
+        description="`sources`: the target may only copy from original and update, where its prompt format can.",
     )
     temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 is greedy.")
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Seed of the sampling; the answer repeats it.")
     max_tokens: int | None = Field(None, ge=1, description="Most tokens to generate; reaching it is an error.")
     timeout_s: float | None = Field(None, gt=0, description="Deadline in seconds, queueing included.")
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(
-        default_factory=dict, description="What a finding of a check does, by the check's name."
+        default_factory=dict, description=f"What a finding does, by the name of its check: {VERDICT_NAMES}."
     )
     diff: bool = Field(False, description="Also answer with a unified diff.")
     stream: bool = Field(False, description="Answer as server-sent events.")

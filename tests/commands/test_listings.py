@@ -7,6 +7,7 @@ import pytest
 
 from apply_service.cli import main
 from apply_service.commands.exit_codes import MEANINGS
+from apply_service.strategies import STRATEGY_VERDICTS
 
 
 def test_help_names_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +20,13 @@ def test_help_names_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     assert "--queue-limit" in capsys.readouterr().out
+
+
+def test_help_names_every_verdict_that_is_no_check(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["apply", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(name in text for name in STRATEGY_VERDICTS)
 
 
 def test_models_lists_the_embedded_one_without_loading_it(

@@ -20,6 +20,7 @@ def test_every_option_reaches_the_request(
         *("--instruction", "do", "--format", "lazy_snippet", "--model", "m", "--drafter", "none"),
         *("--strategy", "model", "--language", "python", "--seed", "3", "--temperature", "0.5", "--max-tokens", "9"),
         *("--timeout", "7", "--on-verdict", "syntax=fail", "--on-verdict", "no_op=warn", "--diff"),
+        *("--on-verdict", "fallback=fail", "--on-verdict", "merge_certainty=warn", "--on-verdict", "instruction=fail"),
     ]
     assert main(["apply", "a.py", "--update", "-", "--server", url, *options]) == 0
     assert run.requests == [
@@ -37,7 +38,13 @@ def test_every_option_reaches_the_request(
             seed=3,
             max_tokens=9,
             timeout_s=7.0,
-            on_verdict={"syntax": "fail", "no_op": "warn"},
+            on_verdict={
+                "syntax": "fail",
+                "no_op": "warn",
+                "fallback": "fail",
+                "merge_certainty": "warn",
+                "instruction": "fail",
+            },
             diff=True,
         )
     ]
