@@ -28,6 +28,7 @@ HEADER = re.compile(
 )
 """Lines that may declare a name; looser than any grammar, so that the trees are asked only where it pays."""
 
+MAX_HEADER_CHARS = 500
 MAX_FINDINGS = 5
 
 
@@ -52,12 +53,14 @@ class Symbols:
             return []
         before = _names(answer.original, answer.language)
         after = _names(answer.merged, answer.language)
+        original = answer.original.split("\n")
+        rarer = _rarer(original, answer.merged.split("\n"))
         found = [
             Verdict(
                 self.name, "warning", f"{item.what} `{item.name}` is gone", (item.line + 1, item.line + 1), "original"
             )
             for item in _gone(before, after)
-            if not _is_said(item, scope) and _is_rarer(item.line, answer)
+            if original[item.line].strip() in rarer and not _is_said(item, scope)
         ]
         found += [
             Verdict(self.name, "warning", f"{item.what} `{item.name}` stands twice", (item.line + 1, item.line + 1))
@@ -74,7 +77,7 @@ def _may_find(answer: CheckInput, scope: EditScope) -> bool:
         return True
     counts = Counter(line.strip() for line in merged)
     new = (merged[number].strip() for number in changes.added)
-    return any(counts[text] > 1 and HEADER.search(text) is not None for text in new)
+    return any(counts[text] > 1 and len(text) < MAX_HEADER_CHARS and HEADER.match(text) is not None for text in new)
 
 
 def _is_spoken(number: int, scope: EditScope) -> bool:
@@ -128,12 +131,11 @@ def _doubled(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]
             yield item
 
 
-def _is_rarer(number: int, answer: CheckInput) -> bool:
-    """Whether the name's line occurs less often now.  Where it does not, only the parser lost sight of the name."""
-    line = answer.original.split("\n")[number].strip()
-    counts = (sum(line == other.strip() for other in text.split("\n")) for text in (answer.original, answer.merged))
-    before, after = counts
-    return after < before
+def _rarer(original: Sequence[str], merged: Sequence[str]) -> frozenset[str]:
+    """Lines that occur less often now.  Where a name's line does not, only the parser lost sight of the name."""
+    lost = Counter(line.strip() for line in original)
+    lost.subtract(line.strip() for line in merged)
+    return frozenset(line for line, count in lost.items() if count > 0)
 
 
 def _is_said(item: _Name, scope: EditScope) -> bool:

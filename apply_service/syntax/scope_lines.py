@@ -48,10 +48,22 @@ class ScopeLines:
         self.language = language
         self._lines = text.split("\n")
         self._blocks = language.block_comment
+        # A minified file has all its scopes on one long line, which must not be copied for each.
+        self._stripped: dict[int, str] = {}
 
     def header(self, scope: Scope) -> str:
         """The header line as a name for a scope that has none."""
-        return self._lines[scope.header_line].strip()[:MAX_NAME_CHARS]
+        return self._strip(scope.header_line)[:MAX_NAME_CHARS]
+
+    def _strip(self, row: int) -> str:
+        if row not in self._stripped:
+            self._stripped[row] = self._lines[row].strip()
+        return self._stripped[row]
+
+    def _indent(self, row: int) -> str:
+        """The white space before a line's text; all of a blank line."""
+        text = self._strip(row)
+        return self._lines[row][: self._lines[row].index(text[0])] if text else self._lines[row]
 
     def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, *, outer_row: int) -> Scope:
         """The lines of `node`; name, kind and parent are left for the caller."""
@@ -59,7 +71,6 @@ class ScopeLines:
         end = max(self._end(node, header), header + 1)
         body_start = min(self._body_start(header, body, end), end)
         has_closer = end - 1 >= body_start and CLOSER.match(self._lines[end - 1]) is not None
-        line = self._lines[header]
         return Scope(
             name="",
             kind="",
@@ -69,7 +80,7 @@ class ScopeLines:
             body_start_line=body_start,
             body_end_line=end - 1 if has_closer else end,
             lead_line=self.lead(start),
-            indent=line[: len(line) - len(line.lstrip())],
+            indent=self._indent(header),
             parent=None,
         )
 
@@ -98,28 +109,29 @@ class ScopeLines:
         end = min(point[0] + 1 if point[1] > 0 else point[0], len(self._lines))
         if self.language.is_indented:
             end = self._with_trailing_comments(header, end)
-        while end > header + 1 and not self._lines[end - 1].strip():
+        while end > header + 1 and not self._strip(end - 1):
             end -= 1
         return end
 
     def _with_trailing_comments(self, header: int, end: int) -> int:
         """Python's and YAML's grammars leave the comments at the end of a block outside it."""
-        width, row, last = _indent(self._lines[header]), end, end
+        width, row, last = len(self._indent(header)), end, end
         while row < len(self._lines):
-            line = self._lines[row]
-            if line.strip() and not (line.lstrip().startswith("#") and _indent(line) > width):
+            text = self._strip(row)
+            if text and not (text.startswith("#") and len(self._indent(row)) > width):
                 break
             row += 1
-            last = row if line.strip() else last
+            last = row if text else last
         return last
 
     def _body_start(self, header: int, body: tree_sitter.Node | None, end: int) -> int:
         if body is None:
             return header + 1
         row = body.start_point[0]
-        if row == header or self._lines[row][: body.start_point[1]].strip():
+        # Bytes before the body, characters of indentation: equal where only white space stands before it.
+        if row == header or body.start_point[1] > len(self._indent(row).encode()):
             return row + 1
-        if self._lines[row].lstrip()[:1] in ("{", "(", "["):
+        if self._strip(row)[:1] in ("{", "(", "["):
             return row + 1
         # The body node starts at its first statement: comments and blank lines between are body too.
         while row - 1 > header and self._is_blank_or_comment(row - 1):
@@ -127,8 +139,7 @@ class ScopeLines:
         return min(row, end)
 
     def _is_blank_or_comment(self, row: int) -> bool:
-        line = self._lines[row].strip()
-        return not line or line.startswith(self.language.line_comment or ("\0",))
+        return not self._strip(row) or self._strip(row).startswith(self.language.line_comment or ("\0",))
 
     def lead(self, start: int) -> int:
         """The first of the comment and attribute lines that touch `start` from above."""
@@ -142,7 +153,7 @@ class ScopeLines:
 
     def _comment_start(self, row: int) -> int | None:
         """Where the comment or attribute that ends in `row` starts; None if `row` is neither."""
-        line = self._lines[row].strip()
+        line = self._strip(row)
         if line.startswith(self.language.line_comment or ("\0",)):
             return row
         for opening, closing in self._blocks:
@@ -154,11 +165,7 @@ class ScopeLines:
 
     def _find_opening(self, row: int, opening: str) -> int | None:
         for above in range(row, max(-1, row - MAX_LEAD_LINES), -1):
-            line = self._lines[above].strip()
+            line = self._strip(above)
             if opening in line:
                 return above if line.startswith(opening) else None
         return None
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())

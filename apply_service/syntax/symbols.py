@@ -22,6 +22,9 @@ TRANSPARENT_BLOCKS = frozenset({"python", "c", "cpp", "ruby", "go"})
 """Where a block at top level (`if TYPE_CHECKING:`, `#ifdef`, `var (`) declares names of the file."""
 
 
+MAX_SIGNATURE_CHARS = 300
+
+
 class Symbol(NamedTuple):
     """One declared name.  Lines are 0-based, `end_line` half open."""
 
@@ -89,7 +92,7 @@ def _container_paths(scopes: list[Scope], language: str) -> list[str | None]:
 
 def _scope_symbol(scope: Scope, path: str, lines: list[str]) -> Symbol:
     kind = "function" if scope.kind == "method" else scope.kind
-    signature = " ".join(lines[scope.header_line].split())
+    signature = _even(lines[scope.header_line])
     return Symbol(scope.name, kind, path, scope.start_line, scope.end_line, scope.header_line, signature)
 
 
@@ -121,19 +124,25 @@ def _plain_symbols(tree: SyntaxTree, scopes: list[Scope], paths: list[str | None
         start, end = nodes[0].start_point[0], nodes[0].end_point[0] + 1
         path = inside[start]
         if path is not None:
-            text, signature = plain_name(tree, name), " ".join(lines[start].split())
+            text, signature = plain_name(tree, name), _even(lines[start])
             symbols.append(Symbol(text, kind, path, start, end, start, signature))
     return symbols
+
+
+def _even(line: str) -> str:
+    return " ".join(line[:MAX_SIGNATURE_CHARS].split())
 
 
 def _inner_paths(scopes: list[Scope], paths: list[str | None], language: str, n_lines: int) -> list[str | None]:
     """For each line the container path of what is declared there; None inside functions."""
     inside: list[str | None] = [""] * n_lines
     for scope, path in zip(scopes, paths, strict=True):
+        if path is None:
+            continue  # its outermost function has hidden these lines already
         inner: str | None = None
-        if path is not None and scope.kind in CONTAINERS:
+        if scope.kind in CONTAINERS:
             inner = f"{path}.{scope.name}" if path else scope.name
-        elif path is not None and scope.kind == "block" and language in TRANSPARENT_BLOCKS:
+        elif scope.kind == "block" and language in TRANSPARENT_BLOCKS:
             inner = path
         for line in range(scope.header_line + 1, scope.end_line):
             inside[line] = inner
