@@ -29,6 +29,16 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, dict[str, tupl
     return code, {finding["topic"]: (finding["is_ok"], finding["text"]) for finding in findings}
 
 
+def test_a_drafter_that_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
+    monkeypatch.setenv("APPLY_DRAFTER", "nonsense")
+    code, findings = run(capsysbinary)
+    assert code == 4
+    assert findings["drafter"] == (False, "nonsense: not a drafter")
+
+
 def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     monkeypatch.setattr(build, "self_test", lambda name, settings: Found())
     code, findings = run(capsysbinary)

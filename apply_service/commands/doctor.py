@@ -15,6 +15,7 @@ from typing import NamedTuple
 from apply_service.commands.exit_codes import OK, UNAVAILABLE
 from apply_service.commands.output import write_line
 from apply_service.errors import ApplyError
+from apply_service.registry import DRAFTERS
 from apply_service.settings import Settings
 
 PACKAGES = (
@@ -56,6 +57,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from (_package(name) for name in PACKAGES)
     yield Finding("cpu", True, f"{os.cpu_count()} cores, {platform.machine()}")
     yield _state(settings)
+    yield _drafter(settings)
     yield _device()
     yield _model(settings)
 
@@ -71,6 +73,11 @@ def _state(settings: Settings) -> Finding:
     place = settings.state_path
     nearest = next(path for path in (place, *place.parents) if path.exists())
     return Finding("backups", os.access(nearest, os.W_OK), str(place))
+
+
+def _drafter(settings: Settings) -> Finding:
+    is_known = settings.drafter in DRAFTERS
+    return Finding("drafter", is_known, settings.drafter if is_known else f"{settings.drafter}: not a drafter")
 
 
 def _device() -> Finding:

@@ -15,7 +15,7 @@ import socket
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,6 +26,9 @@ from apply_service.errors import NotReady
 from apply_service.service import Service, open_service
 from apply_service.settings import Settings
 
+if TYPE_CHECKING:
+    from apply_service.strategies import Runtime
+
 ANSWER_TIMEOUT_S = 5
 """After the drain, answers to slow readers have so long to go out."""
 
@@ -35,13 +38,19 @@ BACKLOG = 2048
 
 def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
-    from apply_service.api.app import create_app
     from apply_service.build import build_runtime
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    listener = open_listener(settings.host, settings.port)
     runtime = build_runtime(settings)
-    runtime.load(settings.model)
+    with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
+        runtime.load(settings.model)
+        _serve(runtime, listener, settings)
+    return OK
+
+
+def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> None:
+    from apply_service.api.app import create_app
+
     with open_service(runtime, settings) as service:
         server = DrainingServer(create_app(service, settings), service, settings)
         write_note(f"serving {settings.model} on {url_of(listener)}")
@@ -50,7 +59,6 @@ def run(_: Namespace, settings: Settings) -> int:
     if service.is_alive:  # hangs in a pass; to end the interpreter under it would abort the process
         sys.stderr.flush()
         os._exit(OK)
-    return OK
 
 
 class DrainingServer(uvicorn.Server):

@@ -103,6 +103,23 @@ def test_why_a_file_cannot_be_read(
     assert why.encode() in capsysbinary.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["apply a.py --update edit.txt", "serve --port 0"])
+def test_a_default_drafter_that_does_not_exist_stops_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], command: str
+) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr("apply_service.build.load_target", lambda name, settings: loaded.append(name))
+    monkeypatch.setenv("APPLY_DRAFTER", "nonsense")
+    assert main(command.split()) == 2
+    err = capsysbinary.readouterr().err.decode()
+    assert "[bad_setting]" in err.splitlines()[0]
+    assert "  value: nonsense\n" in err
+    assert "merged_edit" in err
+    assert "  remedy: " in err
+    assert loaded == []
+    assert (folder / "a.py").read_bytes() == OLD
+
+
 def test_a_server_that_is_not_there(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", "http://127.0.0.1:9", "--in-place"]) == 4
     assert b"[unreachable]" in capsysbinary.readouterr().err
