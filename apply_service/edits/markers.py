@@ -84,9 +84,13 @@ def is_marker(line: str) -> bool:
     return STRONG.match(TRAILING.sub("", core).strip()) is not None
 
 
+def _is_docstring(line: str) -> bool:
+    return line.lstrip()[:3] in ('"""', "'''")
+
+
 def is_deletion_note(line: str) -> bool:
-    """Whether the line is a comment that says that something was removed."""
-    if len(line) > MAX_NOTE_LENGTH:
+    """Whether the line is a comment that says that something was removed.  A docstring speaks of the program."""
+    if len(line) > MAX_NOTE_LENGTH or _is_docstring(line):
         return False
     comment = strip_comment(line)
     return comment.is_comment and DELETED.match(comment.core) is not None
@@ -114,7 +118,7 @@ class Hint:
 
 def parse_hint(line: str) -> Hint | None:
     """The placement hint that a comment spells, if it does."""
-    if len(line) > MAX_NOTE_LENGTH:
+    if len(line) > MAX_NOTE_LENGTH or _is_docstring(line):
         return None
     comment = strip_comment(line)
     match = HINT.match(comment.core) if comment.is_comment else None

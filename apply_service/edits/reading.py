@@ -19,6 +19,9 @@ from apply_service.edits.remarks import split_remark
 from apply_service.edits.snippet import Snippet, cut_blocks
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
 
+WIDE_GAP = "   "
+"""Before a remark: part of it may be the line's own trailing white space."""
+
 
 class Reading:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
@@ -47,9 +50,11 @@ class Reading:
         }
         has_arrows = any("<-" in line or "←" in line for line in self.original)
         for i, remark in found.items():
+            is_new = remark.code.strip() not in known
+            if is_new and self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
+                self.doubts.likely("trailing white space differs")
             self.texts[i] = remark.code
-            is_own = has_arrows and remark.code.strip() not in known
-            if is_own or (not remark.is_sure and len(found) == 1):
+            if (has_arrows and is_new) or (not remark.is_sure and len(found) == 1):
                 self.doubts.likely("remark or comment")
 
     def _shift_blocks(self) -> None:

@@ -6,6 +6,7 @@ Between `reading` and `alignment`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from apply_service.edits.alignment import INSERT_COST, Row, Terrain
 from apply_service.edits.candidates import NOTHING, Candidates, Kind, substance
@@ -21,6 +22,8 @@ TWIN_COST = 1.0
 MIN_SAYING = 0.8
 EDGE_COST = 9.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
+SIGNPOST_COST = 60.0
+"""More where the whole block stands in the file, once: it changes nothing and was shown to tell the place."""
 NAMESAKE_WORTH = 0.7
 """A changed header that defines the same name."""
 WHOLE_FILE_SHARE = 0.6
@@ -155,6 +158,20 @@ class Rows:
         lines = (i for i in range(opener + 1, closer) if i in self.candidates)
         return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
+    @cached_property
+    def _signposts(self) -> set[int]:
+        """The blocks that are a run of the file's lines, found once, with a line that no other place has."""
+        index, found = self._reading.index, set()
+        for b in range(len(self._reading.snippet.blocks)):
+            texts = [text.rstrip() for text in self._reading.block_texts(b)]
+            alone = next((k for k, text in enumerate(texts) if text.strip() and index.count(text) == 1), None)
+            if alone is None or max(map(substance, map(str.strip, texts))) <= MIN_SAYING:
+                continue
+            start = index.places(texts[alone])[0] - alone
+            if start >= 0 and [line.rstrip() for line in index.lines[start : start + len(texts)]] == texts:
+                found.add(b)
+        return found
+
     # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
         """A line that stands in the file is unlikely to be new, least of all at the edge of a block."""
@@ -166,7 +183,7 @@ class Rows:
         cost = INSERT_COST + (TWIN_COST if unique else COPY_COST * says / len(found.columns))
         if i in (lines[0], lines[-1]):
             cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
-        return cost
+        return cost + SIGNPOST_COST * (b in self._signposts)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
         """The least indentation that a skip before line i should keep to."""

@@ -18,6 +18,7 @@ from apply_service.edits.headers import is_attached, is_closer, is_definition
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
+from apply_service.edits.note_patterns import PLAIN_NOTE
 from apply_service.edits.placement import Placement, find_scope, place_block, usual_gap
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
@@ -243,6 +244,8 @@ class Writer:
             self.doubts.guess("a deletion is noted where nothing is deleted")
         elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
             self.doubts.likely("deletion note not understood")
+        elif not PLAIN_NOTE.match(strip_comment(self.texts[note]).core):
+            self.doubts.likely("deletion note or comment")
 
     def _with_deletions(self, placed: Sequence[Span]) -> list[Span]:
         """The spans, and those of the scopes that notes between markers say are gone."""
