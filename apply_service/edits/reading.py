@@ -5,6 +5,7 @@ What the steps after it share: `rows` looks for the lines' places, `writing` wri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -13,7 +14,7 @@ import numpy as np
 from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.indentation import find_unit, indent_of, leading
 from apply_service.edits.markers import classify
 from apply_service.edits.remarks import split_remark
 from apply_service.edits.snippet import Snippet, cut_blocks
@@ -21,6 +22,7 @@ from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
+_ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
 
 class Reading:
@@ -48,13 +50,14 @@ class Reading:
             for i in block.lines
             if (remark := split_remark(self.texts[i], self.language, known)) is not None
         }
+        points = any(_ARROW.match(self.texts[i][len(remark.code) :]) for i, remark in found.items())
         has_arrows = any("<-" in line or "←" in line for line in self.original)
         for i, remark in found.items():
             is_new = remark.code.strip() not in known
             if is_new and self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
                 self.doubts.likely("trailing white space differs")
             self.texts[i] = remark.code
-            if (has_arrows and is_new) or (not remark.is_sure and len(found) == 1):
+            if (has_arrows and is_new) or (not remark.is_sure and not points):
                 self.doubts.likely("remark or comment")
 
     def _shift_blocks(self) -> None:
@@ -73,6 +76,15 @@ class Reading:
         the end where there is none."""
         below = self.index.scope_indents[j + 1 :] <= indent_of(self.original[j])
         return j + 1 + int(np.argmax(below)) if below.any() else len(self.original)
+
+    def knows_margin(self, text: str) -> bool:
+        """Whether a line of the original is indented like this one, or by whole levels of the file."""
+        margin, unit = leading(text), find_unit(self.original)
+        return margin in self._margins or (unit is not None and not margin.replace(unit.text, ""))
+
+    @cached_property
+    def _margins(self) -> set[str]:
+        return {leading(line) for line in self.original if line.strip()}
 
     @cached_property
     def keeps_trailing_blanks(self) -> bool:

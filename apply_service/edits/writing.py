@@ -165,6 +165,8 @@ class Writer:
             self._reworded.append(j)
         if edge or loose or may_be_misquoted(shown, line):
             self.doubts.likely("context misquoted")
+        if kind is Kind.MOVED and not self._reading.knows_margin(shown):
+            self.doubts.likely("indented as no line of the file")
         return loose and not self._trusts_all
 
     def _is_alone(self, block: Block, k: int, j: int) -> bool:
@@ -281,6 +283,8 @@ class Writer:
             below -= 1
         if not lines:
             return self._drop(start, end)
+        if max(above - start, end - below) != len(lines):
+            self.doubts.likely("blank lines at a deletion note")
         if above - start >= end - below:
             return self._pair(lines, start, above) + self._drop(above, end)
         return self._drop(start, below) + self._pair(lines, below, end)
