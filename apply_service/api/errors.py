@@ -132,11 +132,12 @@ def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequenc
     if finding["type"] == "missing":
         return InvalidField(f"Field {name!r} is missing.", value=name, remedy=f"Send {name}.")
     allowed = _allowed(finding)
+    what = f"Bad value for {name!r}: it" if finding["loc"] else "The request"
     return InvalidField(
-        f"Bad value for {name!r}: it must be {allowed}.",
+        f"{what} must be {allowed}.",
         value=finding.get("input"),
         limit=allowed,
-        remedy=f"Send {name} as allowed.",
+        remedy=f"Send {name} as allowed." if finding["loc"] else f"Send {allowed}.",
     )
 
 

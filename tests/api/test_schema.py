@@ -139,10 +139,10 @@ def test_a_body_that_is_no_object(body: object) -> None:
 def test_what_is_wrong_with_a_body_is_said_in_our_words() -> None:
     assert refusal("[1]").as_dict() == {
         "code": "invalid_field",
-        "message": "Bad value for 'body': it must be one JSON object.",
+        "message": "The request must be one JSON object.",
         "value": [1],
         "limit": "one JSON object",
-        "remedy": "Send body as allowed.",
+        "remedy": "Send one JSON object.",
     }
     assert refusal("{").message == "The body is not JSON: it ends within an object at line 1 column 1."
 
