@@ -1,0 +1,108 @@
+"""Languages by name and path, and their parsers."""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.syntax.language_table import LANGUAGES
+from apply_service.syntax.languages import (
+    block_comment,
+    detect_language,
+    find_language,
+    get_parser,
+    has_grammar,
+    language_names,
+    language_of_path,
+    line_comment,
+)
+
+SERVED = [
+    *("python", "typescript", "javascript", "go", "rust", "java", "c", "cpp", "csharp", "ruby", "php", "kotlin"),
+    *("html", "css", "json", "yaml", "toml", "markdown", "shell", "sql"),
+]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_served_language_has_a_parser(name: str) -> None:
+    parser = get_parser(name)
+    assert parser is not None
+    assert parser.parse(b"").root_node.end_byte == 0
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_served_language_but_markup_and_data_has_a_comment(name: str) -> None:
+    assert line_comment(name) or block_comment(name)
+
+
+def test_no_name_stands_for_two_languages() -> None:
+    names = [name for language in LANGUAGES for name in (language.name, *language.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("src/app.py", "python"),
+        ("A.TSX", "tsx"),
+        ("a/b.jsx", "javascript"),
+        ("src\\lib.rs", "rust"),
+        ("Dockerfile", "dockerfile"),
+        ("Dockerfile.dev", "dockerfile"),
+        ("CMakeLists.txt", "cmake"),
+        ("Makefile", "make"),
+        ("makefile.py", "python"),
+        (".bashrc", "shell"),
+        ("x.h", "c"),
+        ("x.hpp", "cpp"),
+        ("Gemfile", "ruby"),
+        ("values.yml", "yaml"),
+        ("README.md", "markdown"),
+    ],
+)
+def test_language_of_a_path(path: str, name: str) -> None:
+    found = language_of_path(path)
+    assert found is not None
+    assert found.name == name
+
+
+@pytest.mark.parametrize("path", ["", None, "noextension", ".gitignore", "a.unknownthing", "dir.py/", "Gemfile.lock"])
+def test_an_unknown_path_has_no_language(path: str | None) -> None:
+    assert language_of_path(path) is None
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"), [("C++", "cpp"), ("c#", "csharp"), ("bash", "shell"), (" TS ", "typescript"), ("golang", "go")]
+)
+def test_aliases(alias: str, name: str) -> None:
+    found = find_language(alias)
+    assert found is not None
+    assert found.name == name
+
+
+def test_what_is_declared_wins_but_for_a_dialect() -> None:
+    assert detect_language(name="typescript", path="a.tsx") == "tsx"
+    assert detect_language(name="typescript", path="a.py") == "typescript"
+    assert detect_language(name="c", path="a.cpp") == "c"
+    assert detect_language(name="nonsense", path="a.py") == "python"
+    assert detect_language(path="a.go") == "go"
+    assert detect_language(name="nonsense", path="nonsense") is None
+
+
+def test_an_unknown_language_is_none_everywhere() -> None:
+    assert find_language("klingon") is None
+    assert find_language(None) is None
+    assert get_parser("klingon") is None
+    assert get_parser("lua") is None, "known by name and comments only"
+    assert line_comment("klingon") == ()
+    assert block_comment(None) == ()
+    assert not has_grammar("lua")
+    assert "lua" in language_names()
+
+
+def test_comment_syntax() -> None:
+    assert line_comment("python") == ("#",)
+    assert line_comment("sql") == ("--",)
+    assert line_comment("php") == ("//", "#")
+    assert block_comment("html") == (("<!--", "-->"),)
+    assert ("{/*", "*/}") in block_comment("tsx")
+    assert line_comment("html") == ()
