@@ -95,16 +95,30 @@ class Places:
 
     def is_smallest(self, texts: Sequence[str], first: int, last: int, low: int, high: int) -> bool:
         """Whether no other first or last line in `low:high` makes the change smaller, or as small, as `first` and
-        `last` do: readers take the smallest."""
+        `last` do, nor both elsewhere, whatever the scope, a smaller one: readers take the smallest."""
         lines = self._index.lines
         rivals = [(a, last) for a in self._others(first, low, last + 1)]
         rivals += [(first, b) for b in self._others(last, first, high)]
-        if not rivals:
+        pairs = self._other_pairs(first, last, low, len(texts))
+        if not rivals and not pairs:
             return True
         shown = _solid(texts)
         limit = Indel.distance(shown, _solid(lines[first : last + 1]))
         near = ((a, b) for a, b in rivals if b - a < 2 * len(texts) + limit)
-        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) > limit for a, b in near)
+        if any(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) <= limit for a, b in near):
+            return False
+        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) >= limit for a, b in pairs)
+
+    def _other_pairs(self, first: int, last: int, low: int, length: int) -> list[tuple[int, int]]:
+        """Other places of both ends, each first line with the last line that makes the length most alike."""
+        n_lines = len(self._index.lines)
+        ends = self._others(last, low, n_lines)
+        pairs = []
+        for a in self._others(first, low, n_lines):
+            b = min((b for b in ends if b > a), key=lambda b: abs(b - a + 1 - length), default=None)
+            if b is not None and b - a < 3 * length:
+                pairs.append((a, b))
+        return pairs
 
     def _others(self, line: int, low: int, high: int) -> list[int]:
         """The nearest lines in `low:high` equal to that line."""

@@ -165,9 +165,14 @@ class Writer:
             self._reworded.append(j)
         if edge or loose or may_be_misquoted(shown, line):
             self.doubts.likely("context misquoted")
-        if kind is Kind.MOVED and not self._reading.knows_margin(shown):
-            self.doubts.likely("indented as no line of the file")
+        if kind is Kind.MOVED and not (self._reading.knows_margin(shown) and self._has_cause(block, k, j)):
+            self.doubts.likely("indented otherwise without a cause")
         return loose and not self._trusts_all
+
+    def _has_cause(self, block: Block, k: int, j: int) -> bool:
+        """Whether line k may be indented otherwise than line j: not right below a line that stays as it is."""
+        above = block.lines[k - 1] if k else None
+        return above is None or self._columns.get(above) != j - 1 or self.texts[above] != self._original[j - 1]
 
     def _is_alone(self, block: Block, k: int, j: int) -> bool:
         """Whether the lines around line k stand in the original around line j."""

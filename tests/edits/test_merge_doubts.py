@@ -119,7 +119,7 @@ def test_a_line_indented_as_no_line_of_the_file_is_a_doubt() -> None:
             )
         return connect(address)
 """
-    assert "indented as no line of the file" in python(SERVER, update).reasons
+    assert "indented otherwise without a cause" in python(SERVER, update).reasons
 
 
 def test_other_blank_lines_at_a_deletion_note_than_the_file_has_are_a_doubt() -> None:
