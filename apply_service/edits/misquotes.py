@@ -12,6 +12,7 @@ from apply_service.edits.markers import strip_comment
 
 _RETURN_TYPE = re.compile(r"\s*->\s*[^{:;]+?(?=\s*(?:\{|:|;|$|\bwhere\b))")
 _ELLIPSIS = re.compile(r"\.{3}|…")
+_CODE = re.compile(r"[={};<>\[\]]|[:,(]$")
 MAX_LOST_WORDS = 2
 MIN_WORDS = 5
 
@@ -48,8 +49,8 @@ def is_elided(shown: str, line: str) -> bool:
 
 
 def _lost_words(shown: str, line: str) -> bool:
-    """Whether a comment lost a word or two."""
-    if not (strip_comment(shown).is_comment and strip_comment(line).is_comment):
+    """Whether a comment, or a line of prose in a longer one, lost a word or two."""
+    if not all(strip_comment(text).is_comment or not _CODE.search(text) for text in (shown, line)):
         return False
     here, there = shown.split(), line.split()
     if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:

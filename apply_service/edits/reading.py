@@ -15,7 +15,7 @@ from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.indentation import find_unit, indent_of, leading
-from apply_service.edits.markers import classify
+from apply_service.edits.markers import Role, classify
 from apply_service.edits.remarks import split_remark
 from apply_service.edits.snippet import Snippet, cut_blocks
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
@@ -33,14 +33,24 @@ class Reading:
         self.language = language
         self.doubts = Doubts()
         self.index = LineIndex(original)
-        self.snippet: Snippet = cut_blocks(update, classify(update, original, language=language, path=path))
+        roles = classify(update, original, language=language, path=path)
+        self.snippet: Snippet = cut_blocks(update, roles)
         self.texts = list(update)
+        self._question_roles(roles)
         self._strip_remarks()
         self._shift_blocks()
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _question_roles(self, roles: Sequence[Role]) -> None:
+        """Lines left out of the file that may be meant for it."""
+        known = set(self.index.stripped)
+        if any(role is Role.MARKER and text.strip() in known for role, text in zip(roles, self.texts, strict=True)):
+            self.doubts.likely("a marker that stands in the file")
+        if Role.ASIDE in roles:
+            self.doubts.likely("hint or comment")
 
     def _strip_remarks(self) -> None:
         known = set(self.index.stripped)
