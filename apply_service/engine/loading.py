@@ -6,6 +6,8 @@ Weights come from safetensors only; Python code that ships with a model runs onl
 from __future__ import annotations
 
 import json
+import logging
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCode
 
 EMBEDDED = "embedded"
 RECORD_FILE = "apply_service.json"
+HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+HUB_TIMEOUT_S = 10
 
 
 def embedded_directory() -> Path:
@@ -75,6 +79,8 @@ def load_model(
     local = directory if directory.is_dir() else None
     if name == EMBEDDED and local is None:
         raise ModelNotLoadable("this installation ships no embedded model", value=name, remedy="reinstall the package")
+    if local is None:
+        _refuse_unknown_id(name)
     record = ModelRecord() if local is None else ModelRecord.read(local)
     if window is not None:
         record = replace(record, buckets=(window + 1,))
@@ -83,6 +89,30 @@ def load_model(
     found = _self_tested(model, name, record.buckets)
     engine = TorchEngine(model, name=name, buckets=found.buckets, determinism=found.determinism)
     return LoadedModel(engine, str(local or name), local, record, found)
+
+
+def _refuse_unknown_id(name: str) -> None:
+    """One look at the cache and one at the hub, before heavy imports and the hub client's many patient retries."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
+    if not HUB_ID.fullmatch(name):
+        raise _unknown(name, "it is neither a folder nor an id of the form owner/name")
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
+    except Exception as error:  # no network, no such model, no permission: all the same to the caller
+        raise _unknown(name, str(error).strip().split("\n", 1)[0][:300]) from error
+
+
+def _unknown(name: str, reason: str) -> UnknownModel:
+    return UnknownModel(
+        f"no model of that name could be found or downloaded: {reason}",
+        value=name,
+        limit="embedded, a folder, or a Hugging Face id",
+        remedy="check the spelling, or download the model first",
+    )
 
 
 def _self_tested(model: Any, name: str, buckets: tuple[int, ...]) -> SelfTest:
@@ -115,9 +145,9 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
     from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
+    from transformers.utils import logging as bars
 
-    logging.disable_progress_bar()  # standard error is the caller's
+    bars.disable_progress_bar()  # standard error is the caller's
     try:
         return AutoModelForCausalLM.from_pretrained(
             source,
@@ -142,10 +172,5 @@ def _translated(source: str, error: Exception) -> UnknownModel | ModelNotLoadabl
         )
     is_missing = not Path(source).is_dir() and isinstance(error, OSError)
     if is_missing:
-        return UnknownModel(
-            f"no model of that name could be found or downloaded: {first_line}",
-            value=source,
-            limit="embedded, a folder, or a Hugging Face id",
-            remedy="check the spelling, or download the model first",
-        )
+        return _unknown(source, first_line)
     return ModelNotLoadable(f"the model can't be loaded: {first_line}", value=source, remedy="see the message")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import numpy as np
@@ -244,18 +243,6 @@ def test_a_forbidden_draft_token_frees_what_follows() -> None:
 
 
 # -- cost and errors ---------------------------------------------------------------------------------------------------
-def test_a_long_file_is_encoded_in_linear_time() -> None:
-    def seconds(n_lines: int) -> float:
-        compact = Compact.from_directory(MODEL)
-        original = "\n".join(f"    value_{i} = call({i}, other_{i * 7})" for i in range(n_lines))
-        ops = [LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n"))]
-        job = job_of(original, "x", ops)
-        start = time.perf_counter()
-        compact.encode_prompt(job)
-        compact.encode_sources(job)
-        return time.perf_counter() - start
-
-    assert seconds(12_000) < 24 * max(seconds(1_500), 0.004)
 
 
 def test_a_tokenizer_of_another_format_is_refused(tmp_path: Path) -> None:
