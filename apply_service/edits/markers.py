@@ -156,7 +156,7 @@ def classify(
         if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
             continue
         roles[i] = _note_role(line, first=_starts_block(roles, i))
-        is_own_comment = roles[i] in (Role.DELETION, Role.ASIDE) and _continues_comment(lines, roles, i)
+        is_own_comment = roles[i] is Role.DELETION and _continues_comment(lines, roles, i)
         sounds_like_hint = roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line)
         if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, original)):
             roles[i] = Role.CONTENT
