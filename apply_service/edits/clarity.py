@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rapidfuzz.distance import Indel
 
 from apply_service.edits.candidates import LineIndex
+from apply_service.edits.headers import is_closer
 
 MIN_LETTERS = 6
 MAX_RIVALS = 200
@@ -64,6 +65,11 @@ def says_something(run: Sequence[str]) -> bool:
     return any(sum(map(str.isalnum, line[:200])) >= MIN_LETTERS for line in run)
 
 
+def marks_something(run: Sequence[str]) -> bool:
+    """Whether a run has a word or a closing line: a lone sign ("*", "---") may as well be new."""
+    return any(any(map(str.isalnum, line[:200])) or is_closer(line) for line in run)
+
+
 class Places:
     """Finds runs of lines in the original."""
 
@@ -82,6 +88,8 @@ class Places:
 
     def is_clear(self, ends: Ends, low: int, high: int) -> bool:
         """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""
+        if not all(marks_something(run) for run in (ends.head, ends.tail) if run):
+            return False
         if not ends.head or not ends.tail:
             run = ends.head or ends.tail
             return bool(run) and len(self.find(run, low, high)) == 1

@@ -199,6 +199,8 @@ class Writer:
             tail += 1
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
+        if note is not None and any(not self.texts[i].strip() for i in lines):
+            self.doubts.likely("blank lines at a deletion note")
         if note is None and self._passes_over(block, k, next_k, start, end):
             return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
