@@ -17,6 +17,9 @@ SUBJECT = (
     r"|keep (?:the )?(?:rest|existing|same))"
 )
 WITH_DOTS = re.compile(rf"^[\[(<]?\s*{DOTS}.*\b{SUBJECT}\b|\b{SUBJECT}\b[^.]*{DOTS}\s*[\])>]?$", re.IGNORECASE)
+BARE = re.compile(rf"^[\[(<]?{DOTS}(?:\s+\w|.*\w\s*{DOTS}[\])>]?$)")
+"""Dots without a comment sign: `...existing,` is a spread, `... existing code` and `...existing code...` are not."""
+
 WHOLE = r"(?:code|file|function|method|class|implementation|module|component|config\w*)"
 PARTS = r"(?:code|content|imports?|methods?|functions?|logic|implementation|tests?)"
 STAYS = r"(?: (?:remains?|stays?|is|are|goes?|left|here|above|below|unchanged|the same|as before))"
@@ -44,7 +47,7 @@ def is_marker(line: str) -> bool:
         return False
     comment = COMMENT.match(text)
     if comment is None:
-        return re.match(DOTS, text) is not None and WITH_DOTS.search(text) is not None
+        return BARE.match(text) is not None and WITH_DOTS.search(text) is not None
     core = comment["core"]
     return WITH_DOTS.search(core) is not None or WITHOUT_DOTS.match(core) is not None
 

@@ -28,6 +28,9 @@ HEADER = re.compile(
 )
 """Lines that may declare a name; looser than any grammar, so that the trees are asked only where it pays."""
 
+REPEATABLE = frozenset({"section", "element", "variable"})
+"""Kinds of which a second one is common."""
+
 MAX_HEADER_CHARS = 500
 MAX_FINDINGS = 5
 
@@ -85,14 +88,13 @@ def _is_spoken(number: int, scope: EditScope) -> bool:
 
 
 def _names(text: str, language: str | None) -> list[_Name]:
-    has_documents = "\n---" in text or language in ("sql", "markdown", "css")
     symbols = [
         _Name(
             symbol.kind,
             symbol.name,
             "|".join((symbol.container, symbol.branch, symbol.signature)),
             symbol.header_line,
-            is_unique=symbol.kind not in ("section", "element", "variable") and not has_documents,
+            is_unique=not _may_repeat(symbol.kind, text, language),
         )
         for symbol in find_symbols(text, language)
     ]
@@ -101,6 +103,13 @@ def _names(text: str, language: str | None) -> list[_Name]:
         for item in find_imports(text, language)
     ]
     return symbols + imports
+
+
+def _may_repeat(kind: str, text: str, language: str | None) -> bool:
+    """Whether a second symbol of this kind says nothing: also the statements of an SQL script, and the keys in TOML's
+    arrays of tables and in a stream of YAML documents."""
+    has_parts = language == "toml" or (language == "yaml" and "\n---" in text)
+    return kind in REPEATABLE or language == "sql" or (kind == "key" and has_parts)
 
 
 def _gone(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]:

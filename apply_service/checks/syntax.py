@@ -1,14 +1,10 @@
 """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
 approximation of its language, warning.
 
-Needs a grammar; nothing is found without one, nor in a file that the grammar could not read before.  Python's own
-parser is asked before a finding stands, because it knows the language better.
+Needs a grammar; nothing is found without one, nor in a file that the grammar could not read before.
 """
 
 from __future__ import annotations
-
-import ast
-import warnings
 
 from apply_service.checks.line_changes import group_lines
 from apply_service.protocols import CheckInput
@@ -30,18 +26,6 @@ class Syntax:
         errors = count_syntax_errors(answer.merged, answer.language)
         if not errors or count_syntax_errors(answer.original, answer.language):
             return []
-        if answer.language == "python" and _is_python(answer.merged):
-            return []
         severity: Severity = "warning" if answer.language in APPROXIMATE else "error"
         said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
         return [Verdict(self.name, severity, said, lines) for lines in group_lines(errors)[:MAX_FINDINGS]]
-
-
-def _is_python(text: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True

@@ -24,7 +24,7 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
     while stack and len(lines) < MAX_ERRORS:
         node = stack.pop()
         if node.is_error or node.is_missing:
-            lines.append(node.start_point[0])
+            lines.append(min(node.start_point[0], text.count("\n")))
             continue
         stack.extend(reversed(_damaged_children(node)))
     return lines

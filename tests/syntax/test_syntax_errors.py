@@ -43,6 +43,13 @@ def test_no_grammar_no_errors(language: str | None) -> None:
     assert count_syntax_errors("((((", language) == []
 
 
+def test_an_error_at_the_end_lies_in_the_text() -> None:
+    for text in ("class A {", "class A {\n", "int f() {\n  return (1", "/*"):
+        found = count_syntax_errors(text, "java")
+        assert found
+        assert max(found) <= text.count("\n")
+
+
 def test_the_count_is_bounded() -> None:
     text = "\n".join(f"x{i} = = {i * 7919 % 10007}; y{i} )" for i in range(3 * MAX_ERRORS))
     assert 0 < len(count_syntax_errors(text, "javascript")) <= MAX_ERRORS

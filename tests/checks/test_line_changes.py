@@ -1,0 +1,43 @@
+"""The lines that differ between two texts."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from apply_service.checks import line_changes
+from apply_service.checks.line_changes import find_changes, group_lines
+
+
+def test_insertion_deletion_replacement() -> None:
+    assert find_changes("a\nb\nc", "a\nx\nb\nc") == ((), (1,))
+    assert find_changes("a\nb\nc", "a\nc") == ((1,), ())
+    assert find_changes("a\nb\nc", "a\nB\nc") == ((1,), (1,))
+    assert find_changes("a\nb", "a\nb") == ((), ())
+    assert find_changes("", "a") == ((0,), (0,))
+
+
+def test_what_is_left_is_the_same_on_both_sides() -> None:
+    seed = 7
+    rng = random.Random(seed)
+    for case in range(300):
+        old = [rng.choice("abcd") for _ in range(rng.randrange(12))]
+        new = [rng.choice("abcd") for _ in range(rng.randrange(12))]
+        changes = find_changes("\n".join(old), "\n".join(new))
+        old, new = "\n".join(old).split("\n"), "\n".join(new).split("\n")
+        kept = [line for number, line in enumerate(old) if number not in changes.removed]
+        assert kept == [line for number, line in enumerate(new) if number not in changes.added], f"seed {seed}: {case}"
+        assert list(changes.removed) == sorted(changes.removed)
+
+
+def test_past_the_limit_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_changes, "MAX_CELLS", 3)
+    find_changes.cache_clear()
+    assert find_changes("a\nb\nc\nd", "c\nb\na\ne") == ((3,), (3,)), "moved lines show as unchanged"
+    find_changes.cache_clear()
+
+
+def test_runs_become_ranges() -> None:
+    assert group_lines([0, 1, 2, 5, 7, 6]) == [(1, 3), (6, 8)]
+    assert group_lines([]) == []
