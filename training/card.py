@@ -34,7 +34,8 @@ knows nothing else: no instructions, no chat, no code of its own.
   control below.
 - **Training**: {steps} updates, {tokens:.1f}M tokens, {minutes:.0f} minutes on {hardware},
   bfloat16 autocast; Muon and AdamW; curriculum of real edits from 14 lines up. Hints are
-  the real merger's (its mistakes included), spoilt on purpose, or absent.
+  the real merger's (its mistakes included), spoilt on purpose, or absent. The weights are {kept:.0%} of the way from
+  the circuits to the end of training (an average of the two, chosen on held-out edits).
 - **Data**: {edits} windows of real commits from {n_repositories} public repositories under MIT, BSD and Apache-2.0
   licences, with snippets sketched on the fly. {held_out} windows of
   {held_out_names} were held out. The repositories of the development set are excluded by name (`training/corpus.py`).
@@ -70,6 +71,7 @@ def write_card(
     held_out: Sequence[Edit],
     hardware: str,
     max_lines: int,
+    kept: float,
     results: str,
 ) -> None:
     """Write README.md into `out`.  `scores` are the rows of a run's `scores.jsonl`, the untrained control first."""
@@ -94,6 +96,7 @@ def write_card(
         results=results.strip(),
         wrong_unhinted=100 * (1 - scores[-1]["none"]["decision_accuracy"]),
         max_lines=max_lines,
+        kept=kept,
         sources=", ".join(f"{repo} ({n})" for repo, n in sorted(counts.items(), key=lambda item: item[0].lower())),
     )
     (out / "README.md").write_text(text, encoding="utf-8")

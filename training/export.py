@@ -20,6 +20,7 @@ from apply_service.prompts.compact_lines import LineVocabulary
 from training.card import read_scores, write_card
 from training.checkpoint import Progress, load_checkpoint
 from training.corpus import read_edits, split_by_repository
+from training.initialisation import initialise
 from training.model import Network, Shape
 
 RECORD = {"prompt_format": "compact", "buckets": [16, 64, 256]}
@@ -80,6 +81,19 @@ def load_run(checkpoint: Path) -> tuple[Network, Progress]:
     return network.eval(), progress
 
 
+def average_with_start(network: Network, vocabulary: LineVocabulary, *, share: float, seed: int = 0) -> None:
+    """Pull the weights back towards the circuits they started from: `share` of the way from start to end is kept.
+
+    Noisy short training costs the circuits some sharpness; between the two lies what keeps both (after Wortsman et al.
+    2021, weight-space ensembles; chosen on held-out edits).
+    """
+    start = Network(network.shape)
+    initialise(start, vocabulary, seed=seed)
+    with torch.no_grad():
+        for trained, initial in zip(network.parameters(), start.parameters(), strict=True):
+            trained.copy_(initial.lerp(trained, share))
+
+
 def export(network: Network, tokenizer: Path, out: Path) -> None:
     """Write config.json, model.safetensors and tokenizer.json into `out`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -101,10 +115,13 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--hardware", default=platform.processor() or platform.machine())
+    parser.add_argument("--keep", type=float, default=1.0, help="share of the way from the start that is kept")
     parser.add_argument("--max-lines", type=int, default=130, help="of the run's curriculum, for the card")
     parser.add_argument("--results", type=Path, help="Markdown table of results on evaluation sets, for the card")
     arguments = parser.parse_args()
     network, progress = load_run(arguments.run / "checkpoint.safetensors")
+    if arguments.keep < 1:
+        average_with_start(network, LineVocabulary.from_file(arguments.tokenizer), share=arguments.keep)
     export(network, arguments.tokenizer, arguments.out)
     train, held_out = split_by_repository(read_edits(arguments.data))
     write_card(
@@ -116,6 +133,7 @@ def main() -> None:
         held_out=held_out,
         hardware=arguments.hardware,
         max_lines=arguments.max_lines,
+        kept=arguments.keep,
         results="" if arguments.results is None else arguments.results.read_text(encoding="utf-8"),
     )
 

@@ -16,7 +16,7 @@ from training.card import write_card
 from training.checkpoint import Progress
 from training.corpus import Edit, split_by_repository
 from training.evaluate import score_cases, true_ops, validation_cases
-from training.export import export, load_network, load_run
+from training.export import average_with_start, export, load_network, load_run
 from training.initialisation import initialise
 from training.model import Network, Shape
 from training.optimizer import orthogonalise
@@ -116,6 +116,17 @@ def test_a_checkpoint_can_be_exported(tmp_path: Path) -> None:
     assert all(torch.equal(value, loaded[name]) for name, value in trainer.network.named_parameters())
 
 
+def test_averaging_with_the_start_goes_part_of_the_way() -> None:
+    start, network = (Network(Shape(N_VOCAB, n_layers=3)) for _ in range(2))
+    for each in (start, network):
+        initialise(each, COMPACT.vocabulary, seed=0)
+    with torch.no_grad():
+        network.model.norm.weight.add_(4.0)
+    average_with_start(network, COMPACT.vocabulary, share=0.75)
+    torch.testing.assert_close(network.model.norm.weight, start.model.norm.weight + 3.0)
+    assert torch.equal(network.model.embed_tokens.weight, start.model.embed_tokens.weight)
+
+
 def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
     tally = {
         "n": 3,
@@ -137,6 +148,7 @@ def test_the_card_tells_what_was_trained_on_what(tmp_path: Path) -> None:
         held_out=held_out,
         hardware="an abacus",
         max_lines=99,
+        kept=0.75,
         results="RESULTS",
     )
     card = (tmp_path / "README.md").read_text()
