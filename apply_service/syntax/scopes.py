@@ -43,11 +43,12 @@ def find_scopes(text: str, language: str | None) -> list[Scope]:
 
     Cost: 1 to 10 ms for 1,500 lines, linear in the length; cached like the trees.
     """
-    return list(_find_scopes(text, language))
+    return list(cached_scopes(text, language))
 
 
 @lru_cache(maxsize=CACHED_TREES)
-def _find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
+def cached_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
+    """What `find_scopes` gives, not to be changed."""
     row = find_language(language)
     query = _load_query(row.name) if row is not None else None
     tree = parse(text, row.name) if row is not None and query is not None else None
