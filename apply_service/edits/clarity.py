@@ -102,20 +102,18 @@ class Places:
         return len(tails) == 1 and before[-1:] == [ends.head_at] and says_something(ends.head)
 
     def is_smallest(self, texts: Sequence[str], first: int, last: int, low: int, high: int) -> bool:
-        """Whether no other first or last line in `low:high` makes the change smaller, or as small, as `first` and
-        `last` do, nor both elsewhere, whatever the scope, a smaller one: readers take the smallest."""
+        """Whether no other first or last line in `low:high` makes the change as small as `first` and `last` do, and the
+        two do not stand elsewhere together, whatever the scope: readers take the smallest, and of two such places they
+        can't be sure."""
         lines = self._index.lines
         rivals = [(a, last) for a in self._others(first, low, last + 1)]
         rivals += [(first, b) for b in self._others(last, first, high)]
-        pairs = self._other_pairs(first, last, low, len(texts))
-        if not rivals and not pairs:
-            return True
+        if self._other_pairs(first, last, low, len(texts)):
+            return False
         shown = _solid(texts)
         limit = Indel.distance(shown, _solid(lines[first : last + 1]))
         near = ((a, b) for a, b in rivals if b - a < 2 * len(texts) + limit)
-        if any(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) <= limit for a, b in near):
-            return False
-        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) >= limit for a, b in pairs)
+        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) > limit for a, b in near)
 
     def _other_pairs(self, first: int, last: int, low: int, length: int) -> list[tuple[int, int]]:
         """Other places of both ends, each first line with the last line that makes the length most alike."""
