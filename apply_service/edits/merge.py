@@ -97,7 +97,8 @@ def _question(reading: Reading, ops: Sequence[LineOp], doubts: Doubts) -> None:
 
 
 def _repeats(reading: Reading, ops: Sequence[LineOp]) -> bool:
-    """Whether a line is new in one place and stays in another, though the file had it once: moved, or misplaced."""
+    """Whether a line is new in one place and stays in another, though the file had it once, or right beside what the
+    snippet shows: moved, or misplaced."""
     taken = {op.text for op in ops if op.kind == "take" and substance(op.text.strip()) >= MIN_SAYING}
     twins = [op for op in ops if op.kind == "keep" and op.text in taken and reading.index.count(op.text) == 1]
     if len(twins) >= MIN_TWINS or (
@@ -105,7 +106,8 @@ def _repeats(reading: Reading, ops: Sequence[LineOp]) -> bool:
     ):
         return True
     shown = {op.original_line for op in ops if op.kind in ("both", "drop")}
-    places = (op.original_line for op in twins if op.original_line is not None)
+    kept = ((op.original_line, op.text) for op in ops if op.kind == "keep")
+    places = [j for j, text in kept if j is not None and text in taken]
     return any(shown.intersection(range(j - NEAR, j + NEAR + 1)) for j in places)
 
 
