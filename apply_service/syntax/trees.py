@@ -38,8 +38,8 @@ MAX_READS = 250
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
 
-DEEP_SEQUENCE = re.compile(r"(?:[-?:][ \t]+){60}|^[ \t]{400}", re.MULTILINE)
-"""YAML's scanner writes its indentation stack into a fixed buffer without looking."""
+DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
+"""YAML's scanner writes its indentation stack into a buffer for some 250 levels without looking; each takes a column."""
 
 STATEMENT_END = re.compile(r"[;{}]")
 
@@ -114,7 +114,7 @@ def _parse_watched(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
 def _is_deep(text: str, language: str) -> bool:
     """Whether the text nests deeper than the language's parser can bear."""
-    if language == "yaml" and DEEP_SEQUENCE.search(text) is not None:
+    if language == "yaml" and DEEP_LINE.search(text) is not None:
         return True
     if text.count("<") <= MAX_OPEN_ANGLES or language in ("html", "markdown"):
         return False

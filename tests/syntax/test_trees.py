@@ -66,7 +66,8 @@ def test_a_c_header_may_be_cpp() -> None:
         ("c", "[" + "1," * 100_000),
         ("shell", "|a\n" * 50_000),
         ("yaml", "- " * 5_000),
-        ("yaml", "\n".join(" " * i + "a:" for i in range(1_000))),
+        ("yaml", "\n".join(" " * i + "a:" for i in range(300))),
+        ("yaml", "\n".join(" " * i + "a:" for i in range(190)) + "\n" + " " * 190 + "- " * 80),
         ("python", "x = 1\n" * (MAX_CHARS // 6 + 1)),
     ],
 )
