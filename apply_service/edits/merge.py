@@ -8,6 +8,7 @@ Texts have LF line ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from apply_service.edits.candidates import substance
 from apply_service.edits.clarity import Places, find_ends
@@ -37,6 +38,8 @@ def merge(original: str, update: str, *, language: str | None = None, path: str 
     _question(reading, ops, writer.doubts)
     if _repeats(reading, ops):
         writer.doubts.likely("a new line stands elsewhere, too")
+    if _is_reindented(ops):
+        writer.doubts.likely("a line is changed in nothing but its indentation")
     writer.doubts.take_over(reading.doubts)
     if ends_with_newline:
         ops.append(LineOp("keep", len(lines) - 1, None, ""))
@@ -109,6 +112,17 @@ def _repeats(reading: Reading, ops: Sequence[LineOp]) -> bool:
     kept = ((op.original_line, op.text) for op in ops if op.kind == "keep")
     places = [j for j, text in kept if j is not None and text in taken]
     return any(shown.intersection(range(j - NEAR, j + NEAR + 1)) for j in places)
+
+
+def _is_reindented(ops: Sequence[LineOp]) -> bool:
+    """Whether a lone line replaces one that differs in white space only: meant, or a slip of the pen."""
+    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
+        changed = list(run)
+        dropped = {op.text.strip() for op in changed if op.kind == "drop" and op.text.strip()}
+        taken = [op.text.strip() for op in changed if op.kind == "take" and op.text.strip()]
+        if is_change and taken and dropped.issuperset(taken):
+            return True
+    return False
 
 
 def _is_changed(texts: Sequence[str], columns: Sequence[int | None], known: Sequence[int]) -> bool:
