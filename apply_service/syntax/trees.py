@@ -39,7 +39,7 @@ MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
 
 DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
-"""YAML's scanner writes its indentation stack into a buffer for some 250 levels without looking; a level takes a column."""
+"""YAML's scanner writes its indentation stack into a buffer for some 250 levels without a look; each takes a column."""
 
 STATEMENT_END = re.compile(r"[;{}]")
 
