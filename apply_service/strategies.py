@@ -213,4 +213,6 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
 
 
 def _is_instruction_read(outcome: Outcome) -> bool:
-    return outcome.target is not None and outcome.target.prompt_format.takes_instructions
+    if outcome.target is None or outcome.strategy == "fallback":
+        return False
+    return outcome.target.prompt_format.takes_instructions

@@ -160,6 +160,15 @@ def test_an_instruction_that_nobody_reads_is_said() -> None:
         assert [v.severity for v in result.verdicts if v.check == "instruction"] == ["warning"]
 
 
+def test_a_fallback_has_read_no_instruction_whatever_the_target_can() -> None:
+    runtime, _ = runtime_writing("def broken(:\n" + MERGED)
+    target = runtime.load("embedded")
+    target.prompt_format.takes_instructions = True
+    result = apply(replace(REQUEST, instruction="rename it too"), runtime)
+    assert result.strategy == "fallback"
+    assert [v.severity for v in result.verdicts if v.check == "instruction"] == ["warning"]
+
+
 def test_line_ends_come_back() -> None:
     crlf = ORIGINAL.replace("\n", "\r\n")
     request = replace(REQUEST, original=crlf, strategy="model")
