@@ -180,8 +180,22 @@ class Draft:
 EMPTY_DRAFT = Draft((), 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """What every drafter is made from: the one argument of its factory.
+
+    `open_draft_engine` gives the engine of the configured draft model, loading it on first use; None where none is
+    configured.  `max_new_tokens` is the limit of the output that is drafted for.
+    """
+
+    sources: DraftSources
+    prompt_ids: Sequence[int] = ()
+    open_draft_engine: Callable[[], Engine] | None = None
+    max_new_tokens: int = 0
+
+
 class Drafter(Protocol):
-    """One object a request.  `propose` then `observe`, in turn, until the end.
+    """One object a request.  `propose` then `observe`, in turn, until the end; then `close`, on every way out.
 
     Never changes what is decoded, only how fast."""
 
@@ -191,6 +205,10 @@ class Drafter(Protocol):
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Of the last draft `n_accepted` tokens stood, then the target chose `next_id`."""
+        ...
+
+    def close(self) -> None:
+        """Free what the drafter holds (a draft model's session).  A second call does nothing."""
         ...
 
 

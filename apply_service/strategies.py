@@ -22,7 +22,16 @@ from apply_service.errors import (
     Truncated,
     UnsupportedParameter,
 )
-from apply_service.protocols import CheckInput, Constraint, Drafter, EditJob, Engine, PromptFormat, SamplingParams
+from apply_service.protocols import (
+    CheckInput,
+    Constraint,
+    DraftContext,
+    Drafter,
+    EditJob,
+    Engine,
+    PromptFormat,
+    SamplingParams,
+)
 from apply_service.registry import DRAFTERS, resolve
 from apply_service.types import (
     ApplyRequest,
@@ -144,15 +153,17 @@ def open_decoding(
     prompt_format, engine = target.prompt_format, target.engine
     prompt_ids = prompt_format.encode_prompt(job)
     sources = prompt_format.encode_sources(job)
-    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime))(sources)
     left = engine.context_limit - len(prompt_ids)
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
+    max_new_tokens = room if request.max_tokens is None else request.max_tokens
+    context = DraftContext(sources, prompt_ids, max_new_tokens=max_new_tokens)
+    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime))(context)
     return Decoding(
         engine=engine,
         prompt_ids=prompt_ids,
         drafter=drafter,
-        max_new_tokens=room if request.max_tokens is None else request.max_tokens,
+        max_new_tokens=max_new_tokens,
         stop_ids=prompt_format.stop_ids,
         sampling=SamplingParams(request.temperature, request.seed),
         constraint=_constraint(request, prompt_format, job),

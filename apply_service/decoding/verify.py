@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,14 +57,17 @@ class Decoding:
     finish_reason: FinishReason | None = None
 
     def steps(self) -> Generator[Step, None, None]:
-        """Yields after every pass.  The session is closed on every way out, generator close included.
+        """Yields after every pass.  Session and drafter are closed on every way out, generator close included.
 
         Raises:
             ContextLimitExceeded, Cancelled, DeadlineExceeded: nothing that was yielded is an answer then.
         """
         started = time.perf_counter()
         self.stats.prompt_tokens = len(self.prompt_ids)
-        with self.engine.open(self.prompt_ids, self.max_new_tokens, poll=self._check_patience) as session:
+        with (
+            closing(self.drafter),
+            self.engine.open(self.prompt_ids, self.max_new_tokens, poll=self._check_patience) as session,
+        ):
             self.stats.prefill_s = time.perf_counter() - started
             self.stats.prefill_passes = session.prefill_passes
             last_id = self.prompt_ids[-1]

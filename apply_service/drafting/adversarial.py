@@ -26,6 +26,9 @@ class RandomDraft:
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Learns nothing."""
 
+    def close(self) -> None:
+        """Holds nothing."""
+
 
 class AlwaysWrong:
     """Drafts the right answer with its first token changed: every draft is rejected whole."""
@@ -42,3 +45,6 @@ class AlwaysWrong:
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Learns nothing."""
+
+    def close(self) -> None:
+        """Holds nothing."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from apply_service.drafting.suffix_match import MAX_MATCH, SuffixIndex
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftSource, DraftSources
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
 MIN_MATCH = 3
 """Fewest agreeing tokens that are trusted anywhere; 3 took 2-4% fewer rejections than 2 where the merge was wrong
@@ -54,8 +54,8 @@ class CopyDrafter:
 
     names: tuple[str, ...] = ()
 
-    def __init__(self, sources: DraftSources) -> None:
-        self._sources = sources
+    def __init__(self, context: DraftContext) -> None:
+        sources = self._sources = context.sources
         by_name = {s.name: s for s in (sources.predicted, sources.original, sources.update)}
         self._tracks = [Track(by_name[name]) for name in self.names]  # type: ignore[index]
         self._by_name = {track.name: track for track in self._tracks}
@@ -83,6 +83,9 @@ class CopyDrafter:
             self._advance(1)
         else:
             self._is_lost = True
+
+    def close(self) -> None:
+        """Holds nothing."""
 
     # -- following -----------------------------------------------------------------------------------------------------
     def _expected(self, n_accepted: int) -> int | None:

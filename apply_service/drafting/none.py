@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftSources
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext
 
 
 class NoDraft:
-    def __init__(self, sources: DraftSources | None = None) -> None:
-        """Takes sources as every drafter does, and looks at none."""
+    def __init__(self, context: DraftContext | None = None) -> None:
+        """Takes a context as every drafter does, and looks at nothing."""
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         return EMPTY_DRAFT
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Nothing to learn."""
+
+    def close(self) -> None:
+        """Holds nothing."""

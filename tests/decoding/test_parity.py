@@ -6,6 +6,7 @@ inside a draft, limit inside a draft, empty drafts, ties) comes up in millisecon
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -24,7 +25,15 @@ from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, script
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded
 from apply_service.prompts.plain_bytes import END, N_VOCAB, decode_bytes, encode_bytes
 from apply_service.prompts.tokenizer import ContentTokenizer, Encoded
-from apply_service.protocols import Drafter, DraftSource, DraftSources, SamplingParams, TokenIds, TokenSet
+from apply_service.protocols import (
+    DraftContext,
+    Drafter,
+    DraftSource,
+    DraftSources,
+    SamplingParams,
+    TokenIds,
+    TokenSet,
+)
 from apply_service.types import FinishReason
 from tests.engine.tiny_models import tiny_tokenizer
 
@@ -32,12 +41,12 @@ STOP = 7
 VOCAB = 13
 
 
-def sources(predicted: Sequence[int], original: Sequence[int], update: Sequence[int]) -> DraftSources:
+def context(predicted: Sequence[int], original: Sequence[int], update: Sequence[int]) -> DraftContext:
     def source(name: str, ids: Sequence[int]) -> DraftSource:
         return DraftSource(name, "", np.array(ids, np.int64), np.zeros(len(ids) + 1, np.int64))  # type: ignore[arg-type]
 
     zeros = np.zeros(len(predicted) + 1, np.int64)
-    return DraftSources(
+    sources = DraftSources(
         predicted=source("predicted", predicted),
         original=source("original", original),
         update=source("update", update),
@@ -46,6 +55,7 @@ def sources(predicted: Sequence[int], original: Sequence[int], update: Sequence[
         encode=lambda text: [],
         decode=lambda ids: "",
     )
+    return DraftContext(sources, [1, 2, 3])
 
 
 def decode(drafter: Drafter, *, limit: int = 60, sampling: SamplingParams | None = None, **kwargs: object) -> Decoding:
@@ -91,14 +101,14 @@ def test_every_drafter_gives_the_undrafted_output(
     sampling = SamplingParams(temperature, seed)
     plain = decode(NoDraft(), limit=limit, sampling=sampling, n_levels=n_levels)
     answer = plain.output_ids
-    mixed = sources(corrupted(answer, rng), corrupted(answer, rng), corrupted(answer[::2], rng))
+    mixed = context(corrupted(answer, rng), corrupted(answer, rng), corrupted(answer[::2], rng))
     drafters: list[Drafter] = [
         RandomDraft(VOCAB, seed=seed, answer=answer),
         AlwaysWrong(answer, VOCAB),
         Original(mixed),
         OriginalSnippet(mixed),
         MergedEdit(mixed),
-        MergedEdit(sources(answer, answer, answer)),
+        MergedEdit(context(answer, answer, answer)),
     ]
     for drafter in drafters:
         drafted = decode(drafter, limit=limit, sampling=sampling, window=window, n_levels=n_levels)
@@ -114,7 +124,7 @@ def test_every_drafter_gives_the_undrafted_output(
 def test_a_right_draft_is_accepted_whole() -> None:
     answer = [int(i) for i in np.random.default_rng(5).choice([i for i in range(VOCAB) if i != STOP], 50)]
     engine = FakeEngine(scripted(3, answer, VOCAB), max_draft=16)
-    drafter = MergedEdit(sources(answer, [0], [0]))
+    drafter = MergedEdit(context(answer, [0], [0]))
     decoding = Decoding(engine, [1, 2, 3], drafter, len(answer), frozenset({STOP}))
     sizes = [len(step.ids) for step in decoding.steps()]
     assert sizes == [17, 17, 16]
@@ -225,6 +235,30 @@ def test_a_failing_pass_frees_the_session() -> None:
     assert engine.n_open == 0
 
 
+class Closing(NoDraft):
+    """Counts how often it is closed."""
+
+    n_closed = 0
+
+    def close(self) -> None:
+        self.n_closed += 1
+
+
+@pytest.mark.parametrize("way_out", ["to the end", "closed early", "cancelled", "not admitted"])
+def test_the_drafter_is_closed_on_every_way_out(way_out: str) -> None:
+    engine = FakeEngine(scripted(1, [5] * 100, VOCAB), context_limit=5 if way_out == "not admitted" else 1000)
+    asked = iter([False, False, way_out == "cancelled", *[False] * 100])
+    drafter = Closing()
+    steps = Decoding(engine, [1], drafter, 9, frozenset({STOP}), cancelled=lambda: next(asked)).steps()
+    if way_out == "closed early":
+        next(steps)
+        steps.close()
+    else:
+        with contextlib.suppress(Cancelled, ContextLimitExceeded):
+            list(steps)
+    assert drafter.n_closed == 1
+
+
 def test_what_does_not_fit_is_refused_before_any_pass() -> None:
     engine = FakeEngine(scripted(1, [5], VOCAB), context_limit=10)
     with pytest.raises(ContextLimitExceeded) as caught:
@@ -265,7 +299,8 @@ def test_realigning_by_text_keeps_the_law(seed: int, window: int) -> None:
     answer = [*tokenizer.encode(answer_text).ids, 999]
     made = [DraftSource(name, text, *_arrays(tokenizer.encode(text))) for name, text in zip(NAMES, texts, strict=True)]
     zeros = np.zeros(len(made[0].ids) + 1, np.int64)
-    found = DraftSources(*made, zeros, zeros, lambda text: tokenizer.encode(text).ids, tokenizer.decode)
+    sources = DraftSources(*made, zeros, zeros, lambda text: tokenizer.encode(text).ids, tokenizer.decode)
+    found = DraftContext(sources)
     for drafter in (Original(found), OriginalSnippet(found), MergedEdit(found)):
         engine = ScriptedEngine(answer, max_draft=window)
         decoding = Decoding(engine, [0], drafter, len(answer) + 3, frozenset({999}))

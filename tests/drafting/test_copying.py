@@ -10,7 +10,7 @@ from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, Or
 from apply_service.drafting.suffix_match import SuffixIndex
 from apply_service.engine.fake import ScriptedEngine
 from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.protocols import EditJob
+from apply_service.protocols import DraftContext, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
 
 FILE = "".join(f"def function_{i}(a, b):\n    total_{i} = a + b * {i}\n    return total_{i}\n\n\n" for i in range(60))
@@ -26,7 +26,7 @@ def passes(drafter: type[CopyDrafter], job: EditJob, after: str, *, window: int 
     sources = PlainBytes().encode_sources(job)
     answer = [*after.encode(), END]
     decoding = Decoding(
-        ScriptedEngine(answer, max_draft=window), [0], drafter(sources), len(answer) + 9, frozenset({END})
+        ScriptedEngine(answer, max_draft=window), [0], drafter(DraftContext(sources)), len(answer) + 9, frozenset({END})
     )
     for _ in decoding.steps():
         pass

@@ -22,7 +22,7 @@ from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
 from apply_service.prompts.sources import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
-from apply_service.protocols import DraftSources, EditJob
+from apply_service.protocols import DraftContext, DraftSources, EditJob
 
 SHIPPED = Path(__file__).parents[2] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
 END = 10_000
@@ -62,14 +62,15 @@ def count(records: list[EditRecord]) -> Counter[str]:
         if found is None:
             continue
         sources, is_right = found
+        context = DraftContext(sources)
         answer = [*tokenizer().encode(normalise(record.after)).ids, END]
         totals["none"] += passes(NoDraft(), answer)
-        totals["merged_edit"] += passes(MergedEdit(sources), answer)
-        totals["original_snippet"] += passes(OriginalSnippet(sources), answer)
-        totals["original"] += passes(Original(sources), answer)
+        totals["merged_edit"] += passes(MergedEdit(context), answer)
+        totals["original_snippet"] += passes(OriginalSnippet(context), answer)
+        totals["original"] += passes(Original(context), answer)
         if is_right:
             totals["none where right"] += len(answer)
-            totals["merged_edit where right"] += passes(MergedEdit(sources), answer)
+            totals["merged_edit where right"] += passes(MergedEdit(context), answer)
     return totals
 
 

@@ -16,7 +16,7 @@ from apply_service.engine.self_test import run_self_test
 from apply_service.engine.torch_local import TorchEngine, TorchSession
 from apply_service.errors import Cancelled, ContextLimitExceeded
 from apply_service.protocols import Drafter, SamplingParams, Window
-from tests.decoding.test_parity import sources
+from tests.decoding.test_parity import context
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -77,7 +77,7 @@ def test_parity_on_real_forwards(family: str, dtype: torch.dtype, device: str, t
         drafters: list[Drafter] = [
             RandomDraft(N_VOCAB, seed=1, answer=answer),
             AlwaysWrong(answer, N_VOCAB),
-            MergedEdit(sources(answer, answer[5:], answer[::2])),
+            MergedEdit(context(answer, answer[5:], answer[::2])),
         ]
         for drafter in drafters:
             assert decode(engine, drafter, prompt, sampling, limit).output_ids == answer, type(drafter).__name__
