@@ -161,6 +161,16 @@ class ApplyRequest:
     diff: bool = False
 
 
+class PassCount(NamedTuple):
+    """One pass: how many tokens it committed, how many it was drafted and how many of these were accepted, and the
+    source of the draft (empty where there was none)."""
+
+    n_new: int
+    n_drafted: int
+    n_accepted: int
+    source: str
+
+
 @dataclass(slots=True)
 class DecodeStats:
     """Counts of one decode, kept in one place: API, metrics and evaluation all read these.
@@ -177,6 +187,8 @@ class DecodeStats:
     accepted_tokens: int = 0
     rejections: int = 0
     accepted_by_source: dict[str, int] = field(default_factory=dict)
+    pass_counts: list[PassCount] = field(default_factory=list)
+    """Every pass in order; empty where the engine is elsewhere and does not tell."""
     prefill_s: float = 0.0
     decode_s: float = 0.0
     draft_s: float = 0.0

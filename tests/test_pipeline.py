@@ -85,6 +85,19 @@ def test_a_target_that_disagrees_wins_and_agreement_is_false() -> None:
     assert result.spans[1].origin == "model"
 
 
+@pytest.mark.parametrize("drafter", ["none", "original", "merged_edit"])
+def test_every_pass_is_counted_with_its_source(drafter: str) -> None:
+    runtime, _ = runtime_writing(MERGED.replace("11", "111"))
+    stats = apply(replace(REQUEST, strategy="model", drafter=drafter), runtime).stats
+    assert len(stats.pass_counts) == stats.passes
+    assert sum(count.n_new for count in stats.pass_counts) == stats.completion_tokens
+    assert sum(count.n_drafted for count in stats.pass_counts) == stats.drafted_tokens
+    assert sum(count.n_accepted for count in stats.pass_counts) == stats.accepted_tokens
+    assert sum(count.n_accepted < count.n_drafted for count in stats.pass_counts) == stats.rejections
+    assert {count.source for count in stats.pass_counts if count.n_accepted} == set(stats.accepted_by_source)
+    assert all((count.source == "") == (count.n_drafted == 0) for count in stats.pass_counts)
+
+
 def test_streamed_text_is_the_answer_piece_by_piece() -> None:
     runtime, _ = runtime_writing(MERGED)
     events = list(run(replace(REQUEST, strategy="model"), runtime))

@@ -25,7 +25,7 @@ from apply_service.protocols import (
     Verification,
     Window,
 )
-from apply_service.types import DecodeStats, FinishReason
+from apply_service.types import DecodeStats, FinishReason, PassCount
 
 
 class Step(NamedTuple):
@@ -116,6 +116,7 @@ class Decoding:
         self.stats.drafted_tokens += n_drafted
         self.stats.accepted_tokens += n_accepted
         self.stats.rejections += n_accepted < n_drafted
+        self.stats.pass_counts.append(PassCount(n_new, n_drafted, n_accepted, draft.source if n_drafted else ""))
         if n_accepted:
             by_source = self.stats.accepted_by_source
             by_source[draft.source] = by_source.get(draft.source, 0) + n_accepted
