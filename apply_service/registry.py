@@ -36,6 +36,7 @@ PROMPT_FORMATS = {
     "osmosis": "apply_service.prompts.osmosis:Osmosis",
     "plain_bytes": "apply_service.prompts.plain_bytes:PlainBytes",
     "chat": "apply_service.prompts.chat:Chat",
+    "replay": "apply_service.prompts.replay:Replay",
 }
 
 DRAFTERS = {
