@@ -75,7 +75,8 @@ vocabulary went into it.
 - **Made by** `python -m training.replay_tokenizer --data {data.name}` (SHA-256 of the data `{digest[:16]}...`);
   the same data gives the same file, byte for byte.
 - **From** {n_chars:,} characters of real code (windows of files after a commit) of {len(repos)} public repositories
-  under MIT, BSD and Apache-2.0 licences. The repositories of the evaluation sets are excluded by name (`training/corpus.py`).
+  under MIT, BSD and Apache-2.0 licences. The repositories of the evaluation sets are excluded by name
+  (`training/corpus.py`).
 - **Characters a token**: {held_out:.2f} on repositories it was not trained on.
 - It is used by `--model replay:SHAPE` alone: a speed measurement with random weights, where tokens should be about as
   long as those of the published models whose shapes are replayed. Tokens of different vocabularies are not comparable;
