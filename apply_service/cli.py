@@ -25,7 +25,8 @@ from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE
 from apply_service.commands.output import print_error, write_line
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.settings import SettingSpec, load_settings, parse_setting, setting_specs
+from apply_service.setting_specs import SettingSpec, parse_setting
+from apply_service.settings import load_settings, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
@@ -168,7 +169,7 @@ def _add_setting(add_option: Callable[..., object], spec: SettingSpec) -> None:
     if spec.kind is bool:
         add_option(spec.flag, action=BooleanOptionalAction, default=None, help=text)
         return
-    metavar = "|".join(spec.choices) or {int: "N", float: "S"}.get(spec.kind, "NAME")
+    metavar = "|".join(spec.choices) or {int: "N", float: "S"}.get(spec.kind, "NAME,..." if spec.is_list else "NAME")
     add_option(spec.flag, type=partial(_parse, spec), metavar=metavar, default=None, help=text)
 
 

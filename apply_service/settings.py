@@ -12,116 +12,168 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from apply_service.errors import SettingsError
+from apply_service.setting_specs import ENV_PREFIX, SettingSpec, check_setting, parse_setting, setting
 
-ENV_PREFIX = "APPLY_"
 CONFIG_VARIABLE = "APPLY_CONFIG"
 NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "APPLY_SHARED_DATA"})
 """Variables with our prefix that are no settings: the file's path, and extra data for the tests."""
-
-TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
-FALSE_WORDS = frozenset({"0", "false", "no", "off"})
-NONE_WORDS = frozenset({"", "none"})
-
-
-def _setting(
-    default: Any,
-    text: str,
-    *,
-    group: str,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    metadata = {"help": text, "group": group, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings, checked.  Build it with `load_settings`; built by hand it is checked just the same."""
 
-    host: str = _setting(
+    host: str = setting(
         "127.0.0.1", "Address to listen on. Anything but loopback opens the service to a network.", group="http"
     )
-    port: int = _setting(8765, "Port to listen on; 0 takes a free one.", group="http", low=0, high=65535)
-    queue_limit: int = _setting(
+    port: int = setting(8765, "Port to listen on; 0 takes a free one.", group="http", low=0, high=65535)
+    queue_limit: int = setting(
         64, "Requests that may wait for the engine; one more is answered 429.", group="http", low=1, high=100_000
     )
-    default_timeout_s: float = _setting(
+    default_timeout_s: float = setting(
         120.0, "Deadline of a request that names none, in seconds.", group="http", low=0.001, high=86_400
     )
-    max_timeout_s: float = _setting(
+    max_timeout_s: float = setting(
         600.0, "Longest deadline a request may ask for, in seconds.", group="http", low=0.001, high=86_400
     )
-    drain_timeout_s: float = _setting(
+    drain_timeout_s: float = setting(
         30.0, "How long a stopping server lets accepted requests finish, in seconds.", group="http", low=0, high=86_400
     )
-    max_body_bytes: int = _setting(
+    max_body_bytes: int = setting(
         16 * 2**20, "Largest request body, in bytes; a larger one is answered 413.", group="http", low=1024, high=2**31
     )
-    max_lines: int = _setting(
+    max_lines: int = setting(
         200_000, "Most lines in an original or an update; more are answered 413.", group="http", low=1, high=100_000_000
     )
-    log_level: str = _setting(
+    keys_file: str | None = setting(
+        None, "File of hashed API keys (`apply-service key`); with none, every caller is let in.", group="http"
+    )
+    allow_open: bool = setting(
+        False,
+        "Listen beyond loopback although there are no API keys. Anyone who can reach it may use it.",
+        group="http",
+    )
+    rate_limit: int | None = setting(
+        None, "Requests a minute of each API key; one more is answered 429.", group="http", low=1, high=1_000_000
+    )
+    concurrency_limit: int | None = setting(
+        None, "Requests of each API key at once; one more is answered 429.", group="http", low=1, high=100_000
+    )
+    in_flight_limit: int = setting(
+        512,
+        "Requests at once over all keys, those being read or written included; one more is answered 429.",
+        group="http",
+        low=1,
+        high=100_000,
+    )
+    body_timeout_s: float = setting(
+        30.0,
+        "How long a client may take to send its headers, and then its body, in seconds.",
+        group="http",
+        low=0.01,
+        high=86_400,
+    )
+    write_timeout_s: float = setting(
+        60.0,
+        "How long a client may leave a piece of its answer unread, in seconds.",
+        group="http",
+        low=0.01,
+        high=86_400,
+    )
+    idempotency_ttl_s: float = setting(
+        600.0,
+        "How long an answer is kept for its Idempotency-Key, in seconds; 0 keeps none.",
+        group="http",
+        low=0,
+        high=86_400,
+    )
+    idempotency_bytes: int = setting(
+        64 * 2**20,
+        "Memory for kept answers, in bytes; the least recently used go first.",
+        group="http",
+        low=1024,
+        high=2**36,
+    )
+    cors_origins: tuple[str, ...] = setting(
+        (), "Origins whose web pages may call the service, as `https://example.org`; `*` is all.", group="http"
+    )
+    log_level: str = setting(
         "info",
-        "Least severity that is logged. Logs never hold code.",
+        "Least severity that is logged.",
         group="http",
         choices=("debug", "info", "warning", "error"),
     )
+    log_format: str = setting("text", "Shape of a log line.", group="http", choices=("text", "json"))
+    log_code: bool = setting(
+        False,
+        "Log the code of every edit as well: original, update and result. Otherwise logs never hold code.",
+        group="http",
+    )
+    trace_endpoint: str | None = setting(
+        None,
+        "OTLP/HTTP URL that OpenTelemetry traces are sent to; none sends none. Needs the extra `otel`.",
+        group="http",
+    )
 
-    model: str = _setting("embedded", "Target model: `embedded`, a folder, or a Hugging Face id.", group="engine")
-    device: str = _setting(
+    model: str = setting("embedded", "Target model: `embedded`, a folder, or a Hugging Face id.", group="engine")
+    models: tuple[str, ...] = setting(
+        (),
+        "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). Each is loaded on first use.",
+        group="engine",
+    )
+    device: str = setting(
         "auto",
         "Where the model runs; `auto` takes CUDA where there is one.",
         group="engine",
         choices=("auto", "cpu", "cuda", "mps"),
     )
-    dtype: str = _setting(
+    dtype: str = setting(
         "auto",
         "Number format of the weights; `auto` takes what suits the device.",
         group="engine",
         choices=("auto", "float32", "bfloat16"),
     )
-    window: int | None = _setting(
+    window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )
-    drafter: str = _setting(
+    drafter: str = setting(
         "merged_edit",
         "Drafter of a request that names none. It changes the speed, never the answer.",
         group="engine",
     )
-    allow_remote_code: bool = _setting(
+    allow_remote_code: bool = setting(
         False, "Run Python code that comes with a model. Only for models you trust.", group="engine"
     )
-    torch_threads: int | None = _setting(
+    torch_threads: int | None = setting(
         None, "CPU threads of a forward pass; none leaves it to torch.", group="engine", low=1, high=1024
     )
 
-    server: str | None = _setting(
+    server: str | None = setting(
         None, "URL of a running service that `apply` asks instead of loading a model.", group="command"
     )
-    color: str = _setting(
+    api_key: str | None = setting(None, "API key that `apply` sends to `server`.", group="command")
+    color: str = setting(
         "auto",
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.",
         group="command",
         choices=("auto", "always", "never"),
     )
-    state_dir: str | None = _setting(
+    state_dir: str | None = setting(
         None, "Folder for backups; none takes the platform's own place for state.", group="backups"
     )
-    backups_kept: int = _setting(
+    backups_kept: int = setting(
         10, "Backups kept of each file that `--in-place` changed.", group="backups", low=1, high=10_000
     )
 
     def __post_init__(self) -> None:
         for spec in setting_specs():
-            _check(spec, getattr(self, spec.name), source="argument")
+            check_setting(spec, getattr(self, spec.name), source="argument")
 
     @property
     def state_path(self) -> Path:
@@ -129,54 +181,11 @@ class Settings:
         return Path(self.state_dir).expanduser() if self.state_dir is not None else _platform_state_path()
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSpec:
-    """One setting as documentation, argument parser and checker see it."""
-
-    name: str
-    kind: type
-    is_optional: bool
-    default: object
-    help: str
-    group: str
-    low: float | None
-    high: float | None
-    choices: tuple[str, ...]
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        return ENV_PREFIX + self.name.upper()
-
-    @property
-    def default_text(self) -> str:
-        """The default as it would be written in the environment."""
-        if self.default is None:
-            return "none"
-        return str(self.default).lower() if self.kind is bool else str(self.default)
-
-    @property
-    def range(self) -> str:
-        """The allowed values in words."""
-        if self.choices:
-            words = " | ".join(self.choices)
-        elif self.kind is bool:
-            words = "true | false"
-        elif self.low is not None:
-            words = f"{_number(self.low)} to {_number(self.high)}"
-        else:
-            words = "text"
-        return f"{words}, or none" if self.is_optional else words
-
-
 @cache
 def setting_specs() -> tuple[SettingSpec, ...]:
     """All settings in the order of the class."""
     hints = get_type_hints(Settings)
-    return tuple(_spec(item, hints[item.name]) for item in fields(Settings))
+    return tuple(SettingSpec.of(item, hints[item.name]) for item in fields(Settings))
 
 
 def load_settings(
@@ -226,8 +235,9 @@ def _from_file(path: Path | None) -> Iterator[tuple[str, object]]:
     _refuse_unknown(table, str(path))
     for spec in setting_specs():
         if spec.name in table:
-            _check(spec, table[spec.name], source=str(path))
-            yield spec.name, table[spec.name]
+            value = tuple(table[spec.name]) if spec.is_list and isinstance(table[spec.name], list) else table[spec.name]
+            check_setting(spec, value, source=str(path))
+            yield spec.name, value
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, object]]:
@@ -254,70 +264,6 @@ def _config_path(config: str | Path | None, environment: Mapping[str, str]) -> P
         return Path(named).expanduser()
     path = _platform_config_path(environment)
     return path if path.is_file() else None
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
-def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
-    """The value that `text`, from the environment or the command line, stands for; checked."""
-    value: object = text
-    if spec.is_optional and text.lower() in NONE_WORDS:
-        value = None
-    elif spec.kind is bool:
-        value = True if text.lower() in TRUE_WORDS else False if text.lower() in FALSE_WORDS else text
-    elif spec.kind in (int, float):
-        value = _parse_number(spec.kind, text)
-    _check(spec, value, source=source)
-    return value
-
-
-def _parse_number(kind: type, text: str) -> object:
-    try:
-        return kind(text)
-    except ValueError:
-        return text
-
-
-def _check(spec: SettingSpec, value: object, *, source: str) -> None:
-    if not _is_allowed(spec, value):
-        raise SettingsError(
-            f"Bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}.",
-            value=value,
-            limit=spec.range,
-            remedy=f"Set {spec.name} within its range.",
-        )
-
-
-def _is_allowed(spec: SettingSpec, value: object) -> bool:
-    if value is None:
-        return spec.is_optional
-    if isinstance(value, bool) or spec.kind is bool:
-        return isinstance(value, bool) and spec.kind is bool
-    if not isinstance(value, (int, float) if spec.kind is float else spec.kind):
-        return False
-    if spec.choices:
-        return value in spec.choices
-    if spec.low is None or spec.high is None:
-        return value != ""
-    return isinstance(value, (int, float)) and spec.low <= value <= spec.high
-
-
-def _spec(item: Field[Any], hint: Any) -> SettingSpec:
-    kinds = get_args(hint) or (hint,)
-    return SettingSpec(
-        name=item.name,
-        kind=kinds[0],
-        is_optional=type(None) in kinds,
-        default=item.default,
-        help=item.metadata["help"],
-        group=item.metadata["group"],
-        low=item.metadata["low"],
-        high=item.metadata["high"],
-        choices=item.metadata["choices"],
-    )
-
-
-def _number(value: float | None) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 # -- platform ----------------------------------------------------------------------------------------------------------

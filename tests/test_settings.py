@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from apply_service.errors import SettingsError
-from apply_service.settings import Settings, is_color_wanted, load_settings, parse_setting, setting_specs
+from apply_service.setting_specs import parse_setting
+from apply_service.settings import Settings, is_color_wanted, load_settings, setting_specs
 
 NO_FILE = {"XDG_CONFIG_HOME": "/nowhere", "APPDATA": "/nowhere"}
 
@@ -50,6 +51,17 @@ def test_words_for_booleans(text: str, value: bool) -> None:
 
 def test_none_in_the_environment_unsets_an_optional_setting() -> None:
     assert load_settings(environment=NO_FILE | {"APPLY_WINDOW": "none"}).window is None
+
+
+def test_a_list_comes_with_commas_or_as_an_array(tmp_path: Path) -> None:
+    assert load_settings(environment=NO_FILE).models == ()
+    assert load_settings(environment=NO_FILE | {"APPLY_MODELS": "a, b=/m"}).models == ("a", "b=/m")
+    assert load_settings(environment=NO_FILE | {"APPLY_MODELS": "none"}).models == ()
+    config = write_config(tmp_path, 'models = ["a,b", "c"]\n')
+    assert load_settings(environment=NO_FILE, config=config).models == ("a,b", "c")
+    assert _error(environment={"APPLY_MODELS": "a,,b"}).value == ("a", "", "b")
+    for text in ('models = "a"', "models = [1]"):
+        assert "models" in _error(config=write_config(tmp_path, text)).message
 
 
 def test_unknown_key_in_file_environment_and_command_line(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ LAYERS = (
     {"build"},
     {"api", "mcp", "deploy", "clients"},
     {"service", "backups"},
+    {"journal"},
     {"ticket", "files"},
     {"pipeline"},
     {"results", "strategies"},
@@ -25,6 +26,7 @@ LAYERS = (
     {"registry"},
     {"protocols"},
     {"settings"},
+    {"setting_specs"},
     {"types", "errors"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""

@@ -17,7 +17,7 @@ IN_REQUEST = (
 )
 """What a JSON request says itself, or leaves no room for."""
 
-OF_THE_ENGINE = ("device", "dtype", "window", "torch_threads", "allow_remote_code")
+OF_THE_ENGINE = ("models", "device", "dtype", "window", "torch_threads", "allow_remote_code")
 """Settings of an engine in this process, which there is none of where a server is asked."""
 
 
