@@ -1,8 +1,9 @@
-"""What `--in-place` overwrote, kept so that `undo` can bring it back.
+"""What `--in-place` overwrote or deleted, kept so that `undo` can bring it back.
 
 A folder of state holds, for each file edited, the bytes before the last few edits and the hash of the bytes after them.
-`undo` takes back the newest edit, and only if the file still is what that edit made of it.  The folder holds code, so
-it is readable by its owner alone.
+`undo` takes back the newest edit, and only if the file still is what that edit made of it.  Where several files change
+together, the same bytes are what `journal` rolls back with.  The folder holds code, so it is readable by its owner
+alone.
 """
 
 from __future__ import annotations
@@ -11,11 +12,22 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from apply_service.errors import FileChanged, FileNotWritable, NoBackup
-from apply_service.files import SourceFile, read_source, remove, write_atomic
+from apply_service.errors import FileChanged, FileNotWritable, InvalidField, NoBackup
+from apply_service.files import (
+    FileWrite,
+    SourceFile,
+    carry_out,
+    make_folder,
+    read_source,
+    remove,
+    sync_folder,
+    write_atomic,
+)
+from apply_service.journal.change_sets import Journal, Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +37,10 @@ class Backup:
     path: str
     existed: bool
     before_sha256: str
-    after_sha256: str
+    after_sha256: str | None
+    """None: the edit deleted the file."""
+    mode: int | None = None
+    """Permission bits before the edit, where it changed them or deleted the file."""
 
 
 class BackupStore:
@@ -34,6 +49,7 @@ class BackupStore:
     def __init__(self, state_path: Path, n_kept: int) -> None:
         self._root = state_path / "backups"
         self._n_kept = n_kept
+        self._journal = Journal(state_path)
 
     def replace(self, source: SourceFile, data: bytes) -> None:
         """Write `data` over the file, keeping what it held.
@@ -41,13 +57,36 @@ class BackupStore:
         Raises:
             FileChanged, FileNotWritable: nothing was written.
         """
-        kept = self._keep(source, data)
+        self.write_all([FileWrite(source, data)])
+
+    def write_all(self, writes: Sequence[FileWrite]) -> None:
+        """Carry out all of the writes or none, keeping what the files held.  Writes that change nothing are left out.
+
+        Raises:
+            FileChanged, FileNotWritable: no file is changed.
+            InvalidField: two of the writes are to the same file.
+        """
+        _refuse_doubles(writes)
+        # Deletions last: until the very end, nothing is gone.
+        writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
+        kept: list[Path] = []
         try:
-            write_atomic(source, data)
+            kept += (self._keep(write) for write in writes)
+            if len(writes) == 1:
+                carry_out(writes[0])  # is all or nothing by itself
+            elif writes:
+                self._journal.commit(writes, kept)
         except BaseException:
-            _discard(kept)
+            for entry in kept:
+                if not self._journal.needs(entry):
+                    _discard(entry)
             raise
-        self._prune(kept.parent)
+        for entry in kept:
+            self._prune(entry.parent)
+
+    def recover(self) -> tuple[Recovery, ...]:
+        """Roll back what a process that died had begun to write.  Raises FileError."""
+        return self._journal.recover()
 
     def undo(self, path: str | Path) -> Backup:
         """Take back the newest edit of the file.
@@ -56,23 +95,27 @@ class BackupStore:
             NoBackup: there is none left, or it is damaged.
             FileChanged: the file is not what the edit made of it.
         """
-        source = read_source(path)
+        source = read_source(path, needs_folder=False)
         entry, backup, before = self._newest(source)
-        if not source.exists or _sha256(source.data) != backup.after_sha256:
+        if _held(source) != backup.after_sha256:
             raise FileChanged(
                 f"{source.path} was changed after the edit; it was left alone.",
                 value=str(source.path),
                 remedy=f"The bytes before the edit are in {entry}.",
             )
         if backup.existed:
-            write_atomic(source, before)
+            make_folder(source)
+            write_atomic(source, before, mode=backup.mode)
         else:
             remove(source)
         _discard(entry)
         return backup
 
-    def _keep(self, source: SourceFile, data: bytes) -> Path:
-        backup = Backup(str(source.target), source.exists, _sha256(source.data), _sha256(data))
+    def _keep(self, write: FileWrite) -> Path:
+        source = write.source
+        after = None if write.data is None else _sha256(write.data)
+        mode = source.mode if write.data is None or write.mode is not None else None
+        backup = Backup(str(source.target), source.exists, _sha256(source.data), after, mode)
         folder = self._folder(source)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,10 +151,36 @@ class BackupStore:
         return self._root / _sha256(os.path.normcase(source.target).encode("utf-8", "surrogateescape"))[:32]
 
 
+def _refuse_doubles(writes: Sequence[FileWrite]) -> None:
+    names: dict[object, Path] = {}
+    for write in writes:
+        for name in _identities(write.source.target):
+            if name in names:
+                raise InvalidField(
+                    f"{names[name]} and {write.source.path} are the same file.",
+                    value=[str(names[name]), str(write.source.path)],
+                    remedy="Change each file once.",
+                )
+        names |= dict.fromkeys(_identities(write.source.target), write.source.path)
+
+
+def _identities(target: Path) -> list[object]:
+    """What tells that two names are of one file: the name itself, and the file's number where there is one."""
+    identities: list[object] = [os.path.normcase(target)]
+    with contextlib.suppress(OSError):
+        number = target.stat()
+        identities.append((number.st_dev, number.st_ino))
+    return identities
+
+
+def _held(source: SourceFile) -> str | None:
+    return _sha256(source.data) if source.exists else None
+
+
 def _was_interrupted(backup: Backup, source: SourceFile) -> bool:
-    """Whether the process died after keeping the backup and before replacing the file."""
-    is_as_before = backup.existed == source.exists and backup.before_sha256 == _sha256(source.data)
-    return is_as_before and backup.before_sha256 != backup.after_sha256
+    """Whether the process died after keeping the backup and before changing the file, or was rolled back."""
+    before = backup.before_sha256 if backup.existed else None
+    return before == _held(source) and before != backup.after_sha256
 
 
 def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
@@ -146,8 +215,12 @@ def _write_new(folder: Path, data: bytes) -> Path:
 def _write_note(entry: Path, backup: Backup) -> None:
     """The note makes the backup complete, so it appears whole."""
     draft = entry.with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(backup)), encoding="utf-8")
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(asdict(backup), file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(draft, _note_path(entry))
+    sync_folder(entry.parent)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -94,7 +94,7 @@ def test_a_backup_of_an_edit_that_never_happened_is_passed_over(
 ) -> None:
     edit(store, path, b"v1")
     with monkeypatch.context() as patch:  # as if the process had been killed between backup and replacement
-        patch.setattr(backups, "write_atomic", lambda source, data: None)
+        patch.setattr(backups, "carry_out", lambda write: None)
         edit(store, path, b"v2")
     assert path.read_bytes() == b"v1"
     store.undo(path)
