@@ -2,7 +2,8 @@
 
 ApplyError
 |-- RequestError            the caller can mend it
-|   |-- NotFound  MethodNotAllowed  UnsupportedMediaType
+|   |-- NotFound  MethodNotAllowed  UnsupportedMediaType  RequestTimeout
+|   |-- Unauthorized  OriginRefused  IdempotencyConflict
 |   |-- EmptyUpdate  UnknownField  InvalidField  UnsupportedParameter
 |   |-- UnknownModel  UnknownDrafter  UnknownEditFormat
 |   |-- BadEncoding  NulByte  StaleBase  TooLarge  ContextLimitExceeded
@@ -10,7 +11,7 @@ ApplyError
 |-- ResultError             there is an answer, but not one to hand out
 |   |-- Truncated  CheckFailed
 |-- ServiceError            the service's state, not the request
-|   |-- Overloaded  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
+|   |-- Overloaded  RateLimited  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
 |-- FileError               the command line's files
 |   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup
 |-- ModelError
@@ -69,6 +70,30 @@ class UnsupportedMediaType(RequestError):
     """The body is not declared as JSON."""
 
     code = "unsupported_media_type"
+
+
+class RequestTimeout(RequestError):
+    """The client took too long to send its body."""
+
+    code = "request_timeout"
+
+
+class Unauthorized(RequestError):
+    """The API key is missing or not one of the service's."""
+
+    code = "unauthorized"
+
+
+class OriginRefused(RequestError):
+    """A web page of this origin may not call the service."""
+
+    code = "origin_refused"
+
+
+class IdempotencyConflict(RequestError):
+    """The Idempotency-Key was used for another request before."""
+
+    code = "idempotency_conflict"
 
 
 class EmptyUpdate(RequestError):
@@ -189,6 +214,12 @@ class Overloaded(ServiceError):
     """The queue is full."""
 
     code = "overloaded"
+
+
+class RateLimited(ServiceError):
+    """The caller has sent as many requests as its key may for now."""
+
+    code = "rate_limited"
 
 
 class DeadlineExceeded(ServiceError):
