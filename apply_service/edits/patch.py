@@ -1,23 +1,27 @@
-"""A whole patch over several files, in memory: all of it or nothing.
+"""A whole patch over several files, in memory.
 
 For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
-every file's text with the bytes that the original had; writes nothing.
+every file's text with the bytes that the original had; writes nothing.  `apply_patch` is all or nothing;
+`apply_changes` tells for each file what became of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from apply_service.edits.diff_parser import parse_diff
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import normalise, restore
+from apply_service.edits.fidelity import normalise, ops_from_texts, restore
 from apply_service.edits.file_change import FileChange, predict_change
-from apply_service.edits.trust import Trust
+from apply_service.edits.trust import RANK, Trust
 from apply_service.edits.unified_diff import with_found_context
 from apply_service.edits.v4a_parser import is_patch_line, parse_v4a
-from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.types import Certainty
+from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
+from apply_service.types import Certainty, Prediction
+
+PatchAction = Literal["create", "delete", "rename", "copy", "mode", "modify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,65 @@ class PatchedFile:
     """A file after the patch."""
 
     change: FileChange
+    """The last one, where the patch changes the file more than once."""
     source: str | None
     """Name of the file before, as the caller has it; None for a new one."""
     path: str | None
     """Its name after; None for a deleted one."""
     text: str
     """Its text after, with the original's line ends; empty for a deleted one."""
-    certainty: Certainty
-    reasons: tuple[str, ...]
+    prediction: Prediction
+    """How the text came about, from that of `source`."""
+    new_mode: str | None = None
+    """git's mode (`100755`), where the patch sets one."""
+
+    @property
+    def certainty(self) -> Certainty:
+        return self.prediction.certainty
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.prediction.reasons
+
+    @property
+    def action(self) -> PatchAction:
+        """What happens to the file on the whole."""
+        if self.source is None:
+            return "create"
+        if self.path is None:
+            return "delete"
+        if self.path != self.source:
+            return "copy" if self.change.is_copy else "rename"
+        return "mode" if self.change.action == "mode" else "modify"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedChange:
+    """A file that the patch could not be applied to."""
+
+    change: FileChange
+    error: ApplyError
+
+
+def read_patch(patch_text: str) -> tuple[FileChange, ...]:
+    """The changes that the patch tells, in its order.
+
+    Raises:
+        MalformedEdit: it is not readable, or holds more than a patch.
+    """
+    update = normalise(patch_text)
+    changes, strays = parse_v4a(update) if is_v4a(update) else parse_diff(update)
+    if strays:
+        line = update.split("\n")[strays[0]]
+        raise MalformedEdit(
+            f"line {strays[0] + 1} is no part of a patch", value=line[:200], remedy="send the patch alone"
+        )
+    return changes
+
+
+def is_v4a(update: str) -> bool:
+    """Whether the patch is a V4A patch rather than a unified diff."""
+    return any(is_patch_line(line) for line in update.split("\n"))
 
 
 def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile, ...]:
@@ -42,21 +97,57 @@ def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile,
         MalformedEdit: the patch is not readable, names a file that is not there, or creates one that is.
         NeedsMoreContext: a hunk has no sure place in its file; nothing is applied.
     """
+    patched = []
+    for result in apply_changes(patch_text, files):
+        if isinstance(result, FailedChange):
+            raise result.error
+        patched.append(result)
+    return tuple(patched)
+
+
+def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
+    """What becomes of every file that the patch names; each stands once, however often it is changed.
+
+    Raises:
+        MalformedEdit: the patch is not readable.
+    """
     update = normalise(patch_text)
-    is_v4a = any(is_patch_line(line) for line in update.split("\n"))
-    changes, strays = parse_v4a(update) if is_v4a else parse_diff(update)
-    if strays:
-        line = update.split("\n")[strays[0]]
-        raise MalformedEdit(
-            f"line {strays[0] + 1} is no part of a patch", value=line[:200], remedy="send the patch alone"
-        )
-    patched: dict[str, PatchedFile] = {}
+    results: dict[str, PatchedFile | FailedChange] = {}
     texts = dict(files)
-    for change in changes:
-        result = _apply(change, update, texts)
-        patched[result.path or result.source or ""] = result
+    for change in read_patch(patch_text):
+        try:
+            result = _apply(change, update, texts)
+        except ApplyError as error:
+            results[change.path] = FailedChange(change, error)
+            continue
+        previous = results.get(result.source or result.path or "")
+        if isinstance(previous, FailedChange):
+            continue
+        if previous is not None:
+            result = _fold(previous, result, files)
+            if not change.is_copy:
+                del results[previous.path or previous.source or ""]
+        if result.source is not None or result.path is not None:
+            results[result.path or result.source or ""] = result
         _record(result, texts)
-    return tuple(patched.values())
+    return tuple(results.values())
+
+
+def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:
+    """Two changes of the same file as one."""
+    original = "" if first.source is None else files[first.source]
+    worst = max(first.certainty, second.certainty, key=RANK.__getitem__)
+    prediction = Prediction(
+        ops_from_texts(normalise(original), normalise(second.text)),
+        second.prediction.update_lines,
+        worst,
+        tuple(dict.fromkeys((*first.reasons, *second.reasons))),
+        first.prediction.determined and second.prediction.determined,
+    )
+    action = first.change.action if second.change.action == "mode" else second.change.action
+    change = replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy)
+    new_mode = second.new_mode or first.new_mode
+    return replace(second, change=change, source=first.source, prediction=prediction, new_mode=new_mode)
 
 
 def _apply(change: FileChange, update: str, texts: Mapping[str, str]) -> PatchedFile:
@@ -75,7 +166,7 @@ def _apply(change: FileChange, update: str, texts: Mapping[str, str]) -> Patched
         )
     merged = restore(original, prediction.ops)
     is_deleted = change.action == "delete"
-    return PatchedFile(change, source, None if is_deleted else target, merged, prediction.certainty, prediction.reasons)
+    return PatchedFile(change, source, None if is_deleted else target, merged, prediction, change.new_mode)
 
 
 def _source(change: FileChange, texts: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.edits.patch import PatchedFile, apply_patch
+from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, apply_patch
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 
 FILES = {"a.py": "x\r\ny\r\n", "dir/b.py": "one\ntwo\nthree\n", "old.py": "gone\n"}
@@ -106,6 +106,47 @@ def test_a_pure_rename_and_a_copy() -> None:
 def test_the_same_file_twice() -> None:
     patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+z\n*** Update File: a.py\n@@\n z\n-y\n+w\n*** End Patch"
     assert outcome(apply_patch(patch, FILES)) == [("modify", "a.py", "a.py", "z\r\nw\r\n")]
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        (["Delete File: a.py", "Add File: a.py\n+new"], [("modify", "a.py", "a.py", "new\n")]),
+        (["Add File: n.py\n+x", "Update File: n.py\n@@\n-x\n+y"], [("create", None, "n.py", "y\n")]),
+        (["Add File: n.py\n+x", "Delete File: n.py"], []),
+        (
+            ["Update File: a.py\n*** Move to: z.py\n@@\n-x\n+1", "Update File: z.py\n@@\n-y\n+2"],
+            [("rename", "a.py", "z.py", "1\r\n2\r\n")],
+        ),
+        (["Update File: a.py\n*** Move to: z.py\n@@\n-x\n+1", "Delete File: z.py"], [("delete", "a.py", None, "")]),
+    ],
+)
+def test_sections_about_one_file_are_one_change(sections: list[str], expected: list[tuple[str, ...]]) -> None:
+    patch = "*** Begin Patch\n" + "".join(f"*** {section}\n" for section in sections) + "*** End Patch\n"
+    patched = apply_patch(patch, FILES)
+    assert [(p.action, p.source, p.path, p.text) for p in patched] == expected
+    for p in patched:
+        original = "" if p.source is None else FILES[p.source].replace("\r\n", "\n")
+        kept = [op.text for op in p.prediction.ops if op.original_line is not None]
+        assert kept == original.split("\n") or p.source is None
+
+
+def test_a_changed_file_that_is_copied_counts_from_the_original() -> None:
+    copy = "diff --git a/a.py b/z.py\nsimilarity index 100%\ncopy from a.py\ncopy to z.py\n"
+    change = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x\n+1\n y\n"
+    first, second = apply_patch(change + copy, FILES)
+    assert (first.action, first.source, first.path, first.text) == ("modify", "a.py", "a.py", "1\r\ny\r\n")
+    assert (second.action, second.source, second.path, second.text) == ("copy", "a.py", "z.py", "1\r\ny\r\n")
+    assert [op.text for op in second.prediction.ops if op.kind == "drop"] == ["x"]
+
+
+def test_each_file_is_told_apart_where_one_fails() -> None:
+    patch = V4A.replace("-y\n+Y", "-why\n+Y").replace("*** Add", "*** Update File: a.py\n@@\n-x\n+z\n*** Add", 1)
+    results = apply_changes(patch, FILES)
+    assert [type(result).__name__ for result in results] == ["FailedChange"] + ["PatchedFile"] * 3
+    assert isinstance(results[0], FailedChange)
+    assert isinstance(results[0].error, NeedsMoreContext)
+    assert results[0].change.path == "a.py"
 
 
 def test_quoted_paths() -> None:
