@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from apply_service.api.docs_page import render_docs
-from apply_service.api.errors import error_json, from_status, from_validation, headers_of, status_of
+from apply_service.api.error_shapes import error_response
+from apply_service.api.errors import from_status, from_validation
 from apply_service.api.health import health_router
 from apply_service.api.native import native_router
 from apply_service.errors import ApplyError, EngineFailure
@@ -50,26 +51,22 @@ def _add_docs_page(app: FastAPI) -> None:
 
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(ApplyError)
-    async def on_apply_error(_: Request, error: ApplyError) -> Response:
-        return error_response(error)
+    async def on_apply_error(request: Request, error: ApplyError) -> Response:
+        return error_response(error, request.url.path)
 
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> Response:
-        response = error_response(from_status(error.status_code, request.url.path, request.method))
+        path = request.url.path
+        response = error_response(from_status(error.status_code, path, request.method), path)
         response.headers.update(error.headers or {})
         return response
 
     @app.exception_handler(RequestValidationError)
-    async def on_validation_error(_: Request, error: RequestValidationError) -> Response:
-        return error_response(from_validation(error.errors(), []))
+    async def on_validation_error(request: Request, error: RequestValidationError) -> Response:
+        return error_response(from_validation(error.errors(), []), request.url.path)
 
     @app.exception_handler(Exception)
-    async def on_crash(_: Request, error: Exception) -> Response:
+    async def on_crash(request: Request, error: Exception) -> Response:
         log.error("request crashed: %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-        return error_response(EngineFailure("The service failed on this request.", value=type(error).__name__))
-
-
-def error_response(error: ApplyError) -> Response:
-    return Response(
-        error_json(error), status_code=status_of(error), headers=headers_of(error), media_type="application/json"
-    )
+        failure = EngineFailure("The service failed on this request.", value=type(error).__name__)
+        return error_response(failure, request.url.path)

@@ -1,31 +1,26 @@
 """The native dialect: `POST /v1/apply`, JSON in, JSON or server-sent events out.
 
-Both answers consume the same ticket.  An error before the first event has a status of its own; after it, it is the
-stream's last event.
+What it shares with the other dialects is in `dialect`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import StreamingResponse
 
 from apply_service.api import sse
 from apply_service.api.answer import ErrorBody, NativeAnswer
 from apply_service.api.body import read_json_body
-from apply_service.api.disconnect import cancel_when_gone
+from apply_service.api.dialect import respond
 from apply_service.api.errors import codes_by_status, error_json
-from apply_service.api.schema import NativeRequest, refuse_too_many_lines
+from apply_service.api.schema import NativeRequest
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import Ticket
-from apply_service.types import ApplyEvent, FinalEvent
+from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
 
 PATH = "/v1/apply"
 STREAM_TEXT = (
@@ -49,59 +44,29 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
     async def apply(request: Request) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
         call = NativeRequest.parse(body)
-        apply_request = call.to_request()
-        refuse_too_many_lines(apply_request, settings.max_lines)
-        ticket = service.submit(apply_request)
-        watcher = cancel_when_gone(request, ticket)
-        if call.stream:
-            return await _stream(call, ticket, watcher)
-        return await _whole(call, ticket, watcher)
+        reply = NativeReply(with_bytes=call.original_b64 is not None)
+        return await respond(request, call.to_request(), reply, stream=call.stream, service=service, settings=settings)
 
     return router
 
 
-async def _whole(call: NativeRequest, ticket: Ticket, watcher: asyncio.Task[None]) -> Response:
-    try:
-        async with aclosing(ticket.events_async()) as stream:
-            events = [event async for event in stream]
-    finally:
-        watcher.cancel()
-    return Response(_payload(call, events[-1]), media_type="application/json")
+class NativeReply:
+    """The dialect's `Reply`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
 
+    def __init__(self, *, with_bytes: bool) -> None:
+        self._with_bytes = with_bytes
 
-async def _stream(call: NativeRequest, ticket: Ticket, watcher: asyncio.Task[None]) -> Response:
-    """Waits for the first event: until then, an error can still have a status."""
-    events = ticket.events_async()
-    try:
-        first = await anext(events)
-    except BaseException:
-        watcher.cancel()
-        raise
-    return StreamingResponse(_frames(call, first, events, watcher), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    def whole(self, result: ApplyResult) -> str:
+        return NativeAnswer.of(result, with_bytes=self._with_bytes).model_dump_json()
 
+    def frames(self, event: ApplyEvent) -> Iterator[bytes]:
+        if isinstance(event, FinalEvent):
+            yield sse.format_event("final", self.whole(event.result))
+        else:
+            yield sse.format_event("token", json.dumps({"text": event.text}, ensure_ascii=False))
 
-async def _frames(
-    call: NativeRequest, first: ApplyEvent, events: AsyncGenerator[ApplyEvent], watcher: asyncio.Task[None]
-) -> AsyncGenerator[bytes]:
-    try:
-        yield _frame(call, first)
-        async for event in events:
-            yield _frame(call, event)
-    except ApplyError as error:
-        yield sse.format_event("error", error_json(error))
-    finally:
-        watcher.cancel()
-        await events.aclose()
-
-
-def _frame(call: NativeRequest, event: ApplyEvent) -> bytes:
-    return sse.format_event("final" if isinstance(event, FinalEvent) else "token", _payload(call, event))
-
-
-def _payload(call: NativeRequest, event: ApplyEvent) -> str:
-    if isinstance(event, FinalEvent):
-        return NativeAnswer.of(event.result, with_bytes=call.original_b64 is not None).model_dump_json()
-    return json.dumps({"text": event.text}, ensure_ascii=False)
+    def error_frame(self, error: ApplyError) -> bytes:
+        return sse.format_event("error", error_json(error))
 
 
 # -- documentation -----------------------------------------------------------------------------------------------------

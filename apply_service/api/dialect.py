@@ -1,0 +1,92 @@
+"""What all dialects share: a request is admitted, its events awaited, and its answer sent whole or as a stream.
+
+A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (a `Reply`); between the two every
+request goes through `respond`.  An error before the first bytes has a status of its own; after them, it is the stream's
+last frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from apply_service.api import sse
+from apply_service.api.disconnect import cancel_when_gone
+from apply_service.api.schema import refuse_too_many_lines
+from apply_service.errors import ApplyError
+from apply_service.service import Service
+from apply_service.settings import Settings
+from apply_service.ticket import Ticket
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
+
+
+class Reply(Protocol):
+    """How one dialect writes the answer to one request.  One object a request."""
+
+    def whole(self, result: ApplyResult) -> str:
+        """The answer's JSON.  Raises ApplyError where the dialect cannot hand it out."""
+        ...
+
+    def frames(self, event: ApplyEvent) -> Iterable[bytes]:
+        """What the stream says of an event; nothing where the event is held back.  Raises ApplyError likewise."""
+        ...
+
+    def error_frame(self, error: ApplyError) -> bytes:
+        """The stream's last words where it cannot end well."""
+        ...
+
+
+async def respond(
+    request: Request, wanted: ApplyRequest, reply: Reply, *, stream: bool, service: Service, settings: Settings
+) -> Response:
+    """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
+    refuse_too_many_lines(wanted, settings.max_lines)
+    ticket = service.submit(wanted)
+    watcher = cancel_when_gone(request, ticket)
+    if stream:
+        return await _stream(ticket, reply, watcher)
+    return await _whole(ticket, reply, watcher)
+
+
+async def _whole(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> Response:
+    try:
+        async with aclosing(ticket.events_async()) as stream:
+            events = [event async for event in stream]
+    finally:
+        watcher.cancel()
+    final = events[-1]
+    assert isinstance(final, FinalEvent), "a ticket ends in a final event or an error"
+    return Response(reply.whole(final.result), media_type="application/json")
+
+
+async def _stream(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> Response:
+    """Waits for the first frame: until then, an error can still have a status."""
+    frames = _frames(ticket, reply, watcher)
+    first = await anext(frames)
+    return StreamingResponse(_guarded(first, frames, reply), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+
+
+async def _frames(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> AsyncGenerator[bytes]:
+    """Closing it, or its end, ends the request and its watcher."""
+    try:
+        async with aclosing(ticket.events_async()) as events:
+            async for event in events:
+                for frame in reply.frames(event):
+                    yield frame
+    finally:
+        watcher.cancel()
+
+
+async def _guarded(first: bytes, frames: AsyncGenerator[bytes], reply: Reply) -> AsyncGenerator[bytes]:
+    try:
+        async with aclosing(frames):
+            yield first
+            async for frame in frames:
+                yield frame
+    except ApplyError as error:
+        yield reply.error_frame(error)
