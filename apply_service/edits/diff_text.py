@@ -7,22 +7,42 @@ file is part of the diff's lines.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from apply_service.edits.line_diff import Hunk, diff_lines
 
 CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file"
 NOTHING = "/dev/null"
+PLAIN_MODE = "100644"
+EXECUTABLE_MODE = "100755"
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """What a diff's header says of one file.  `source`: its name before, None for a new one; `path`: its name after,
+    None for a deleted one; modes as git writes them, None where they stay."""
+
+    source: str | None
+    path: str | None
+    is_copy: bool = False
+    new_mode: str | None = None
 
 
 def unified_diff_text(original: str, merged: str, path: str) -> str:
     """The diff; empty where the texts are equal.  An empty original is a new file, as everywhere in the service."""
     if original == merged:
         return ""
+    return change_diff_text(original, merged, FileNames(None if original == "" else path, path))
+
+
+def change_diff_text(original: str, merged: str, names: FileNames) -> str:
+    """The diff of a change that may also create, delete, move or copy the file, or set its mode."""
     old, new = _lines(original), _lines(merged)
-    out = [*_headers(path, is_new=original == "")]
-    for group in _groups(diff_lines(old, new)):
-        out += _hunk(old, new, group)
+    out = [*_change_headers(names)]
+    hunks = [line for group in _groups(diff_lines(old, new)) for line in _hunk(old, new, group)]
+    if original != merged:
+        out += (*_text_headers(names), *hunks)
     return "".join(line + "\n" for line in out)
 
 
@@ -32,15 +52,31 @@ def _lines(text: str) -> list[str]:
     return [line + "\n" for line in whole] + ([last] if last else [])
 
 
-def _headers(path: str, *, is_new: bool) -> Iterator[str]:
-    path = path.lstrip("/") or "file"
-    yield f"diff --git {_quoted('a/' + path)} {_quoted('b/' + path)}"
-    if is_new:
-        yield "new file mode 100644"
-    for sign, name in (("---", NOTHING if is_new else "a/" + path), ("+++", "b/" + path)):
-        quoted = _quoted(name)
+def _change_headers(names: FileNames) -> Iterator[str]:
+    old, new = _shown(names.source or names.path), _shown(names.path or names.source)
+    yield f"diff --git {_quoted('a/' + old)} {_quoted('b/' + new)}"
+    if names.source is None:
+        yield f"new file mode {names.new_mode or PLAIN_MODE}"
+    elif names.path is None:
+        yield f"deleted file mode {PLAIN_MODE}"
+    elif names.new_mode is not None:
+        yield f"old mode {PLAIN_MODE if names.new_mode != PLAIN_MODE else EXECUTABLE_MODE}"
+        yield f"new mode {names.new_mode}"
+    if old != new:
+        word = "copy" if names.is_copy else "rename"
+        yield f"{word} from {_quoted(old)}"
+        yield f"{word} to {_quoted(new)}"
+
+
+def _text_headers(names: FileNames) -> Iterator[str]:
+    for sign, side, path in (("---", "a/", names.source), ("+++", "b/", names.path)):
+        quoted = NOTHING if path is None else _quoted(side + _shown(path))
         # git ends a name that holds a blank with a tab, so that no date can be read into it
         yield f"{sign} {quoted}" + ("\t" if " " in quoted and not quoted.startswith('"') else "")
+
+
+def _shown(path: str | None) -> str:
+    return (path or "").lstrip("/") or "file"
 
 
 def _quoted(path: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.diff_text import FileNames, change_diff_text, unified_diff_text
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
@@ -75,3 +75,28 @@ def test_a_new_file() -> None:
     assert unified_diff_text("", "a\n", "/n.txt") == (
         "diff --git a/n.txt b/n.txt\nnew file mode 100644\n--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+a\n"
     )
+
+
+@needs_git
+def test_git_takes_a_change_of_names_and_modes(tmp_path: Path) -> None:
+    before = {"gone.py": "x\ny", "old name.py": "".join(f"{i}\n" for i in range(9)), "run.sh": "echo\n", "a.py": "1\n"}
+    for name, text in before.items():
+        (tmp_path / name).write_bytes(text.encode())
+    moved = before["old name.py"].replace("7\n", "seven\n")
+    diff = "".join(
+        change_diff_text(before.get(names.source or "", ""), after, names)
+        for names, after in (
+            (FileNames("gone.py", None), ""),
+            (FileNames("old name.py", 'sub/"new".py'), moved),
+            (FileNames("run.sh", "run.sh", new_mode="100755"), before["run.sh"]),
+            (FileNames("a.py", "b.py", is_copy=True), "1\n"),
+            (FileNames(None, "new.sh", new_mode="100755"), "n\n"),
+        )
+    )
+    assert GIT is not None
+    done = subprocess.run([GIT, "apply", "-"], input=diff.encode(), cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode() + diff
+    after = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == {'sub/"new".py': moved, "run.sh": "echo\n", "a.py": "1\n", "b.py": "1\n", "new.sh": "n\n"}
+    assert (tmp_path / "run.sh").stat().st_mode & 0o100
+    assert (tmp_path / "new.sh").stat().st_mode & 0o100
