@@ -7,9 +7,10 @@ ApplyError
 |   |-- EmptyUpdate  UnknownField  InvalidField  UnsupportedParameter
 |   |-- UnknownModel  UnknownDrafter  UnknownEditFormat
 |   |-- BadEncoding  NulByte  StaleBase  TooLarge  ContextLimitExceeded
-|   `-- MalformedEdit  NeedsMoreContext  InstructionUnsupported
+|   |-- MalformedEdit  NeedsMoreContext  InstructionUnsupported
+|   `-- NotAnEdit  AmbiguousTags
 |-- ResultError             there is an answer, but not one to hand out
-|   |-- Truncated  CheckFailed
+|   |-- Truncated  CheckFailed  StreamReplaced
 |-- ServiceError            the service's state, not the request
 |   |-- Overloaded  RateLimited  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
 |-- FileError               the command line's files
@@ -186,6 +187,18 @@ class InstructionUnsupported(RequestError):
     code = "instruction_unsupported"
 
 
+class NotAnEdit(RequestError):
+    """The chat or prompt holds no edit of a file, and nothing else is answered here."""
+
+    code = "not_an_edit"
+
+
+class AmbiguousTags(RequestError):
+    """The file or the edit holds the tags themselves, so that they can be read in two ways."""
+
+    code = "ambiguous_tags"
+
+
 class ResultError(ApplyError):
     """There is no answer that could be handed out."""
 
@@ -202,6 +215,12 @@ class CheckFailed(ResultError):
     """A check found something, and the caller wants that to be an error."""
 
     code = "check_failed"
+
+
+class StreamReplaced(ResultError):
+    """The text that was streamed before the end is not the answer."""
+
+    code = "stream_replaced"
 
 
 class ServiceError(ApplyError):

@@ -89,7 +89,9 @@ def error_response(error: ApplyError, path: str) -> Response:
 
 def error_model(path: str) -> type[BaseModel]:
     """The documented shape of errors at this path."""
-    return {openai_error: OpenAIErrorBody, flat_error: FlatErrorBody}.get(_shape(path), ErrorBody)
+    if path.startswith(FLAT_PATHS):
+        return FlatErrorBody
+    return OpenAIErrorBody if path.startswith(OPENAI_PATHS) else ErrorBody
 
 
 def _shape(path: str) -> Callable[[ApplyError], dict[str, Any]]:
