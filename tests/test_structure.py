@@ -16,6 +16,7 @@ LAYERS = (
     {"commands"},
     {"build"},
     {"api", "mcp", "deploy", "clients"},
+    {"batch"},
     {"service", "backups"},
     {"journal"},
     {"ticket", "files"},

@@ -1,0 +1,125 @@
+"""One patch over several files: applied by the program alone, each file checked as any answer is.
+
+A file whose part does not fit for sure fails with the anchor that was not found; no model is asked.  To have one
+decide, send the patch as the `update` of an edit of that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from apply_service.batch.edits import refuse_same_paths
+from apply_service.batch.results import BatchItem, BatchMode, BatchResult, judge, settle
+from apply_service.edits.diff_text import FileNames, change_diff_text
+from apply_service.edits.fidelity import SourceText, normalise
+from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
+from apply_service.errors import ApplyError, UnsupportedParameter
+from apply_service.pipeline import Stopwatch, finish
+from apply_service.protocols import EditJob
+from apply_service.strategies import Outcome
+from apply_service.syntax.languages import detect_language
+from apply_service.types import ApplyRequest, ApplyResult, DecodeStats, Verdict
+
+PLAIN_MODES = ("100644", "100755")
+ABOUT_TEXT = frozenset({"no_op"})
+"""Checks that find a fault where a change is of names or modes alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSource:
+    """A file as it is before the patch."""
+
+    path: str
+    text: str
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchRequest:
+    """One patch and the files that it may name."""
+
+    patch: str
+    files: tuple[PatchSource, ...]
+    mode: BatchMode = "all_or_nothing"
+    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
+    diff: bool = False
+
+
+def apply_patch_request(request: PatchRequest) -> BatchResult:
+    """Every file that the patch touches, in its order.
+
+    Raises:
+        MalformedEdit: the patch is not readable.
+        InvalidField: a file is there twice.
+    """
+    if request.files:
+        refuse_same_paths([source.path for source in request.files])
+    texts = {source.path: source.text for source in request.files}
+    results = apply_changes(request.patch, texts)
+    return settle(request.mode, [_item(result, request) for result in results])
+
+
+def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchItem:
+    if isinstance(result, FailedChange):
+        change = result.change
+        return BatchItem(
+            change.new_path or change.path, change.action, "failed", error=result.error, source=change.path
+        )
+    item = BatchItem(result.path or result.source, result.action, "ok", source=result.source, new_mode=result.new_mode)
+    try:
+        _refuse_odd_mode(result)
+        answer = _answer(result, request)
+    except ApplyError as error:
+        return replace(item, status="failed", error=error)
+    verdicts = tuple(verdict for verdict in answer.verdicts if _speaks_of(verdict, result, answer))
+    answer = replace(answer, verdicts=verdicts)
+    diff = _diff(result, request) if request.diff else None
+    done = replace(item, verdicts=verdicts, result=None if result.path is None else answer, diff=diff)
+    return judge(done, request.on_verdict)
+
+
+def _answer(patched: PatchedFile, request: PatchRequest) -> ApplyResult:
+    """The file's answer, as the pipeline makes it of any text that a program has determined."""
+    watch = Stopwatch()
+    before = next((source for source in request.files if source.path == patched.source), PatchSource("", ""))
+    path = patched.path or patched.source
+    language = detect_language(name=None, path=path)
+    wanted = ApplyRequest(
+        before.text,
+        request.patch,
+        path=path,
+        language=language,
+        encoding=before.encoding,
+        strategy="exact",
+        on_verdict={"truncation": "warn"},  # judged with the others
+    )
+    job = EditJob(normalise(before.text), normalise(request.patch), "", path, language, patched.prediction)
+    outcome = Outcome(patched.prediction.text, "exact", DecodeStats())
+    name = "v4a_patch" if is_v4a(job.update) else "unified_diff"
+    return finish(wanted, SourceText.of(before.text, before.encoding), name, job, outcome, watch)
+
+
+def _speaks_of(verdict: Verdict, patched: PatchedFile, answer: ApplyResult) -> bool:
+    """Whether a verdict means this change.  Of a deleted file there is no text to check."""
+    if patched.path is None:
+        return verdict.check == "merge_certainty"
+    return patched.action == "modify" or bool(answer.edits) or verdict.check not in ABOUT_TEXT
+
+
+def _refuse_odd_mode(patched: PatchedFile) -> None:
+    if patched.new_mode not in (None, *PLAIN_MODES):
+        raise UnsupportedParameter(
+            "The patch makes something other than a regular file.",
+            value=patched.new_mode,
+            limit=list(PLAIN_MODES),
+            remedy="Make links and submodules by other means.",
+        )
+
+
+def _diff(patched: PatchedFile, request: PatchRequest) -> str:
+    original = next((source.text for source in request.files if source.path == patched.source), "")
+    mode = None if patched.source is not None and patched.change.old_mode is None else patched.new_mode
+    names = FileNames(patched.source, patched.path, is_copy=patched.action == "copy", new_mode=mode)
+    return change_diff_text(original, patched.text, names)

@@ -1,0 +1,86 @@
+"""What became of each file of a batch, and of the batch as a whole.
+
+All or nothing: one file that fails withholds every result.  Independent: each file stands for itself.  A file fails by
+an error, or by a verdict that the caller does not accept; its verdicts are told either way.  Values alone, so that
+clients share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from apply_service.errors import ApplyError, CheckFailed
+from apply_service.types import ApplyResult, Verdict
+
+BatchMode = Literal["all_or_nothing", "independent"]
+BatchStatus = Literal["applied", "partial", "refused"]
+ItemStatus = Literal["ok", "failed", "withheld"]
+FileAction = Literal["create", "modify", "delete", "rename", "copy", "mode"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One file of a batch."""
+
+    path: str | None
+    """Its name after; of a deleted file its name before.  None where the request named none."""
+    action: FileAction
+    status: ItemStatus
+    verdicts: tuple[Verdict, ...] = ()
+    result: ApplyResult | None = None
+    """None of a deleted file, and where the file failed or the batch was withheld."""
+    error: ApplyError | None = None
+    source: str | None = None
+    """Its name before; None of a new file."""
+    new_mode: str | None = None
+    """git's mode (`100755`), where a patch sets one."""
+    diff: str | None = None
+    """The whole change as a diff, names and mode included, where it was asked for; the result's own is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The terminal answer to a batch.  Items stand in the order of the request, or of the patch."""
+
+    mode: BatchMode
+    items: tuple[BatchItem, ...]
+
+    @property
+    def status(self) -> BatchStatus:
+        """`applied`: every file is ok.  `refused`: none is.  `partial`: some are, where files are independent."""
+        n_ok = sum(item.status == "ok" for item in self.items)
+        if n_ok == len(self.items):
+            return "applied"
+        return "partial" if n_ok else "refused"
+
+
+def settle(mode: BatchMode, items: Sequence[BatchItem]) -> BatchResult:
+    """The batch's answer: as the items are, or none of their results where all or nothing was asked for."""
+    if mode == "all_or_nothing" and any(item.status == "failed" for item in items):
+        items = [_withheld(item) if item.status == "ok" else item for item in items]
+    return BatchResult(mode, tuple(items))
+
+
+def _withheld(item: BatchItem) -> BatchItem:
+    return replace(item, status="withheld", result=None, diff=None)
+
+
+def judge(item: BatchItem, on_verdict: Mapping[str, str]) -> BatchItem:
+    """The item, failed where it has a verdict that is not accepted: an error, unless `warn` accepts the check's
+    findings; a warning too, where `fail` says so."""
+    failed = [verdict for verdict in item.verdicts if is_refused(verdict, on_verdict)]
+    if not failed:
+        return item
+    error = CheckFailed(
+        f"{failed[0].check}: {failed[0].message}",
+        value=sorted({verdict.check for verdict in failed}),
+        remedy="See the verdicts; on_verdict CHECK=warn accepts a check's findings.",
+    )
+    return replace(item, status="failed", result=None, diff=None, error=error)
+
+
+def is_refused(verdict: Verdict, on_verdict: Mapping[str, str]) -> bool:
+    rule = on_verdict.get(verdict.check)
+    return not verdict.is_pass and (rule == "fail" or (verdict.severity == "error" and rule != "warn"))
