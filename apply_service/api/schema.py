@@ -1,6 +1,7 @@
 """What the native dialect takes, field by field, and its translation into the service's own request.
 
-The command line's `--request -` goes through the same schema without any HTTP; the answer's is in `answer`.
+The command line's `--request -` goes through the same schema without any HTTP; the answer's is in `answer`.  What the
+other dialects' schemas share with it is here too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,27 @@ MAX_SEED = 2**63 - 1
 VERDICT_NAMES = ", ".join((*CHECKS, *STRATEGY_VERDICTS))
 
 
-class NativeRequest(BaseModel):
-    """One edit of one file.  A field that is not listed is refused by name."""
+class RequestModel(BaseModel):
+    """A body whose fields are all known: one that is not listed is refused by name."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @classmethod
+    def parse_json(cls, body: bytes | str) -> Self:
+        """The request in a JSON text.
+
+        Raises:
+            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
+        """
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            findings: list[Any] = error.errors(include_url=False)
+            raise from_validation(findings, list(cls.model_fields)) from None
+
+
+class EditTexts(RequestModel):
+    """The file and the edit."""
 
     original: str | None = Field(None, description='The file\'s text as it is, line ends untouched; `""`: a new file.')
     original_b64: str | None = Field(
@@ -35,6 +53,11 @@ class NativeRequest(BaseModel):
     encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
     update: str = Field("", description="The edit: lazy snippet, search/replace blocks, diff, patch or whole file.")
     instruction: str = Field("", description="What the edit is to do, in words.")
+
+
+class EditOptions(RequestModel):
+    """How an edit is applied, in every dialect."""
+
     path: str | None = Field(None, description="The file's name; tells the language. Nothing is opened.")
     language: str | None = Field(None, description="The file's language, where its name does not tell.")
     format: str | None = Field(None, description="Format of the update; left out, it is detected.")
@@ -42,20 +65,25 @@ class NativeRequest(BaseModel):
         None, description="Hash of the bytes that the edit was made for; another original is refused as stale."
     )
     strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
-    model: str | None = Field(None, description="Target model by name; left out, the service's own.")
     drafter: str | None = Field(None, description="Drafter by name. Changes the speed, never the answer.")
     constrain: Literal["sources", "none"] | None = Field(
         None,
         description="`sources`: the target may only copy from original and update, where its prompt format can.",
     )
-    temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 is greedy.")
-    seed: int = Field(0, ge=0, le=MAX_SEED, description="Seed of the sampling; the answer repeats it.")
-    max_tokens: int | None = Field(None, ge=1, description="Most tokens to generate; reaching it is an error.")
     timeout_s: float | None = Field(None, gt=0, description="Deadline in seconds, queueing included.")
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(
         default_factory=dict, description=f"What a finding does, by the name of its check: {VERDICT_NAMES}."
     )
     diff: bool = Field(False, description="Also answer with a unified diff.")
+
+
+class NativeRequest(EditOptions, EditTexts):
+    """One edit of one file.  A field that is not listed is refused by name."""
+
+    model: str | None = Field(None, description="Target model by name or alias; left out, the service's own.")
+    temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 is greedy.")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="Seed of the sampling; the answer repeats it.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens to generate; reaching it is an error.")
     stream: bool = Field(False, description="Answer as server-sent events.")
 
     @classmethod
@@ -65,18 +93,8 @@ class NativeRequest(BaseModel):
         Raises:
             UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
         """
-        try:
-            call = cls.model_validate_json(body)
-        except ValidationError as error:
-            findings: list[Any] = error.errors(include_url=False)
-            raise from_validation(findings, list(cls.model_fields)) from None
-        if (call.original is None) == (call.original_b64 is None):
-            raise InvalidField(
-                "Give the file as `original` or as `original_b64`, one of the two.",
-                value="original",
-                limit=["original", "original_b64"],
-                remedy='For a new file send "original": "".',
-            )
+        call = cls.parse_json(body)
+        refuse_unclear_original(call.original, call.original_b64)
         return call
 
     def to_request(self) -> ApplyRequest:
@@ -85,20 +103,33 @@ class NativeRequest(BaseModel):
         Raises:
             InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
         """
-        source = self._source()
+        source = read_original(self.original, self.original_b64, self.encoding)
         values = self.model_dump(exclude={"original", "original_b64", "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
 
-    def _source(self) -> SourceText:
-        if self.original is not None:
-            return SourceText.of(self.original, self.encoding)
-        try:
-            data = base64.b64decode(self.original_b64 or "", validate=True)
-        except binascii.Error as error:
-            raise InvalidField(
-                f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
-            ) from error
-        return decode(data, self.encoding)
+
+def refuse_unclear_original(original: str | None, original_b64: str | None) -> None:
+    """Raises InvalidField unless the file is there in exactly one form."""
+    if (original is None) == (original_b64 is None):
+        raise InvalidField(
+            "Give the file as `original` or as `original_b64`, one of the two.",
+            value="original",
+            limit=["original", "original_b64"],
+            remedy='For a new file send "original": "".',
+        )
+
+
+def read_original(original: str | None, original_b64: str | None, encoding: str) -> SourceText:
+    """The file's text.  Raises InvalidField or BadEncoding."""
+    if original is not None:
+        return SourceText.of(original, encoding)
+    try:
+        data = base64.b64decode(original_b64 or "", validate=True)
+    except binascii.Error as error:
+        raise InvalidField(
+            f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
+        ) from error
+    return decode(data, encoding)
 
 
 def refuse_too_many_lines(request: ApplyRequest, limit: int) -> None:
@@ -111,3 +142,24 @@ def refuse_too_many_lines(request: ApplyRequest, limit: int) -> None:
                 limit=limit,
                 remedy="Send a part of it, or raise max_lines.",
             )
+
+
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a body without references, as it can stand anywhere in the OpenAPI page."""
+    schema = model.model_json_schema()
+    shapes = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, dict):
+            shape = shapes.get(str(node.get("$ref", "")).rsplit("/", 1)[-1])
+            rest = {key: inline(value) for key, value in node.items() if key != "$ref"}
+            return rest if shape is None else {**inline(shape), **rest}
+        return [inline(item) for item in node] if isinstance(node, list) else node
+
+    inlined: dict[str, Any] = inline(schema)
+    return inlined
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """A route's body for the OpenAPI page."""
+    return {"required": True, "content": {"application/json": {"schema": body_schema(model)}}}
