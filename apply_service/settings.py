@@ -127,6 +127,30 @@ class Settings:
         "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). Each is loaded on first use.",
         group="engine",
     )
+    model_aliases: tuple[str, ...] = setting(
+        (
+            "auto",
+            "Fast-Apply",
+            "fastapply-1.5b",
+            "morph-v2",
+            "morph-v3-fast",
+            "morph-v3-large",
+            "morph/morph-v3-fast",
+            "morph/morph-v3-large",
+            "relace-apply-2.5-lite",
+            "relace-apply-3",
+            "relace/relace-apply-3",
+            "mercury-coder",
+            "mercury-edit",
+        ),
+        "Other names that HTTP clients may give a model: NAME stands for the service's own, NAME=MODEL for that one.",
+        group="http",
+    )
+    stream_at_once: bool = setting(
+        False,
+        "OpenAI-like streams send text as it is decoded; otherwise once nothing can replace it any more.",
+        group="http",
+    )
     device: str = setting(
         "auto",
         "Where the model runs; `auto` takes CUDA where there is one.",

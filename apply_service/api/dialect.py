@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from apply_service.api import sse
 from apply_service.api.disconnect import cancel_when_gone
+from apply_service.api.error_shapes import error_model
+from apply_service.api.errors import codes_by_status
+from apply_service.api.model_names import resolve_model
 from apply_service.api.schema import refuse_too_many_lines
 from apply_service.errors import ApplyError
 from apply_service.service import Service
@@ -46,7 +51,7 @@ async def respond(
 ) -> Response:
     """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
     refuse_too_many_lines(wanted, settings.max_lines)
-    ticket = service.submit(wanted)
+    ticket = service.submit(replace(wanted, model=resolve_model(wanted.model, settings)))
     watcher = cancel_when_gone(request, ticket)
     if stream:
         return await _stream(ticket, reply, watcher)
@@ -90,3 +95,15 @@ async def _guarded(first: bytes, frames: AsyncGenerator[bytes], reply: Reply) ->
                 yield frame
     except ApplyError as error:
         yield reply.error_frame(error)
+
+
+def documented_responses(
+    path: str, answer: type[BaseModel], *, is_stream: bool = True
+) -> dict[int | str, dict[str, Any]]:
+    """Every status that the route can answer, with the error codes it stands for, for the OpenAPI page."""
+    responses: dict[int | str, dict[str, Any]] = {200: {"description": "The answer.", "model": answer}}
+    if is_stream:
+        responses[200]["content"] = {sse.MEDIA_TYPE: {"schema": {"type": "string"}}}
+    for status, codes in codes_by_status().items():
+        responses[status] = {"description": "Error codes: " + ", ".join(codes) + ".", "model": error_model(path)}
+    return responses

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from apply_service.api import sse
-from apply_service.api.answer import ErrorBody, NativeAnswer
+from apply_service.api.answer import NativeAnswer
 from apply_service.api.body import read_json_body
-from apply_service.api.dialect import respond
-from apply_service.api.errors import codes_by_status, error_json
-from apply_service.api.schema import NativeRequest
+from apply_service.api.dialect import documented_responses, respond
+from apply_service.api.errors import error_json
+from apply_service.api.schema import NativeRequest, request_body
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -38,8 +37,8 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
         summary="Apply one edit to one file",
         description=STREAM_TEXT,
         response_model=None,
-        responses=documented_responses(),
-        openapi_extra={"requestBody": _request_body()},
+        responses=documented_responses(PATH, NativeAnswer),
+        openapi_extra={"requestBody": request_body(NativeRequest)},
     )
     async def apply(request: Request) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
@@ -67,22 +66,3 @@ class NativeReply:
 
     def error_frame(self, error: ApplyError) -> bytes:
         return sse.format_event("error", error_json(error))
-
-
-# -- documentation -----------------------------------------------------------------------------------------------------
-def documented_responses() -> dict[int | str, dict[str, Any]]:
-    """Every status that the route can answer, with the error codes it stands for."""
-    answers: dict[int | str, dict[str, Any]] = {
-        200: {
-            "description": "The merged file.",
-            "model": NativeAnswer,
-            "content": {sse.MEDIA_TYPE: {"schema": {"type": "string"}}},
-        }
-    }
-    for status, codes in codes_by_status().items():
-        answers[status] = {"description": "Error codes: " + ", ".join(codes) + ".", "model": ErrorBody}
-    return answers
-
-
-def _request_body() -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": NativeRequest.model_json_schema()}}}
