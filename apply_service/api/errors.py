@@ -72,6 +72,7 @@ NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
 ALLOWED: Mapping[str, str] = {
     "model_type": "one JSON object",
     "dict_type": "an object",
+    "list_type": "a list",
     "string_type": "a string",
     "bool_type": "true or false",
     "int_type": "an integer",
