@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from apply_service.api.batch import batch_router
+from apply_service.api.dialects import dialect_routers
 from apply_service.api.docs_page import render_docs
 from apply_service.api.error_shapes import error_response
 from apply_service.api.errors import from_status, from_validation
@@ -39,6 +40,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     )
     app.include_router(native_router(service, settings))
     app.include_router(batch_router(service, settings))
+    for router in dialect_routers(service, settings):
+        app.include_router(router)
     app.include_router(health_router(service, settings))
     _add_docs_page(app)
     _add_error_handlers(app)

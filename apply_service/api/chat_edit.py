@@ -24,7 +24,7 @@ from apply_service.errors import AmbiguousTags, NotAnEdit
 from apply_service.registry import EDIT_FORMATS
 
 OPENING, CLOSING = "<updated-code>", "</updated-code>"
-ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
+ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 ESCAPED = re.compile(r"(?:[^&<>\"']++|&(?:amp|lt|gt|quot|apos);)*+")
 MIN_ANCHOR = 3
 """A line with fewer visible characters says nothing about where it comes from."""
@@ -43,7 +43,7 @@ class ChatEdit:
 
     def write(self, merged: str) -> str:
         """The merged file, or any piece of it, as the client reads it; without `head` and `tail`."""
-        return merged.translate(str.maketrans(ESCAPES)) if self.wrapping == "escaped" else merged
+        return merged.translate(ESCAPES) if self.wrapping == "escaped" else merged
 
     @property
     def head(self) -> str:

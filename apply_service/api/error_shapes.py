@@ -102,7 +102,7 @@ def _shape(path: str) -> Callable[[ApplyError], dict[str, Any]]:
 
 def _with_remedy(details: Mapping[str, Any]) -> str:
     message, remedy = details["message"], details["remedy"]
-    return f"{message.rstrip('.')}: {remedy}" if remedy else message
+    return f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}" if remedy else message
 
 
 def _type_of(status: int) -> str:

@@ -57,6 +57,7 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.FileNotWritable: 500,
     errors.FileChanged: 500,
     errors.NoBackup: 500,
+    errors.OutsideRoots: 500,
     errors.ModelError: 503,
     errors.ModelNotLoadable: 503,
     errors.RemoteCodeRefused: 503,
@@ -124,7 +125,7 @@ def codes_by_status() -> dict[int, list[str]]:
 def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> ApplyError:
     """The first of pydantic's findings as an error of ours; unknown fields first, since a typo explains the rest."""
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
-    name = ".".join(str(part) for part in finding["loc"]) or "body"
+    name = _name(finding["loc"])
     if finding["type"] == "extra_forbidden":
         return UnknownField(
             f"Unknown field {name!r}.", value=name, limit=list(known_fields), remedy="Remove it or correct its name."
@@ -133,7 +134,7 @@ def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequenc
         return BadEncoding(
             f"{name} holds a lone surrogate, which is no Unicode text.",
             value=name,
-            remedy="Send the file's bytes as original_b64 with their encoding.",
+            remedy="Send well-formed text; a file's bytes go to POST /v1/apply as original_b64 with their encoding.",
         )
     if finding["type"] == "json_invalid":
         why = str(finding["ctx"]["error"]).replace("EOF while parsing", "it ends within")
@@ -162,6 +163,12 @@ def from_status(status: int, path: str, method: str) -> ApplyError:
         )
     phrase = HTTPStatus(status).phrase
     return errors.InvalidField(f"The request cannot be served: {phrase}.", value=phrase, remedy="See /openapi.json.")
+
+
+def _name(loc: Sequence[object]) -> str:
+    """The field's path, without the types that pydantic tried on the way."""
+    parts = [str(part) for part in loc]
+    return ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
 
 
 def _allowed(finding: Mapping[str, Any]) -> str:
