@@ -14,7 +14,7 @@ ApplyError
 |-- ServiceError            the service's state, not the request
 |   |-- Overloaded  RateLimited  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
 |-- FileError               the command line's files
-|   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup
+|   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup  OutsideRoots
 |-- ModelError
 |   |-- ModelNotLoadable  RemoteCodeRefused  MissingDependency
 `-- SettingsError
@@ -299,6 +299,12 @@ class NoBackup(FileError):
     """There is no edit of this file to take back."""
 
     code = "no_backup"
+
+
+class OutsideRoots(FileError):
+    """The file is not under a folder that edits are allowed in."""
+
+    code = "outside_roots"
 
 
 class ModelError(ApplyError):

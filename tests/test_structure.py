@@ -19,7 +19,7 @@ LAYERS = (
     {"batch"},
     {"service", "backups"},
     {"journal"},
-    {"ticket", "files"},
+    {"ticket", "files", "roots"},
     {"pipeline"},
     {"results", "strategies"},
     {"edits", "prompts", "windows", "drafting", "decoding", "checks"},

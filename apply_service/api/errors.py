@@ -58,6 +58,7 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.FileChanged: 500,
     errors.NoBackup: 500,
     errors.OutsideRoots: 500,
+    errors.OutsideRoots: 500,
     errors.ModelError: 503,
     errors.ModelNotLoadable: 503,
     errors.RemoteCodeRefused: 503,
