@@ -1,35 +1,46 @@
-"""The HTTP application: dialects and health on one FastAPI app, every error in the one shape.
+"""The HTTP application: dialects and health on one FastAPI app, and around them the layers of operations.
 
-It neither opens nor closes the service it is given.
+A request passes the layers in this order: cross-origin rules, its id and log line, time limits, authentication, limits,
+kept answers; then its dialect.  The service it is given is neither opened nor closed here.
 """
 
 from __future__ import annotations
 
-import logging
-import traceback
+from collections.abc import Iterator
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
+from apply_service.api.auth import AuthMiddleware
 from apply_service.api.batch import batch_router
+from apply_service.api.calls import current_call
 from apply_service.api.dialects import dialect_routers
 from apply_service.api.docs_page import render_docs
 from apply_service.api.error_shapes import error_response
 from apply_service.api.errors import from_status, from_validation
 from apply_service.api.health import health_router
+from apply_service.api.idempotency import REPLAYED, IdempotencyMiddleware
+from apply_service.api.keys import load_keys
+from apply_service.api.limits import RATE_HEADERS, LimitMiddleware
+from apply_service.api.middleware import REQUEST_ID, CallMiddleware
 from apply_service.api.native import native_router
-from apply_service.errors import ApplyError, EngineFailure
+from apply_service.api.timeouts import TimeoutMiddleware
+from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
 
-log = logging.getLogger(__name__)
-
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """The application over a running service."""
+    """The application over a running service.
+
+    Raises:
+        SettingsError: the file of API keys is not as it should be.
+    """
     app = FastAPI(
         title="apply-service",
         version=version("apply-service"),
@@ -37,6 +48,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        middleware=[*_cors(settings), *_layers(settings)],
     )
     app.include_router(native_router(service, settings))
     app.include_router(batch_router(service, settings))
@@ -48,6 +60,32 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     return app
 
 
+# -- layers, outermost first -------------------------------------------------------------------------------------------
+def _cors(settings: Settings) -> Iterator[Middleware]:
+    if settings.cors_origins:
+        yield Middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=[REQUEST_ID, REPLAYED, "Retry-After", *RATE_HEADERS],
+        )
+
+
+def _layers(settings: Settings) -> Iterator[Middleware]:
+    yield Middleware(CallMiddleware, render=error_response)
+    yield Middleware(TimeoutMiddleware, body_timeout_s=settings.body_timeout_s)
+    yield Middleware(AuthMiddleware, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
+    yield Middleware(LimitMiddleware, settings=settings)
+    yield Middleware(
+        IdempotencyMiddleware,
+        ttl_s=settings.idempotency_ttl_s,
+        max_bytes=settings.idempotency_bytes,
+        max_body_bytes=settings.max_body_bytes,
+    )
+
+
+# -- around the dialects -----------------------------------------------------------------------------------------------
 def _add_docs_page(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -55,23 +93,24 @@ def _add_docs_page(app: FastAPI) -> None:
 
 
 def _add_error_handlers(app: FastAPI) -> None:
+    """Errors within the application; those of the layers, and crashes, end in `CallMiddleware`."""
+
     @app.exception_handler(ApplyError)
     async def on_apply_error(request: Request, error: ApplyError) -> Response:
-        return error_response(error, request.url.path)
+        return _refuse(request, error)
 
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, error: HTTPException) -> Response:
-        path = request.url.path
-        response = error_response(from_status(error.status_code, path, request.method), path)
+        response = _refuse(request, from_status(error.status_code, request.url.path, request.method))
         response.headers.update(error.headers or {})
         return response
 
     @app.exception_handler(RequestValidationError)
     async def on_validation_error(request: Request, error: RequestValidationError) -> Response:
-        return error_response(from_validation(error.errors(), []), request.url.path)
+        return _refuse(request, from_validation(error.errors(), []))
 
-    @app.exception_handler(Exception)
-    async def on_crash(request: Request, error: Exception) -> Response:
-        log.error("request crashed: %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-        failure = EngineFailure("The service failed on this request.", value=type(error).__name__)
-        return error_response(failure, request.url.path)
+
+def _refuse(request: Request, error: ApplyError) -> Response:
+    if (call := current_call()) is not None:
+        call.note_error(error)
+    return error_response(error, request.url.path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import os
 import signal
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
+from apply_service.api.http_protocol import protocol_class
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_note
 from apply_service.errors import NotReady
@@ -38,11 +38,16 @@ BACKLOG = 2048
 
 def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
+    from apply_service.api.auth import refuse_open_network
+    from apply_service.api.keys import load_keys
+    from apply_service.api.logging import configure_logging
     from apply_service.build import build_runtime
 
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging(settings)
+    load_keys(settings.keys_file)  # a mistake in the file is found out before the model is loaded
     runtime = build_runtime(settings)
     with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
+        refuse_open_network(listener.getsockname()[0], settings)
         runtime.load(settings.model)
         _serve(runtime, listener, settings)
     return OK
@@ -70,6 +75,7 @@ class DrainingServer(uvicorn.Server):
         self._drain_timeout_s = settings.drain_timeout_s
         config = uvicorn.Config(
             app,
+            http=protocol_class(header_timeout_s=settings.body_timeout_s, write_timeout_s=settings.write_timeout_s),
             log_config=None,
             log_level=settings.log_level,
             access_log=False,

@@ -1,0 +1,99 @@
+"""How much one caller, and all of them together, may ask at a time.
+
+Three limits, each answered 429 with `Retry-After`: requests a minute of a key, requests at once of a key, and requests
+at once of all.  They are checked before the body is read; the queue of the engine has a limit of its own (`service`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apply_service.api.auth import OPEN_PATHS, caller_of
+from apply_service.api.calls import current_call
+from apply_service.api.keys import Key
+from apply_service.errors import Overloaded, RateLimited
+from apply_service.settings import Settings
+
+UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
+RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+"""Requests a minute, how many are left of them, and when (in seconds since 1970) the oldest one stops to count."""
+
+RETRY_AFTER_S = 1
+
+
+class LimitMiddleware:
+    """Raises RateLimited or Overloaded; otherwise says in headers how much is left."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._in_flight: Counter[str] = Counter()
+        self._n_in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
+            await self._app(scope, receive, send)
+            return
+        key = caller_of(scope)
+        with self._place(key):
+            self._count(key)
+            await self._app(scope, receive, send)
+
+    @contextlib.contextmanager
+    def _place(self, key: Key) -> Iterator[None]:
+        limit = key.concurrency_limit or self._settings.concurrency_limit
+        if self._n_in_flight >= self._settings.in_flight_limit:
+            raise _overloaded("The service has", self._n_in_flight, self._settings.in_flight_limit)
+        if limit is not None and self._in_flight[key.name] >= limit:
+            raise _overloaded("This API key has", self._in_flight[key.name], limit)
+        self._in_flight[key.name] += 1
+        self._n_in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight[key.name] -= 1
+            self._n_in_flight -= 1
+
+    def _count(self, key: Key) -> None:
+        limit = key.rate_limit or self._settings.rate_limit
+        if limit is None:
+            return
+        item = RateLimitItemPerMinute(limit)
+        is_within = self._limiter.hit(item, key.name)
+        reset_s, n_left = self._limiter.get_window_stats(item, key.name)
+        _say(dict(zip(RATE_HEADERS, (limit, n_left, math.ceil(reset_s)), strict=True)))
+        if not is_within:
+            wait_s = max(1, math.ceil(reset_s - time.time()))
+            _say({"Retry-After": wait_s})
+            raise RateLimited(
+                "This API key has sent its requests of this minute.",
+                value=limit + 1,
+                limit=f"{limit} a minute",
+                remedy=f"Send it again in {wait_s} s.",
+            )
+
+
+def _overloaded(who: str, value: int, limit: int) -> Overloaded:
+    _say({"Retry-After": RETRY_AFTER_S})
+    return Overloaded(
+        f"{who} as many requests in progress as are allowed.",
+        value=value,
+        limit=limit,
+        remedy="Wait for an answer and send the request again.",
+    )
+
+
+def _say(headers: dict[str, int]) -> None:
+    """Have the response carry the headers."""
+    if (call := current_call()) is not None:
+        call.headers.update({name: str(value) for name, value in headers.items()})

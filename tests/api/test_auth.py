@@ -1,0 +1,90 @@
+"""Who is let in: keys where there are any, no web pages where there are none, loopback unless told otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+from apply_service.api.auth import refuse_open_network
+from apply_service.errors import SettingsError
+from apply_service.settings import Settings
+from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
+from tests.doubles import ScriptedRun
+
+
+def test_with_keys_only_their_holders_are_served(tmp_path: Path) -> None:
+    run = ScriptedRun()
+    with layered(run, keys_file=write_keys(tmp_path)) as http:
+        for headers in (bearer(ALICE), {"X-API-Key": BOB}, {"Authorization": f"bearer  {ALICE} "}):
+            assert http.post("/v1/apply", json=BODY, headers=headers).status_code == 200
+        for headers in (
+            {},
+            bearer(ALICE + "x"),
+            bearer(""),
+            {"Authorization": ALICE},
+            {"Authorization": f"Basic {ALICE}"},
+            {"X-API-Key": ""},
+            {b"X-API-Key": b"caf\xe9" * 10},
+        ):
+            refused = http.post("/v1/apply", json=BODY, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert ALICE not in refused.text
+    assert run.n_started == 3
+
+
+def test_health_and_documentation_are_open_and_nothing_else(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path)) as http:
+        for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
+            assert http.get(path).status_code == 200
+        for path in ("/v1/models", "/metrics", "/nothing", "/healthz/", "//healthz", "/docs/x"):
+            assert http.get(path, follow_redirects=False).status_code == 401
+
+
+def test_without_keys_a_key_is_no_matter() -> None:
+    with layered(ScriptedRun()) as http:
+        assert http.post("/v1/apply", json=BODY, headers=bearer("whatever")).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:8765", "null"])
+def test_without_keys_no_web_page_may_ask(origin: str) -> None:
+    run = ScriptedRun()
+    with layered(run) as http:
+        refused = http.post("/v1/apply", json=BODY, headers={"Origin": origin})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+    assert refused.json()["error"]["value"] == origin
+    assert run.n_started == 0
+
+
+def test_cors_is_off_unless_an_origin_is_named() -> None:
+    ask = {"Origin": "https://good.example", "Access-Control-Request-Method": "POST"}
+    with layered(ScriptedRun()) as http:
+        assert "access-control-allow-origin" not in http.options("/v1/apply", headers=ask).headers
+    with layered(ScriptedRun(), cors_origins=("https://good.example",)) as http:
+        preflight = http.options("/v1/apply", headers=ask)
+        assert preflight.headers["access-control-allow-origin"] == "https://good.example"
+        answer = http.post("/v1/apply", json=BODY, headers={"Origin": "https://good.example"})
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == "https://good.example"
+        assert "X-Request-Id" in answer.headers["access-control-expose-headers"]
+        other = http.post("/v1/apply", json=BODY, headers={"Origin": "https://other.example"})
+        assert other.status_code == 403
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_page_may_read_why_it_was_refused(tmp_path: Path) -> None:
+    origin = {"Origin": "https://good.example"}
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path), cors_origins=("https://good.example",)) as http:
+        refused = http.post("/v1/apply", json=BODY, headers=origin)
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == "https://good.example"
+
+
+def test_a_network_is_refused_without_keys_unless_asked_for() -> None:
+    for address in ("127.0.0.1", "127.8.8.8", "::1"):
+        refuse_open_network(address, Settings())
+    for address in ("0.0.0.0", "192.168.1.7", "::"):
+        with pytest.raises(SettingsError) as caught:
+            refuse_open_network(address, Settings())
+        assert "--keys-file" in caught.value.remedy
+        refuse_open_network(address, Settings(allow_open=True))
+        refuse_open_network(address, Settings(keys_file="keys.toml"))

@@ -1,0 +1,95 @@
+"""API keys: hashed at rest, read strictly, found whichever stands where."""
+
+from pathlib import Path
+
+import pytest
+
+from apply_service.api.keys import Key, KeyRing, format_entry, hash_key, load_keys, make_key
+from apply_service.errors import SettingsError
+
+KNOWN_HASH = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+"""SHA-256 of `hello`, from the standard's test collections."""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "keys.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_key_is_found_by_its_hash_alone() -> None:
+    assert hash_key("hello") == KNOWN_HASH
+    ring = KeyRing((Key("a", "0" * 64), Key("b", KNOWN_HASH), Key("c", "f" * 64)))
+    found = ring.find("hello")
+    assert found is not None
+    assert found.name == "b"
+    for wrong in ("hellp", "", "HELLO", KNOWN_HASH, "h\udce9llo"):
+        assert ring.find(wrong) is None
+
+
+def test_what_the_command_writes_is_read_again(tmp_path: Path) -> None:
+    first, second = make_key(), make_key()
+    assert first != second
+    path = write(tmp_path, format_entry("ci", first) + format_entry("my.laptop", second))
+    ring = load_keys(path)
+    assert ring is not None
+    assert [key.name for key in ring.keys] == ["ci", "my.laptop"]
+    assert ring.find(second) == ring.keys[1]
+    text = Path(path).read_text()
+    assert first not in text
+    assert second not in text
+
+
+def test_limits_of_a_key(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH.upper()}"\nrate_limit = 5\nconcurrency_limit = 2\n'
+    )
+    ring = load_keys(path)
+    assert ring is not None
+    assert ring.keys == (Key("a", KNOWN_HASH, 5, 2),)
+
+
+def test_no_file_is_no_ring() -> None:
+    assert load_keys(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "[[key]]"),
+        ("key = 1\n", "[[key]]"),
+        ("key = [1]\n", "[[key]]"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\n[other]\n', "[[key]]"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\nrate = 1\n', "'rate'"),
+        (f'[[key]]\nname = "a b"\nsha256 = "{KNOWN_HASH}"\n', "'a b'"),
+        (f'[[key]]\nname = "anonymous"\nsha256 = "{KNOWN_HASH}"\n', "'anonymous'"),
+        (f'[[key]]\nsha256 = "{KNOWN_HASH}"\n', "None"),
+        ('[[key]]\nname = "a"\nsha256 = "hello"\n', "'a'"),
+        ('[[key]]\nname = "a"\n', "'a'"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\nrate_limit = 0\n', "rate_limit"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\nconcurrency_limit = true\n', "concurrency_limit"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\n' * 2, "twice"),
+        (f'[[key]]\nname = "a"\nsha256 = "{KNOWN_HASH}"\n[[key]]\nname = "b"\nsha256 = "{KNOWN_HASH}"\n', "twice"),
+        ("[[key", "cannot be read"),
+    ],
+)
+def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError) as caught:
+        load_keys(path)
+    assert caught.value.value == path
+    assert named in caught.value.message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_keys(str(tmp_path / "gone.toml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("a", "é" * 40), ("a", "x y" * 40), ("a b", "x" * 40), ("", "x" * 40), ("anonymous", "x" * 40), ("a", "short")],
+)
+def test_an_entry_that_would_be_refused_is_not_written(name: str, key: str) -> None:
+    with pytest.raises(SettingsError):
+        format_entry(name, key)

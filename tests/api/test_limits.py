@@ -1,0 +1,91 @@
+"""Limits of a caller and of all callers."""
+
+import threading
+import time
+from pathlib import Path
+
+from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
+from tests.doubles import ScriptedRun, wait_for
+
+
+def test_a_rate_is_of_one_key(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path), rate_limit=3) as http:
+        answers = [http.post("/v1/apply", json=BODY, headers=bearer(ALICE)) for _ in range(5)]
+        other = http.post("/v1/apply", json=BODY, headers=bearer(BOB))
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0", "0"]
+    assert {answer.headers["x-ratelimit-limit"] for answer in answers} == {"3"}
+    assert time.time() < int(answers[0].headers["x-ratelimit-reset"]) <= time.time() + 61
+    assert answers[-1].json()["error"]["code"] == "rate_limited"
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
+    assert "retry-after" not in answers[0].headers
+    assert other.status_code == 200
+
+
+def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    path = write_keys(tmp_path, more="rate_limit = 1\n")
+    with layered(ScriptedRun(), keys_file=path, rate_limit=3) as http:
+        statuses = [http.post("/v1/apply", json=BODY, headers=bearer(ALICE)).status_code for _ in range(2)]
+        other = http.post("/v1/apply", json=BODY, headers=bearer(BOB))
+    assert statuses == [200, 429]
+    assert other.headers["x-ratelimit-limit"] == "3"
+
+
+def test_no_rate_no_headers() -> None:
+    with layered(ScriptedRun()) as http:
+        assert not [name for name in http.post("/v1/apply", json=BODY).headers if "ratelimit" in name.lower()]
+
+
+def test_health_is_never_limited(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), rate_limit=1) as http:
+        assert [http.get("/healthz").status_code for _ in range(4)] == [200] * 4
+
+
+def _blocked(run: ScriptedRun, http: object, headers: dict[str, str]) -> threading.Thread:
+    """A request that stays in progress until the run's gate opens."""
+    thread = threading.Thread(
+        target=lambda: http.post("/v1/apply", json=BODY, headers=headers)  # type: ignore[attr-defined]
+    )
+    thread.start()
+    assert run.started.wait(5)
+    return thread
+
+
+def test_requests_at_once_of_a_key(tmp_path: Path) -> None:
+    run = ScriptedRun(gate=threading.Event())
+    path = write_keys(tmp_path, more="concurrency_limit = 1\n")
+    with layered(run, keys_file=path) as http:
+        thread = _blocked(run, http, bearer(ALICE))
+        refused = http.post("/v1/apply", json=BODY, headers=bearer(ALICE))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
+        assert refused.json()["error"]["limit"] == 1
+        assert refused.headers["retry-after"] == "1"
+        second = threading.Thread(target=lambda: http.post("/v1/apply", json=BODY, headers=bearer(BOB)))
+        second.start()
+        assert wait_for(lambda: http.get("/readyz").json()["queue_length"] == 1)
+        assert run.gate is not None
+        run.gate.set()
+        thread.join()
+        second.join()
+        assert http.post("/v1/apply", json=BODY, headers=bearer(ALICE)).status_code == 200
+
+
+def test_requests_at_once_of_all() -> None:
+    run = ScriptedRun(gate=threading.Event())
+    with layered(run, in_flight_limit=1) as http:
+        thread = _blocked(run, http, {})
+        refused = http.post("/v1/apply", json=BODY)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
+        assert run.gate is not None
+        run.gate.set()
+        thread.join()
+        assert http.post("/v1/apply", json=BODY).status_code == 200
+
+
+def test_a_refused_request_leaves_its_place() -> None:
+    with layered(ScriptedRun(), in_flight_limit=1, rate_limit=2) as http:
+        statuses = [
+            http.post("/v1/apply", content=b"{", headers={"content-type": "text/plain"}).status_code for _ in "12"
+        ]
+        assert statuses == [415, 415]
+        assert http.post("/v1/apply", json=BODY).json()["error"]["code"] == "rate_limited"

@@ -1,0 +1,135 @@
+"""The outermost layer: ids, the log line, and an answer whatever happens further in."""
+
+import asyncio
+import json
+import logging
+import re
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+
+from apply_service.api.calls import current_call
+from apply_service.api.error_shapes import error_response
+from apply_service.api.middleware import CallMiddleware
+from apply_service.api.timeouts import TimeoutMiddleware
+from apply_service.errors import ApplyError, StaleBase
+from tests.api.layers import BODY, layered
+from tests.doubles import ScriptedRun
+
+SECRET = "def secret_of_the_caller"
+
+
+def around(app: object) -> TestClient:
+    return TestClient(CallMiddleware(app, render=error_response), raise_server_exceptions=True)  # type: ignore[arg-type]
+
+
+def test_a_request_id_comes_back_or_is_made() -> None:
+    with layered(ScriptedRun()) as http:
+        given = http.get("/healthz", headers={"X-Request-Id": "trace-1:2/3"})
+        made = [
+            http.get("/healthz", headers=headers)
+            for headers in ({}, {"X-Request-Id": "a b"}, {"X-Request-Id": "x" * 129})
+        ]
+        wrong = http.get("/nothing")
+    assert given.headers["x-request-id"] == "trace-1:2/3"
+    ids = [answer.headers["x-request-id"] for answer in [*made, wrong]]
+    assert all(re.fullmatch("[0-9a-f]{32}", text) for text in ids)
+    assert len(set(ids)) == 4
+
+
+def test_streams_and_errors_carry_the_id_too() -> None:
+    headers = {"X-Request-Id": "mine"}
+    with layered(ScriptedRun()) as http:
+        stream = http.post("/v1/apply", json=BODY | {"stream": True}, headers=headers)
+        refused = http.post("/v1/apply", json={}, headers=headers)
+    assert (stream.headers["x-request-id"], refused.headers["x-request-id"]) == ("mine", "mine")
+
+
+def test_one_line_a_request_without_code(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "apply_service")
+    body = {"original": SECRET, "update": SECRET, "instruction": SECRET}
+    with layered(ScriptedRun()) as http:
+        http.post("/v1/apply", json=body, headers={"X-Request-Id": "r1"})
+        http.post("/v1/apply", json=body | {"bla": SECRET})
+    fields = [record.fields for record in caplog.records if record.name == "apply_service.access"]  # type: ignore[attr-defined]
+    assert [line["status"] for line in fields] == [200, 422]
+    assert fields[0] | {"ms": 0, "client": "", "edits": []} == {
+        "method": "POST",
+        "path": "/v1/apply",
+        "status": 200,
+        "ms": 0,
+        "bytes_out": fields[0]["bytes_out"],
+        "caller": "anonymous",
+        "client": "",
+        "edits": [],
+    }
+    assert fields[0]["bytes_out"] > 100
+    assert fields[1]["errors"] == ["unknown_field"]
+    assert SECRET not in json.dumps(fields)
+    assert SECRET not in caplog.text
+
+
+def test_an_error_of_a_layer_has_the_shape_of_its_path() -> None:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        raise StaleBase("stale", remedy="read it again")
+
+    http = around(refuse)
+    assert http.post("/v1/apply").json()["error"]["code"] == "stale_base"
+    flat = http.post("/v1/code/apply")
+    assert (flat.status_code, flat.json()["code"]) == (409, "stale_base")
+
+
+def test_a_crash_is_answered_and_its_message_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ZeroDivisionError(SECRET)
+
+    answer = around(crash).get("/x")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failure")
+    assert answer.headers["x-request-id"]
+    assert "ZeroDivisionError" in caplog.text
+    assert SECRET not in caplog.text + answer.text
+
+
+def test_a_crash_within_an_answer_leaves_it_unfinished() -> None:
+    sent: list[object] = []
+
+    async def crash(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError(SECRET)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    asyncio.run(CallMiddleware(crash, render=error_response)(scope, receive, send))  # type: ignore[arg-type]
+    assert len(sent) == 1
+
+
+def test_every_request_has_a_call_of_its_own() -> None:
+    seen = []
+
+    async def look(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(current_call())
+        await error_response(ApplyError("x"), "/")(scope, receive, send)
+
+    http = around(look)
+    http.get("/")
+    http.get("/")
+    assert seen[0] is not None
+    assert seen[0] is not seen[1]
+    assert current_call() is None
+
+
+def test_what_is_no_http_passes() -> None:
+    seen = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["type"])
+
+    layers = CallMiddleware(TimeoutMiddleware(app, body_timeout_s=1), render=error_response)
+    asyncio.run(layers({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    assert seen == ["lifespan"]
