@@ -58,7 +58,6 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.FileChanged: 500,
     errors.NoBackup: 500,
     errors.OutsideRoots: 500,
-    errors.OutsideRoots: 500,
     errors.ModelError: 503,
     errors.ModelNotLoadable: 503,
     errors.RemoteCodeRefused: 503,
