@@ -86,6 +86,7 @@ def build_parser() -> ArgumentParser:
     _add_models(add_command)
     _add_doctor(add_command)
     _add_undo(add_command)
+    _add_key(add_command)
     return parser
 
 
@@ -155,6 +156,14 @@ def _add_undo(add_command: Callable[..., ArgumentParser]) -> None:
     _add_settings(parser, ("backups",))
 
 
+def _add_key(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("key", help="make an API key for the server", description=KEY_TEXT)
+    parser.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
+    parser.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
+    parser.add_argument("--stdin", action="store_true", help="hash the key on standard input instead of making one")
+    _add_settings(parser, ())
+
+
 # -- options made from settings ----------------------------------------------------------------------------------------
 def _add_settings(parser: ArgumentParser, groups: Iterable[str]) -> None:
     options = parser.add_argument_group("settings")
@@ -200,6 +209,9 @@ With --server the running service answers and no model is loaded here."""
 UNDO_TEXT = """\
 Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
 where the file was changed since."""
+
+KEY_TEXT = """\
+Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
 
 
 if __name__ == "__main__":

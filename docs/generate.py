@@ -56,7 +56,8 @@ def _options(command: argparse.ArgumentParser, settings: set[str]) -> str:
     own = [action for action in command._actions if action.dest != "help"]
     rows = [(_spelling(action), action.help or "") for action in own if not settings & set(action.option_strings)]
     used = [action.option_strings[0] for action in own if settings & set(action.option_strings)]
-    return table(("option", "meaning"), rows) + "\nSettings: " + ", ".join(f"`{flag}`" for flag in used) + ".\n"
+    listed = "\nSettings: " + ", ".join(f"`{flag}`" for flag in used) + ".\n" if used else ""
+    return table(("option", "meaning"), rows) + listed
 
 
 def _spelling(action: argparse.Action) -> str:
