@@ -91,7 +91,9 @@ def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> D
         accepted_tokens=accepted,
         rejections=usage["rejections"],
         accepted_by_source=dict(usage["accepted_by_source"]),
-        **{name: timings_s[name] for name in DECODE_TIMES},
+        prefill_s=timings_s["prefill_s"],
+        decode_s=timings_s["decode_s"],
+        draft_s=timings_s["draft_s"],
     )
 
 
