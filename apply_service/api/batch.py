@@ -18,7 +18,8 @@ from apply_service.api.body import read_json_body
 from apply_service.api.errors import codes_by_status
 from apply_service.api.schema import refuse_too_many_lines
 from apply_service.batch.edits import apply_edits
-from apply_service.batch.patch import PatchRequest, apply_patch_request
+from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
 from apply_service.service import Service
 from apply_service.settings import Settings

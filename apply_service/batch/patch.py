@@ -6,12 +6,11 @@ decide, send the patch as the `update` of an edit of that file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
 from apply_service.batch.edits import refuse_same_paths
-from apply_service.batch.results import BatchItem, BatchMode, BatchResult, judge, settle
+from apply_service.batch.requests import PatchRequest, PatchSource
+from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.edits.diff_text import FileNames, change_diff_text
 from apply_service.edits.fidelity import SourceText, normalise
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
@@ -25,26 +24,6 @@ from apply_service.types import ApplyRequest, ApplyResult, DecodeStats, Verdict
 PLAIN_MODES = ("100644", "100755")
 ABOUT_TEXT = frozenset({"no_op"})
 """Checks that find a fault where a change is of names or modes alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatchSource:
-    """A file as it is before the patch."""
-
-    path: str
-    text: str
-    encoding: str = "utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class PatchRequest:
-    """One patch and the files that it may name."""
-
-    patch: str
-    files: tuple[PatchSource, ...]
-    mode: BatchMode = "all_or_nothing"
-    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
-    diff: bool = False
 
 
 def apply_patch_request(request: PatchRequest) -> BatchResult:
