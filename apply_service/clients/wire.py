@@ -24,6 +24,8 @@ from apply_service.types import (
 )
 
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
+NOT_SENT = frozenset({"owner"})
+"""Fields of a request that the server finds out by itself."""
 
 
 def encode_request(request: ApplyRequest) -> dict[str, object]:
@@ -33,7 +35,7 @@ def encode_request(request: ApplyRequest) -> dict[str, object]:
     return {
         name: dict(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
-        if name == "original" or value != getattr(plain, name)
+        if name == "original" or (value != getattr(plain, name) and name not in NOT_SENT)
     }
 
 
@@ -48,7 +50,7 @@ def decode_answer(answer: Mapping[str, Any]) -> ApplyResult:
         "finish_reason": FinishReason(answer["finish_reason"]),
         "certainty": Certainty(answer["certainty"]),
         "reasons": tuple(answer["reasons"]),
-        "verdicts": tuple(_decode_verdict(verdict) for verdict in answer["verdicts"]),
+        "verdicts": tuple(decode_verdict(verdict) for verdict in answer["verdicts"]),
         "edits": tuple(_decode_edit(edit) for edit in answer["edits"]),
         "spans": tuple(Span(**span) for span in answer["spans"]),
         "stats": _decode_stats(answer["usage"], answer["timings_s"]),
@@ -68,7 +70,8 @@ def decode_error(body: Mapping[str, Any]) -> ApplyError:
     return kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])
 
 
-def _decode_verdict(verdict: Mapping[str, Any]) -> Verdict:
+def decode_verdict(verdict: Mapping[str, Any]) -> Verdict:
+    """Raises as `decode_answer` does."""
     lines = verdict["lines"]
     return Verdict(**{**verdict, "lines": None if lines is None else (lines[0], lines[1])})
 
@@ -82,19 +85,10 @@ def _decode_edit(edit: Mapping[str, Any]) -> TextEdit:
 
 def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> DecodeStats:
     accepted = usage["accepted_prediction_tokens"]
-    return DecodeStats(
-        prompt_tokens=usage["prompt_tokens"],
-        completion_tokens=usage["completion_tokens"],
-        prefill_passes=usage["prefill_passes"],
-        passes=usage["passes"],
-        drafted_tokens=accepted + usage["rejected_prediction_tokens"],
-        accepted_tokens=accepted,
-        rejections=usage["rejections"],
-        accepted_by_source=dict(usage["accepted_by_source"]),
-        prefill_s=timings_s["prefill_s"],
-        decode_s=timings_s["decode_s"],
-        draft_s=timings_s["draft_s"],
-    )
+    counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
+    counts |= {name: timings_s[name] for name in DECODE_TIMES}
+    counts |= {"accepted_tokens": accepted, "drafted_tokens": accepted + usage["rejected_prediction_tokens"]}
+    return DecodeStats(**counts)
 
 
 def _subclasses(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:

@@ -1,15 +1,23 @@
-"""The client against real sockets: a true server, and servers that misbehave."""
+"""Both clients against real sockets: a true server, and servers that misbehave."""
 
+import asyncio
 import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from http.client import HTTPConnection
+from typing import Any, TypeVar
 
 import pytest
 
+from apply_service.batch.edits import apply_edits
+from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.requests import PatchRequest, PatchSource
+from apply_service.batch.results import BatchItem
+from apply_service.clients.async_http import AsyncHttpClient
 from apply_service.clients.http import HttpClient
+from apply_service.clients.wire_batch import Model
 from apply_service.errors import (
     DeadlineExceeded,
     EngineFailure,
@@ -20,69 +28,121 @@ from apply_service.errors import (
     Unreachable,
 )
 from apply_service.settings import Settings
-from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
+from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
+from tests.api.test_batch import pipeline_run
+from tests.batch.test_edits import BROKEN, GOOD, LOST, NEW
 from tests.doubles import ScriptedRun, make_result, wait_for
+from tests.edits.test_patch import FILES, V4A
 from tests.live_server import live_server
 
 REQUEST = ApplyRequest(original="old\n", update="new\n")
+T = TypeVar("T")
 
 
-def test_apply_and_stream_give_the_same_result() -> None:
+class Blocking:
+    """The asynchronous client behind the synchronous one's methods, so that the same tests hold both."""
+
+    loop = asyncio.new_event_loop()
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._client = AsyncHttpClient(url, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *arguments, **options: self._run(method(*arguments, **options))
+
+    def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
+        events = self._client.stream(request)
+        try:
+            with contextlib.suppress(StopAsyncIteration):
+                while True:
+                    yield self._run(anext(events))
+        finally:
+            self._run(events.aclose())
+
+    @classmethod
+    def _run(cls, work: Coroutine[Any, Any, T]) -> T:
+        async def awaited() -> T:
+            return await work
+
+        return cls.loop.run_until_complete(awaited())
+
+
+Client = HttpClient | Blocking
+Connect = Callable[..., Client]
+
+
+@pytest.fixture(params=[HttpClient, Blocking])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Makes a client; those made are closed."""
+    clients: list[Any] = []
+
+    def make(url: str, **options: Any) -> Client:
+        clients.append(request.param(url, **options))
+        return clients[-1]  # type: ignore[no-any-return]
+
+    yield make
+    for client in clients:
+        if isinstance(client, Blocking):
+            client.close()
+
+
+def test_apply_and_stream_give_the_same_result(connect: Connect) -> None:
     run = ScriptedRun(result=make_result("é\u2028\r\n\U0001f600\n" * 50))
     with live_server(run) as (url, _):
-        client = HttpClient(url)
+        client = connect(url)
         assert client.is_ready()
         assert client.apply(REQUEST) == run.result
         assert list(client.stream(REQUEST)) == [TokenEvent("ne"), TokenEvent("w\n"), FinalEvent(run.result)]
     assert run.requests == [REQUEST, REQUEST]
 
 
-def test_large_files_pass_both_ways() -> None:
+def test_large_files_pass_both_ways(connect: Connect) -> None:
     text = "x" * 200 + "\n"
     run = ScriptedRun(tokens=(text * 20_000,), result=make_result(text * 20_000))
     request = ApplyRequest(original=text * 20_000, update="u")
     with live_server(run) as (url, _):
-        assert HttpClient(url).apply(request) == run.result
-        assert list(HttpClient(url).stream(request))[-1] == FinalEvent(run.result)
+        assert connect(url).apply(request) == run.result
+        assert list(connect(url).stream(request))[-1] == FinalEvent(run.result)
     assert run.requests[0] == request
 
 
-def test_errors_come_back_as_they_were_raised() -> None:
+def test_errors_come_back_as_they_were_raised(connect: Connect) -> None:
     error = NeedsMoreContext("no anchor", value="def f", limit="one place", remedy="show more")
     with live_server(ScriptedRun(tokens=(), error=error)) as (url, _):
-        for call in _calls(HttpClient(url)):
+        for call in _calls(connect(url)):
             with pytest.raises(NeedsMoreContext) as caught:
                 call(REQUEST)
             assert caught.value.as_dict() == error.as_dict()
 
 
-def test_an_error_in_mid_stream_comes_after_the_tokens() -> None:
+def test_an_error_in_mid_stream_comes_after_the_tokens(connect: Connect) -> None:
     with live_server(ScriptedRun(tokens=("x",), error=RuntimeError())) as (url, _):
-        events = HttpClient(url).stream(REQUEST)
+        events = connect(url).stream(REQUEST)
         assert next(events) == TokenEvent("x")
         with pytest.raises(EngineFailure):
             next(events)
 
 
-def test_a_request_the_schema_refuses() -> None:
+def test_a_request_the_schema_refuses(connect: Connect) -> None:
     with live_server(ScriptedRun()) as (url, _), pytest.raises(InvalidField, match="temperature"):
-        HttpClient(url).apply(ApplyRequest(original="", temperature=3.0))
+        connect(url).apply(ApplyRequest(original="", temperature=3.0))
 
 
-def test_a_body_that_is_too_large_is_refused_and_the_client_hears_why() -> None:
+def test_a_body_that_is_too_large_is_refused_and_the_client_hears_why(connect: Connect) -> None:
     with live_server(ScriptedRun(), Settings(max_body_bytes=10_000)) as (url, _):
         for n_bytes in (20_000, 3_000_000):
             with pytest.raises((TooLarge, Unreachable)) as caught:
-                HttpClient(url).apply(ApplyRequest(original="x" * n_bytes))
+                connect(url).apply(ApplyRequest(original="x" * n_bytes))
             if n_bytes < 40_000:
                 assert isinstance(caught.value, TooLarge)
                 assert caught.value.limit == 10_000
 
 
-def test_closing_a_stream_stops_the_decoding() -> None:
+def test_closing_a_stream_stops_the_decoding(connect: Connect) -> None:
     run = ScriptedRun(gate=threading.Event())
     with live_server(run) as (url, service):
-        events = HttpClient(url).stream(REQUEST)
+        events = connect(url).stream(REQUEST)
         next(events)
         events.close()
         assert run.closed.wait(5)
@@ -140,9 +200,95 @@ def test_answers_on_a_kept_connection_are_not_held_back() -> None:
     assert sorted(times)[7] < 0.03
 
 
+# -- more than one file, and what else there is to ask -----------------------------------------------------------------
+def facts(item: BatchItem) -> tuple[object, ...]:
+    """An item without what differs between two runs: times, and the identity of errors."""
+    text = None if item.result is None else item.result.merged_code
+    error = None if item.error is None else item.error.as_dict()
+    return item.path, item.source, item.action, item.status, item.verdicts, text, error, item.diff, item.new_mode
+
+
+def test_batches_come_back_as_they_were_made(connect: Connect) -> None:
+    requests = [GOOD, NEW, LOST, BROKEN]
+    with live_server(pipeline_run) as (url, service):
+        for mode in ("independent", "all_or_nothing"):
+            answered = connect(url).apply_batch(requests, mode=mode)
+            made = asyncio.run(apply_edits(service.submit, requests, mode))  # type: ignore[arg-type]
+            assert [facts(item) for item in answered.items] == [facts(item) for item in made.items]
+            assert answered.status == made.status
+            assert [type(item.error) for item in answered.items] == [type(item.error) for item in made.items]
+
+
+def test_patches_come_back_as_they_were_made(connect: Connect) -> None:
+    sources = tuple(PatchSource(path, text) for path, text in FILES.items())
+    request = PatchRequest(V4A, sources, mode="independent", on_verdict={"syntax": "warn"}, diff=True)
+    with live_server(pipeline_run) as (url, _):
+        answered, made = connect(url).apply_patch(request), apply_patch_request(request)
+    assert [facts(item) for item in answered.items] == [facts(item) for item in made.items]
+
+
+def test_a_client_that_goes_away_stops_its_batch(connect: Connect) -> None:
+    run = ScriptedRun(gate=threading.Event())
+    with live_server(run) as (url, service):
+        body = b'{"edits": [{"original": "", "update": "x"}, {"original": "", "update": "y"}]}'
+        with socket.create_connection(_address(url)) as connection:
+            connection.sendall(_post(body, "/v1/apply/batch"))
+            assert run.started.wait(5)
+        assert service.wait_until_idle(5)
+    assert run.n_started == 1
+
+
+def test_models_and_health(connect: Connect) -> None:
+    with live_server(ScriptedRun(), Settings(queue_limit=3, drain_timeout_s=0)) as (url, _):
+        client = connect(url)
+        assert client.models()[0] == Model("embedded")
+        health = client.health()
+        assert (health.model, health.queue_length, health.queue_limit) == ("embedded", 0, 3)
+
+
+def test_the_key_is_sent_and_never_quoted(connect: Connect) -> None:
+    with raw_server(None) as url, pytest.raises(SettingsError) as caught:
+        connect(url, api_key="secret\nkey")
+    assert "secret" not in str(caught.value.as_dict())
+    received = []
+    with raw_server(b"", received) as url:
+        for call in _calls(connect(url, api_key="k-1")):
+            with pytest.raises(Unreachable):
+                call(REQUEST)
+    assert len(received) == 2
+    assert all(b"authorization: bearer k-1\r\n" in request.lower() for request in received)
+
+
+def test_an_event_of_a_kind_unknown_is_passed_over(connect: Connect) -> None:
+    stream = EVENT_STREAM + b'event: news\ndata: {"x": 1}\n\nevent: token\ndata: {"text": "t"}\n\n'
+    with raw_server(stream) as url:
+        events = connect(url).stream(REQUEST)
+        assert next(events) == TokenEvent("t")
+        with pytest.raises(Unreachable, match="cut off"):
+            next(events)
+
+
+def test_cancelling_a_task_stops_the_decoding() -> None:
+    run = ScriptedRun(gate=threading.Event())
+
+    async def main(url: str) -> None:
+        async with AsyncHttpClient(url) as client:
+            task = asyncio.create_task(client.apply(REQUEST))
+            while not run.started.is_set():
+                await asyncio.sleep(0.002)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with live_server(run) as (url, service):
+        asyncio.run(main(url))
+        assert run.closed.wait(5)
+        assert service.wait_until_idle(5)
+
+
 # -- servers that misbehave --------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def raw_server(answer: bytes | None) -> Iterator[str]:
+def raw_server(answer: bytes | None, received: list[bytes] | None = None) -> Iterator[str]:
     """Answers every connection with these bytes and hangs up; with None it says nothing until the end."""
     with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as connections:
 
@@ -150,7 +296,9 @@ def raw_server(answer: bytes | None) -> Iterator[str]:
             with contextlib.suppress(OSError):
                 while True:
                     connection = connections.enter_context(listener.accept()[0])
-                    connection.recv(65536)
+                    data = connection.recv(65536)
+                    if received is not None:
+                        received.append(data)
                     if answer is not None:
                         connection.sendall(answer)
                         connection.close()
@@ -162,11 +310,11 @@ def raw_server(answer: bytes | None) -> Iterator[str]:
         thread.join(5)
 
 
-def test_nobody_listens() -> None:
+def test_nobody_listens(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    assert not HttpClient(url).is_ready()
-    for call in _calls(HttpClient(url)):
+    assert not connect(url).is_ready()
+    for call in _calls(connect(url)):
         with pytest.raises(Unreachable) as caught:
             call(REQUEST)
         assert caught.value.value == url
@@ -192,30 +340,30 @@ EVENT_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
         EVENT_STREAM + b"event: token\ndata: \xff\n\n",
     ],
 )
-def test_a_server_that_is_none_of_ours(answer: bytes) -> None:
+def test_a_server_that_is_none_of_ours(connect: Connect, answer: bytes) -> None:
     with raw_server(answer) as url:
-        for call in _calls(HttpClient(url)):
+        for call in _calls(connect(url)):
             with pytest.raises(Unreachable) as caught:
                 call(REQUEST)
             assert caught.value.value == url
 
 
-def test_a_silent_server_is_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.clients.http.GRACE_S", 0.05)
+def test_a_silent_server_is_a_deadline(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apply_service.clients.calls.GRACE_S", 0.05)
     with raw_server(None) as url:
-        for call in _calls(HttpClient(url, timeout_s=0.05)):
+        for call in _calls(connect(url, timeout_s=0.05)):
             with pytest.raises(DeadlineExceeded):
                 call(REQUEST)
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8765", "ftp://host", "http://", "http://host?x=1", "http://host:port"])
-def test_urls_that_are_none(url: str) -> None:
+def test_urls_that_are_none(connect: Connect, url: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        HttpClient(url)
+        connect(url)
     assert caught.value.value == url
 
 
-def _calls(client: HttpClient) -> list[Callable[[ApplyRequest], object]]:
+def _calls(client: Client) -> list[Callable[[ApplyRequest], object]]:
     return [client.apply, lambda request: list(client.stream(request))]
 
 
@@ -224,8 +372,9 @@ def _address(url: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _post(body: bytes) -> bytes:
-    return (
-        b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+def _post(body: bytes, path: str = "/v1/apply") -> bytes:
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        path.encode(),
+        len(body),
+        body,
     )
