@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 import time
 from collections import deque
@@ -25,8 +26,12 @@ class Ticket:
 
     def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
         self.request = request
+        self.context = contextvars.copy_context()
+        """Of whoever submitted it, so that logs and traces of it, on whatever thread, find their request."""
         self._timeout_s = timeout_s
-        self._deadline = time.monotonic() + timeout_s
+        self._submitted = time.monotonic()
+        self._started: float | None = None
+        self._deadline = self._submitted + timeout_s
         self._on_end = on_end
         self._changed = threading.Condition()
         self._items: deque[ApplyEvent | ApplyError] = deque()
@@ -37,6 +42,16 @@ class Ticket:
     def terminal(self) -> Terminal | None:
         """How the request ended; None while it has not."""
         return self._terminal
+
+    @property
+    def queue_s(self) -> float:
+        """How long it has waited for the engine, or did before it was taken up."""
+        return (time.monotonic() if self._started is None else self._started) - self._submitted
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was accepted."""
+        return time.monotonic() - self._submitted
 
     def is_stopped(self) -> bool:
         """Whether nobody waits for more of this request: it has ended, or its deadline has passed."""
@@ -88,6 +103,10 @@ class Ticket:
         self.end(late_error(self._timeout_s))
 
     # -- engine side -----------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """The engine takes it up; its time in the queue is over."""
+        self._started = time.monotonic()
+
     def put(self, event: ApplyEvent) -> None:
         """Hand the consumer an event; nothing happens after the end."""
         with self._changed:

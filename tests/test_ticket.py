@@ -1,0 +1,35 @@
+"""A ticket's own times, and whose it is."""
+
+import contextvars
+import time
+
+from apply_service.ticket import Ticket
+from apply_service.types import ApplyRequest
+
+WHO = contextvars.ContextVar("who", default="nobody")
+
+
+def make_ticket() -> Ticket:
+    return Ticket(ApplyRequest(original=""), 10.0, lambda ticket: None)
+
+
+def test_the_time_in_the_queue_ends_when_the_engine_takes_it_up() -> None:
+    ticket = make_ticket()
+    time.sleep(0.02)
+    waited = ticket.queue_s
+    assert 0.02 <= waited <= ticket.age_s
+    ticket.start()
+    queued = ticket.queue_s
+    time.sleep(0.02)
+    assert ticket.queue_s == queued >= waited
+    assert ticket.age_s >= queued + 0.02
+
+
+def test_it_remembers_who_submitted_it() -> None:
+    def submit() -> Ticket:
+        WHO.set("alice")
+        return make_ticket()
+
+    ticket = contextvars.copy_context().run(submit)
+    assert WHO.get() == "nobody"
+    assert ticket.context.run(WHO.get) == "alice"
