@@ -77,6 +77,8 @@ def _load(name: str, settings: Settings) -> LoadedModel:
         dtype=settings.dtype,
         window=settings.window,
         allow_remote_code=settings.allow_remote_code,
+        kv_cache_bytes=settings.kv_cache_mb * 2**20,
+        prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
     )
 
 

@@ -3,7 +3,8 @@
     validate -> detect the edit's format -> predict the merge -> (prompt -> decode with drafts) -> restore bytes ->
     checks -> result
 
-`run` is a generator, the only path: streaming clients forward its token events, others wait for the last one.  Which
+`run` is a generator, the only path: streaming clients forward its token events, others wait for the last one, and the
+engine packs the passes of all requests that run at the time.  Which
 program or model decided is the result's `strategy`.  Sees no HTTP, no files, no torch.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
+from apply_service.decoding.scheduler import drive_alone
+from apply_service.decoding.verify import Decoding, Step
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
@@ -65,10 +68,15 @@ class Stopwatch:
         self._started = now
 
 
-def run(
-    request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False
-) -> Generator[ApplyEvent, None, None]:
-    """Apply one edit.  Yields provisional token events, then exactly one final event; closing it frees the session.
+Running = Generator[ApplyEvent | Decoding, Step | None, None]
+
+
+def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False) -> Running:
+    """Apply one edit, taking turns with others.
+
+    Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
+    its decoding: whoever drives it runs the pass, for many requests at once, and sends in what it committed
+    (`decoding.scheduler`).  Closing it frees the session.
 
     Raises:
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
@@ -216,9 +224,16 @@ def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) 
         )
 
 
+def run_alone(
+    request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False
+) -> Generator[ApplyEvent]:
+    """`run` for callers with one request at a time: its events alone.  Raises as `run` does."""
+    return drive_alone(run(request, runtime, cancelled))
+
+
 def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
-    """`run` for callers that only want the answer."""
-    for event in run(request, runtime):
+    """`run_alone` for callers that only want the answer."""
+    for event in run_alone(request, runtime):
         if isinstance(event, FinalEvent):
             return event.result
     raise ApplyError("the pipeline ended without a result")

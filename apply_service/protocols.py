@@ -7,7 +7,7 @@ drafter's `DraftSource`, which carries the text of a source so that it can be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -236,15 +236,24 @@ class Session(Protocol):
         ...
 
     @property
-    def prefill_passes(self) -> int:
-        """Forwards that the prompt took."""
+    def n_pending(self) -> int:
+        """Prompt tokens still to be prefilled; the prompt's last token is not among them, as it is the first window's
+        `last_id`."""
+        ...
+
+    @property
+    def n_cached(self) -> int:
+        """Prompt tokens whose keys and values were found in the prefix cache at admission."""
         ...
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free the slots.  A second call does nothing."""
+        ...
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -263,6 +272,21 @@ class Window:
     draft_ids: Sequence[int]
     sampling: SamplingParams
     allowed: Sequence[TokenSet | None] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return 1 + len(self.draft_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """One session's part of a pass while its prompt is being read: the next `n_rows` pending tokens."""
+
+    session: Session
+    n_rows: int
+
+
+Part = Window | Prefill
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,22 +312,31 @@ class Engine(Protocol):
     name: str
     context_limit: int
     determinism: Literal["bitwise", "tolerant"]
+    prefill_grain: int
+    """Prefill parts are multiples of this, but for the end of a prompt."""
+
+    @property
+    def pass_times(self) -> Mapping[int, float]:
+        """Row counts a pass may have -> relative time of such a pass.  Parts of fewer rows are padded to the next
+        count."""
+        ...
 
     @property
     def max_draft(self) -> int:
-        """Draft tokens that fit in one window."""
+        """Draft tokens that fit in one window; 0 where the engine can't verify drafts."""
         ...
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = ...) -> Session:
-        """Admit a sequence and prefill its prompt but for the last token, which is the first window's `last_id`.
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
+        """Admit a sequence: slots for the prompt and the new tokens, and what the prefix cache of `owner` holds of the
+        prompt.  None: no room until another session closes.
 
         Raises:
-            ContextLimitExceeded: prompt + limit do not fit.
-
-        `poll` is called before every prefill pass; what it raises ends the session and goes on to the caller.
+            ContextLimitExceeded: prompt + limit can never fit.
         """
         ...
 
-    def step(self, windows: Sequence[Window]) -> Sequence[Verification]:
-        """One forward over all windows; accepts, rewinds, and answers in the same order."""
+    def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+        """One forward over all parts, of distinct sessions; accepts, rewinds, and answers in the same order (None for
+        a prefill).  Where it raises, no session has changed.
+        """
         ...

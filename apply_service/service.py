@@ -1,9 +1,10 @@
 """Admission and the engine thread: between the front ends, which are many, and the pipeline, which is one.
 
 A front end submits a request and gets a `Ticket`; one thread takes the tickets in order and drives the pipeline for
-each.  Every accepted request ends in exactly one terminal item: a final event, or an `ApplyError`.  A bounded queue
-refuses what it cannot hold, a deadline is kept even where the engine hangs, a caller who goes away stops the decoding
-at the next pass, and a crash costs only the request that caused it.
+several of them at a time, which share the engine's passes. Every accepted request ends in exactly one terminal item:
+a final event, or an `ApplyError`. A bounded queue refuses what it cannot hold, a deadline is kept even where the
+engine hangs, a caller who goes away stops the decoding at the next pass, and a crash costs only the request that
+caused it.
 
 It knows neither HTTP nor what the pipeline does; both are handed in.
 """
@@ -11,44 +12,49 @@ It knows neither HTTP nor what the pipeline does; both are handed in.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
-import traceback
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from apply_service.errors import ApplyError, Cancelled, EngineFailure, InvalidField, NotReady, Overloaded
+from apply_service.decoding.scheduler import Outcome, Scheduler
+from apply_service.decoding.verify import Decoding
+from apply_service.errors import EngineFailure, InvalidField, NotReady, Overloaded
 from apply_service.settings import Settings
-from apply_service.ticket import Terminal, Ticket, cancelled_error
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
+from apply_service.task import Run, Task, crash_error
+from apply_service.ticket import Ticket
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 if TYPE_CHECKING:
     from apply_service.strategies import Runtime
 
-Run = Callable[[ApplyRequest, Callable[[], bool]], Generator[ApplyEvent]]
-"""The pipeline: events of a request; polls the callable once a pass and stops where it says so."""
-
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
-
-log = logging.getLogger(__name__)
+STARTS_PER_PASS = 4
+"""Requests that join between two passes while others are running: starting one takes the time of its merge."""
 
 
 class Service:
     """The queue and the engine thread.  A context manager; leaving it closes it."""
 
     def __init__(
-        self, run: Run, *, queue_limit: int = 64, default_timeout_s: float = 120.0, max_timeout_s: float = 600.0
+        self,
+        run: Run,
+        *,
+        max_active: int = 1,
+        queue_limit: int = 64,
+        default_timeout_s: float = 120.0,
+        max_timeout_s: float = 600.0,
     ) -> None:
         self._run = run
+        self._max_active = max_active
         self._queue_limit = queue_limit
         self._default_timeout_s = default_timeout_s
         self._max_timeout_s = max_timeout_s
         self._state = threading.Condition()
         self._waiting: deque[Ticket] = deque()
-        self._running: Ticket | None = None
+        self._running: list[Ticket] = []
         self._is_open = True
         self._n_accepted = 0
         self._n_ended = 0
@@ -100,10 +106,10 @@ class Service:
         """
         with self._state:
             lost = self._n_accepted - self._n_ended
-            if lost or self._waiting or self._running is not None or self._thread.is_alive() != self._is_open:
+            if lost or self._waiting or self._running or self._thread.is_alive() != self._is_open:
                 raise EngineFailure(
                     f"Integrity: {lost} requests without an end, {len(self._waiting)} waiting, "
-                    f"running: {self._running is not None}, thread alive: {self._thread.is_alive()}."
+                    f"running: {len(self._running)}, thread alive: {self._thread.is_alive()}."
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
@@ -118,7 +124,7 @@ class Service:
             self._is_open = False
             self._state.notify_all()
             self._state.wait_for(self._is_idle, drain_timeout_s)
-            left = [*self._waiting, *([self._running] if self._running is not None else [])]
+            left = [*self._waiting, *self._running]
         for ticket in left:
             ticket.end(closing_error())
         self._thread.join(JOIN_TIMEOUT_S)
@@ -162,49 +168,49 @@ class Service:
             self._state.notify_all()
 
     def _is_idle(self) -> bool:
-        return not self._waiting and self._running is None and self._n_accepted == self._n_ended
+        return not self._waiting and not self._running and self._n_accepted == self._n_ended
 
     # -- engine thread ---------------------------------------------------------------------------------------------
     def _serve(self) -> None:
-        while (ticket := self._take_next()) is not None:
-            self._answer(ticket)
-            with self._state:
-                self._running = None
-                self._state.notify_all()
+        scheduler = Scheduler()
+        tasks: list[Task] = []
+        while (started := self._start(self._max_active - len(tasks), has_others=bool(tasks))) is not None:
+            for task in started:
+                task.advance(None)
+            tasks = self._still_active([*tasks, *started])
+            decodings = [task.decoding for task in tasks if task.decoding is not None]
+            outcomes = self._run_pass(scheduler, decodings)
+            for task, outcome in zip(tasks, outcomes, strict=True):
+                if outcome is not None or task.ticket.is_stopped():
+                    task.advance(outcome)
+            tasks = self._still_active(tasks)
 
-    def _take_next(self) -> Ticket | None:
-        with self._state:
-            self._state.wait_for(lambda: self._waiting or not self._is_open)
-            if not self._waiting:
-                return None
-            self._running = self._waiting.popleft()
-            return self._running
-
-    def _answer(self, ticket: Ticket) -> None:
+    def _run_pass(self, scheduler: Scheduler, decodings: list[Decoding]) -> Sequence[Outcome]:
         try:
-            terminal = self._drive(ticket)
-        except ApplyError as error:
-            terminal = error
-        except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
-            terminal = crash_error(error)
-        if isinstance(terminal, Cancelled) and ticket.is_late:
-            ticket.expire()
-        ticket.end(terminal)
+            return scheduler.run_pass(decodings)
+        except BaseException as error:  # the scheduler's own fault; the thread goes on
+            return [crash_error(error)] * len(decodings)
 
-    def _drive(self, ticket: Ticket) -> Terminal:
-        """Run the pipeline to its end or until nobody waits; the events are closed either way, which frees the
-        session."""
-        if ticket.is_stopped():
-            return cancelled_error()
-        events = self._run(ticket.request, ticket.is_stopped)
-        with contextlib.closing(events):
-            for event in events:
-                if isinstance(event, FinalEvent):
-                    return event
-                ticket.put(event)
-                if ticket.is_stopped():
-                    return cancelled_error()
-        return cancelled_error() if ticket.is_stopped() else EngineFailure("The engine ended without an answer.")
+    def _start(self, n_free: int, *, has_others: bool) -> list[Task] | None:
+        """Tasks for the next tickets in the queue; waits for one where there is nothing else to do.  None: closed."""
+        with self._state:
+            if not has_others:
+                self._state.wait_for(lambda: self._waiting or not self._is_open)
+                if not self._waiting:
+                    return None
+            n_started = min(n_free, len(self._waiting), STARTS_PER_PASS)
+            tickets = [self._waiting.popleft() for _ in range(n_started)]
+            self._running += tickets
+        return [Task(ticket, self._run) for ticket in tickets]
+
+    def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks that need another pass; the others are over, and say so to those who wait for an idle engine."""
+        active = [task for task in tasks if task.decoding is not None]
+        if len(active) < len(tasks):
+            with self._state:
+                self._running = [task.ticket for task in active]
+                self._state.notify_all()
+        return active
 
 
 def open_service(runtime: Runtime, settings: Settings) -> Service:
@@ -213,6 +219,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
     return Service(
         lambda request, cancelled: run(request, runtime, cancelled),
+        max_active=settings.max_active,
         queue_limit=settings.queue_limit,
         default_timeout_s=settings.default_timeout_s,
         max_timeout_s=settings.max_timeout_s,
@@ -222,15 +229,3 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 # -- errors ------------------------------------------------------------------------------------------------------------
 def closing_error() -> NotReady:
     return NotReady("The service is shutting down.", remedy="Send the request again when it is back.")
-
-
-def crash_error(error: BaseException) -> EngineFailure:
-    """A foreign exception as an error of ours; logs where it came from."""
-    kind = type(error).__name__
-    # The message of a foreign exception may quote the user's code, which logs do not hold.
-    log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
-    return EngineFailure(
-        f"The engine failed on this request ({kind}).",
-        value=kind,
-        remedy="See the service's log; other requests go on.",
-    )

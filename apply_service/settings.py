@@ -166,6 +166,23 @@ class Settings:
     window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )
+    max_active: int = setting(
+        64, "Requests decoded at a time, in shared passes; more wait in the queue.", group="engine", low=1, high=4096
+    )
+    kv_cache_mb: int = setting(
+        1024,
+        "Memory for keys and values of all requests, in MiB; at least one full context is taken.",
+        group="engine",
+        low=1,
+        high=2**22,
+    )
+    prefix_cache_mb: int = setting(
+        256,
+        "Of that, how much may hold prompts already read, for edits of the same file; 0 keeps none.",
+        group="engine",
+        low=0,
+        high=2**22,
+    )
     drafter: str = setting(
         "merged_edit",
         "Drafter of a request that names none. It changes the speed, never the answer.",

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
-from apply_service.decoding.verify import Decoding
+from apply_service.decoding.verify import Decoding, Step
 from apply_service.errors import (
     ContextLimitExceeded,
     InstructionUnsupported,
@@ -82,9 +81,12 @@ class Outcome(NamedTuple):
     """Why a fallback took the target's place."""
 
 
-def decide(
-    request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]
-) -> Generator[TokenEvent, None, Outcome]:
+Deciding = Generator[TokenEvent | Decoding, Step | None, Outcome]
+"""Yields provisional text and, whenever it needs a pass, its decoding; wants what the pass committed sent in (None:
+nothing yet), or its error thrown in."""
+
+
+def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
     """The strategies, as in the README's table."""
     if request.strategy == "exact":
         return _by_program(job)
@@ -112,9 +114,7 @@ def _by_program(job: EditJob) -> Outcome:
     return Outcome(job.prediction.text, "exact", DecodeStats())
 
 
-def _by_target(
-    request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]
-) -> Generator[TokenEvent, None, Outcome]:
+def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
     target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.prompt_format.takes_instructions:
         raise InstructionUnsupported(
@@ -122,11 +122,13 @@ def _by_target(
             value=request.instruction[:200],
             remedy="send an `update`, or use an instruct model",
         )
-    decoding = open_decoding(request, runtime, job, target, cancelled)
     stream = target.prompt_format.open_stream()
     decision_logprobs: list[float] = []
-    with closing(decoding.steps()) as steps:
-        for step in steps:
+    with open_decoding(request, runtime, job, target, cancelled) as decoding:
+        while decoding.finish_reason is None:
+            step = yield decoding
+            if step is None:
+                continue
             if step.logprobs is not None:
                 decision_logprobs += [lp for lp, decided in zip(step.logprobs, step.decisions, strict=True) if decided]
             if text := stream.push(step.ids):
@@ -169,6 +171,7 @@ def open_decoding(
         constraint=_constraint(request, prompt_format, job),
         find_stop=prompt_format.stop_finder(job),
         cancelled=cancelled,
+        owner=request.owner,
         deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
     )
 

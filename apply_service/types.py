@@ -159,6 +159,8 @@ class ApplyRequest:
     timeout_s: float | None = None
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
+    owner: str = ""
+    """Whose request it is (what an API key hashes to); the prefix cache shares nothing between owners."""
 
 
 class PassCount(NamedTuple):
@@ -180,6 +182,8 @@ class DecodeStats:
     """
 
     prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    """Of these, how many the prefix cache held."""
     completion_tokens: int = 0
     prefill_passes: int = 0
     passes: int = 0

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.attention import ATTENTION_NAME
@@ -45,7 +46,7 @@ def measure_plain(engine: TorchEngine, prompt_ids: list[int], n_tokens: int) -> 
 
 def _engine_tok_s(plain: TorchEngine, prompt_ids: list[int], n_tokens: int) -> float:
     decoding = Decoding(plain, prompt_ids, NoDraft(), n_tokens, frozenset())
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     return decoding.stats.tokens_per_s
 

@@ -17,9 +17,10 @@ from fastapi.testclient import TestClient
 from apply_eval.datasets import EditRecord, read_records
 from apply_service.api.app import create_app
 from apply_service.build import build_runtime
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
-from apply_service.pipeline import apply, read_edit, run
+from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.service import open_service
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime, open_decoding
@@ -104,7 +105,7 @@ def test_drafts_change_nothing_with_the_embedded_model(temperature: float, const
 def decoded_ids(request: ApplyRequest) -> list[int]:
     job = read_edit(request, None)[1]
     decoding = open_decoding(request, runtime(), job, runtime().load("embedded"), lambda: False)
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     return decoding.output_ids
 
@@ -119,7 +120,7 @@ def test_the_embedded_model_accepts_its_drafts() -> None:
 
 def test_streamed_text_is_the_merged_text() -> None:
     record = small_edits(SHIPPED, max_lines=60, limit=1)[0]
-    *tokens, final = run(request_of(record, strategy="model"), runtime())
+    *tokens, final = run_alone(request_of(record, strategy="model"), runtime())
     assert "".join(event.text for event in tokens) == normalise(final.result.merged_code)  # type: ignore[union-attr]
 
 

@@ -27,7 +27,7 @@ from apply_service.errors import (
     UnknownModel,
     UnsupportedParameter,
 )
-from apply_service.pipeline import apply, read_edit, run
+from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.strategies import Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
@@ -100,7 +100,7 @@ def test_every_pass_is_counted_with_its_source(drafter: str) -> None:
 
 def test_streamed_text_is_the_answer_piece_by_piece() -> None:
     runtime, _ = runtime_writing(MERGED)
-    events = list(run(replace(REQUEST, strategy="model"), runtime))
+    events = list(run_alone(replace(REQUEST, strategy="model"), runtime))
     assert [type(event) for event in events[-1:]] == [FinalEvent]
     assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == MERGED
 
@@ -255,14 +255,14 @@ def test_deadline_and_cancellation_free_the_session() -> None:
     with pytest.raises(DeadlineExceeded):
         apply(replace(REQUEST, timeout_s=0.0, strategy="model"), runtime)
     with pytest.raises(Cancelled):
-        list(run(replace(REQUEST, strategy="model"), runtime, lambda: True))
+        list(run_alone(replace(REQUEST, strategy="model"), runtime, lambda: True))
     assert engine.n_open == 0
 
 
 def test_closing_the_generator_frees_the_session() -> None:
     runtime, engine = runtime_writing(MERGED * 200)
     request = replace(REQUEST, strategy="model", drafter="none")
-    events = run(request, runtime)
+    events = run_alone(request, runtime)
     next(events)
     assert engine.n_open == 1
     events.close()

@@ -18,7 +18,7 @@ LAYERS = (
     {"api", "mcp", "deploy", "clients"},
     {"batch"},
     {"service", "backups"},
-    {"journal"},
+    {"journal", "task"},
     {"ticket", "files", "roots"},
     {"pipeline"},
     {"results", "strategies"},

@@ -45,7 +45,7 @@ def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
 def _run(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
     """In this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends."""
     from apply_service.pipeline import apply
-    from apply_service.service import crash_error
+    from apply_service.task import crash_error
 
     try:
         return apply(request, runtime)

@@ -1,19 +1,20 @@
-"""The decoding loop: propose a draft, verify it in one pass, commit what stands, observe, repeat.
+"""One sequence being decoded: propose a draft, have it verified, commit what stands, observe, repeat.
 
 Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only
-decides how many of them one pass can commit.  Knows token ids, not text.
+decides how many of them one pass can commit.  Knows token ids, not text; `scheduler` runs the passes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from apply_service.errors import Cancelled, DeadlineExceeded
 from apply_service.protocols import (
+    EMPTY_DRAFT,
     Constraint,
     Draft,
     Drafter,
@@ -37,9 +38,13 @@ class Step(NamedTuple):
     decisions: list[bool]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Decoding:
-    """One sequence being decoded; iterate `steps()` to the end, then read `finish_reason` and `output_ids`."""
+    """One sequence being decoded.  A context manager: leaving it frees its slots and closes its drafter.
+
+    In turn, until `finish_reason` is set: `admit` until it has a session, prefill while that has pending tokens, then
+    `propose`, `window` and `commit` once a pass.  `owner` is whose prompts the prefix cache may reuse.
+    """
 
     engine: Engine
     prompt_ids: Sequence[int]
@@ -52,34 +57,36 @@ class Decoding:
     cancelled: Callable[[], bool] = lambda: False
     deadline: float | None = None
     """`time.monotonic()` at which to give up."""
+    owner: str = ""
     stats: DecodeStats = field(default_factory=DecodeStats)
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
+    session: Session | None = None
+    last_pass: int = 0
+    """Number of the scheduler's pass that last served this sequence."""
+    _draft: Draft = EMPTY_DRAFT
+    _allowed: Sequence[TokenSet | None] | None = None
 
-    def steps(self) -> Generator[Step, None, None]:
-        """Yields after every pass.  Session and drafter are closed on every way out, generator close included.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises:
-            ContextLimitExceeded, Cancelled, DeadlineExceeded: nothing that was yielded is an answer then.
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free slots and drafter.  A second call does nothing."""
+        self.drafter.close()
+        if self.session is not None:
+            self.session.close()
+
+    # -- before a pass -------------------------------------------------------------------------------------------------
+    def check_patience(self) -> None:
         """
-        started = time.perf_counter()
-        self.stats.prompt_tokens = len(self.prompt_ids)
-        with (
-            closing(self.drafter),
-            self.engine.open(self.prompt_ids, self.max_new_tokens, poll=self._check_patience) as session,
-        ):
-            self.stats.prefill_s = time.perf_counter() - started
-            self.stats.prefill_passes = session.prefill_passes
-            last_id = self.prompt_ids[-1]
-            while self.finish_reason is None:
-                self._check_patience()
-                started = time.perf_counter()
-                step = self._step(session, last_id)
-                self.stats.decode_s += time.perf_counter() - started
-                last_id = step.ids[-1]
-                yield step
-
-    def _check_patience(self) -> None:
+        Raises:
+            Cancelled, DeadlineExceeded: nobody waits for more; nothing that was committed is an answer then.
+        """
         if self.cancelled():
             self.finish_reason = FinishReason.CANCELLED
             raise Cancelled("the request was cancelled while decoding")
@@ -89,44 +96,50 @@ class Decoding:
                 "the deadline passed while decoding", remedy="allow more time or send a smaller edit"
             )
 
-    def _step(self, session: Session, last_id: int) -> Step:
-        draft, allowed = self._propose()
-        window = Window(session, last_id, draft.token_ids, self.sampling, allowed)
-        verification = self.engine.step([window])[0]
-        self.drafter.observe(verification.n_accepted, verification.choices[-1])
-        step = self._commit(verification, allowed)
-        self._count(draft, verification.n_accepted, len(step.ids))
-        return step
+    def admit(self) -> bool:
+        """Whether the engine has room for the sequence; asks for it where it has none yet.
 
-    def _propose(self) -> tuple[Draft, Sequence[TokenSet | None] | None]:
+        Raises:
+            ContextLimitExceeded: it can never have.
+        """
+        if self.session is None:
+            self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
+            self.stats.prompt_tokens = len(self.prompt_ids)
+            self.stats.cached_prompt_tokens = 0 if self.session is None else self.session.n_cached
+        return self.session is not None
+
+    def propose(self) -> Draft:
+        """The drafter's word on what comes next; as much as one window holds and the limit allows."""
         started = time.perf_counter()
         room = self.max_new_tokens - len(self.output_ids) - 1
-        draft = self.drafter.propose(self.output_ids, min(self.engine.max_draft, room))
-        allowed = None if self.constraint is None else self.constraint.masks(self.output_ids, draft.token_ids)
+        self._draft = self.drafter.propose(self.output_ids, min(self.engine.max_draft, room))
         self.stats.draft_s += time.perf_counter() - started
-        return draft, allowed
+        return self._draft
 
-    def _count(self, draft: Draft, n_accepted: int, n_new: int) -> None:
-        """Where the output ended inside the draft, what was drafted beyond its end was neither accepted nor
-        rejected."""
-        is_ended_inside = n_new <= n_accepted
-        n_drafted = n_new if is_ended_inside else len(draft.token_ids)
-        n_accepted = min(n_accepted, n_new)
-        self.stats.passes += 1
-        self.stats.drafted_tokens += n_drafted
-        self.stats.accepted_tokens += n_accepted
-        self.stats.rejections += n_accepted < n_drafted
-        self.stats.pass_counts.append(PassCount(n_new, n_drafted, n_accepted, draft.source if n_drafted else ""))
-        if n_accepted:
-            by_source = self.stats.accepted_by_source
-            by_source[draft.source] = by_source.get(draft.source, 0) + n_accepted
+    def window(self, n_drafted: int) -> Window:
+        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it."""
+        assert self.session is not None
+        started = time.perf_counter()
+        self._draft = Draft(self._draft.token_ids[:n_drafted], self._draft.expected_acceptance, self._draft.source)
+        constraint, draft_ids = self.constraint, self._draft.token_ids
+        self._allowed = None if constraint is None else constraint.masks(self.output_ids, draft_ids)
+        self.stats.draft_s += time.perf_counter() - started
+        last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
+        return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)
 
-    def _commit(self, verification: Verification, allowed: Sequence[TokenSet | None] | None) -> Step:
+    # -- after a pass --------------------------------------------------------------------------------------------------
+    def count_prefill(self, seconds: float) -> None:
+        self.stats.prefill_passes += 1
+        self.stats.prefill_s += seconds
+
+    def commit(self, verification: Verification, seconds: float) -> Step:
+        """Take what the target said of the last `window` in a pass of so many seconds."""
+        self.drafter.observe(verification.n_accepted, verification.choices[-1])
         ids = list(verification.choices)
         n_new = self._cut(ids)
         self.output_ids.extend(ids[:n_new])
-        self.stats.completion_tokens = len(self.output_ids)
-        masks = [None] * n_new if allowed is None else list(allowed[:n_new])
+        self._count(verification.n_accepted, n_new, seconds)
+        masks = [None] * n_new if self._allowed is None else list(self._allowed[:n_new])
         logprobs = None if verification.logprobs is None else list(verification.logprobs[:n_new])
         return Step(ids[:n_new], logprobs, [mask is None or len(mask) > 1 for mask in masks])
 
@@ -142,3 +155,19 @@ class Decoding:
         elif len(self.output_ids) + n_new >= self.max_new_tokens:
             self.finish_reason = FinishReason.LENGTH
         return n_new
+
+    def _count(self, n_accepted: int, n_new: int, seconds: float) -> None:
+        """Where the output ended inside the draft, what was drafted beyond its end was neither accepted nor
+        rejected."""
+        stats, draft = self.stats, self._draft
+        n_drafted = n_new if n_new <= n_accepted else len(draft.token_ids)
+        n_accepted = min(n_accepted, n_new)
+        stats.passes += 1
+        stats.decode_s += seconds
+        stats.completion_tokens = len(self.output_ids)
+        stats.drafted_tokens += n_drafted
+        stats.accepted_tokens += n_accepted
+        stats.rejections += n_accepted < n_drafted
+        stats.pass_counts.append(PassCount(n_new, n_drafted, n_accepted, draft.source if n_drafted else ""))
+        if n_accepted:
+            stats.accepted_by_source[draft.source] = stats.accepted_by_source.get(draft.source, 0) + n_accepted

@@ -1,5 +1,4 @@
-"""Attention of a window of new tokens over a session's slots, plugged into any Hugging Face model that uses the
-attention interface.
+"""Attention of a packed pass, plugged into any Hugging Face model that uses the attention interface.
 
 The model is called without a cache of its own: this function writes the new keys and values into our slots and attends
 over them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels
@@ -8,38 +7,61 @@ as a keyword argument through the model's forward (`apply_pass`), never through 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from apply_service.engine.kv_cache import Slots
+from apply_service.engine.kv_cache import SlotPool
 
 ATTENTION_NAME = "apply_service"
 
 
 @dataclass(frozen=True, slots=True)
-class WindowPass:
-    """One forward as attention sees it: rows [n_rows] are consecutive positions of one session from `start`.
+class Segment:
+    """One session's rows in a packed pass.
 
-    `n_keys` is how much of the slots is attended to: the whole capacity, so that every pass of a session has one
-    shape, or just what is filled (the unpadded baseline).
+    Rows `first_row..first_row + n_rows` of the pass are positions `position..` of the sequence, whose slots begin at
+    `first_slot`.  `n_keys` slots are attended to; `n_padded` query rows go through the kernel, the last repeated.
     """
 
-    slots: Slots
-    start: int
+    first_row: int
     n_rows: int
+    position: int
+    first_slot: int
     n_keys: int
-    visible: torch.Tensor
-    """[n_rows, n_keys] bool: key k is visible to row r."""
+    n_padded: int
 
-    @classmethod
-    def over(cls, slots: Slots, *, start: int, n_rows: int, n_keys: int) -> WindowPass:
-        device = slots.keys[0].device
-        rows = torch.arange(start, start + n_rows, device=device)
-        keys = torch.arange(n_keys, device=device)
-        return cls(slots, start, n_rows, n_keys, keys[None, :] <= rows[:, None])
+
+@dataclass(frozen=True, slots=True)
+class PackedPass:
+    """One forward as attention sees it."""
+
+    pool: SlotPool
+    segments: tuple[Segment, ...]
+    _masks: dict[tuple[int, int | None, int], torch.Tensor] = field(default_factory=dict)
+
+    def mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor:
+        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass."""
+        segment = self.segments[index]
+        if sliding_window is not None and sliding_window >= segment.n_keys:
+            sliding_window = None
+        key = (index, sliding_window, group)
+        if key not in self._masks:
+            self._masks[key] = _additive_mask(segment, sliding_window, group, self.pool)
+        return self._masks[key]
+
+
+def _additive_mask(segment: Segment, sliding_window: int | None, group: int, pool: SlotPool) -> torch.Tensor:
+    device = pool.shape.device
+    rows = torch.arange(segment.n_padded, device=device).clamp(max=segment.n_rows - 1)[:, None] + segment.position
+    keys = torch.arange(segment.n_keys, device=device)[None, :]
+    visible = keys <= rows
+    if sliding_window is not None:
+        visible &= rows - keys < sliding_window
+    mask = torch.zeros(visible.shape, dtype=pool.shape.dtype, device=device)
+    return mask.masked_fill_(~visible, float("-inf")).repeat(group, 1)
 
 
 def attend(
@@ -49,7 +71,7 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,  # noqa: ARG001  the interface passes it; ours is in the pass
     *,
-    apply_pass: WindowPass,
+    apply_pass: PackedPass,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -58,41 +80,50 @@ def attend(
 ) -> tuple[torch.Tensor, None]:
     """`query` [1, n_heads, n_rows, d], `key` and `value` [1, n_kv_heads, n_rows, d] -> ([1, n_rows, n_heads, d], None).
 
-    Queries of one KV head are folded into rows, so that keys and values are never repeated.
+    Rows that belong to no segment (padding of the pass) come out as zeros.
     """
     if s_aux is not None:
         raise NotImplementedError("attention sinks")
     layer = int(cast(Any, module).layer_idx)
-    keys, values = apply_pass.slots.write(layer, apply_pass.start, key, value)
-    keys, values = keys[:, :, : apply_pass.n_keys], values[:, :, : apply_pass.n_keys]
-    _, n_heads, n_rows, dim = query.shape
-    n_kv_heads = keys.shape[1]
-    group = n_heads // n_kv_heads
-    visible = _within(apply_pass, sliding_window)
-    scale = dim**-0.5 if scaling is None else scaling
-    folded = query.reshape(1, n_kv_heads, group * n_rows, dim)
-    visible = visible.repeat(group, 1) if group > 1 else visible
-    if softcap is None:
-        out = F.scaled_dot_product_attention(folded, keys, values, attn_mask=visible, scale=scale)
-    else:
-        out = _softcapped(folded, keys, values, visible, scale, softcap)
-    return out.reshape(1, n_heads, n_rows, -1).transpose(1, 2).contiguous(), None
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = torch.zeros_like(query[0].transpose(0, 1))
+    for i, segment in enumerate(apply_pass.segments):
+        rows = slice(segment.first_row, segment.first_row + segment.n_rows)
+        keys, values = _written(apply_pass.pool, layer, segment, key[0, :, rows], value[0, :, rows])
+        mask = apply_pass.mask(i, sliding_window, query.shape[1] // keys.shape[0])
+        folded = _folded(query[0, :, rows], keys.shape[0], segment.n_padded)
+        if softcap is None:
+            found = F.scaled_dot_product_attention(folded, keys[None], values[None], attn_mask=mask, scale=scale)
+        else:
+            found = _softcapped(folded, keys[None], values[None], mask, scale, softcap)
+        out[rows] = found.reshape(query.shape[1], segment.n_padded, -1)[:, : segment.n_rows].transpose(0, 1)
+    return out[None], None
 
 
-def _within(apply_pass: WindowPass, sliding_window: int | None) -> torch.Tensor:
-    if sliding_window is None or sliding_window >= apply_pass.n_keys:
-        return apply_pass.visible
-    device = apply_pass.visible.device
-    rows = torch.arange(apply_pass.start, apply_pass.start + apply_pass.n_rows, device=device)
-    keys = torch.arange(apply_pass.n_keys, device=device)
-    return apply_pass.visible & (rows[:, None] - keys[None, :] < sliding_window)
+def _written(
+    pool: SlotPool, layer: int, segment: Segment, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Store the new keys and values [n_kv_heads, n_rows, d]; returns all that the segment attends to."""
+    start = segment.first_slot + segment.position
+    pool.keys[layer][:, start : start + segment.n_rows] = key
+    pool.values[layer][:, start : start + segment.n_rows] = value
+    slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
+    return pool.keys[layer][:, slots], pool.values[layer][:, slots]
+
+
+def _folded(query: torch.Tensor, n_kv_heads: int, n_padded: int) -> torch.Tensor:
+    """[n_heads, n_rows, d] -> [1, n_kv_heads, group * n_padded, d]: the queries of one KV head become rows, so that
+    keys and values are never repeated; the last row repeated up to `n_padded`."""
+    n_heads, n_rows, dim = query.shape
+    if n_padded > n_rows:
+        query = torch.cat([query, query[:, -1:].expand(-1, n_padded - n_rows, -1)], dim=1)
+    return query.reshape(1, n_kv_heads, n_heads // n_kv_heads * n_padded, dim)
 
 
 def _softcapped(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, visible: torch.Tensor, scale: float, cap: float
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float, cap: float
 ) -> torch.Tensor:
-    scores = torch.tanh(query @ keys.transpose(-1, -2) * scale / cap) * cap
-    scores = scores.masked_fill(~visible, float("-inf"))
+    scores = torch.tanh(query @ keys.transpose(-1, -2) * scale / cap) * cap + mask
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype) @ values
 
 

@@ -15,25 +15,34 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from apply_service.engine.sampling import choose
+from apply_service.engine.sampling import Rows, choose
 from apply_service.errors import ContextLimitExceeded
-from apply_service.protocols import Session, Verification, Window
+from apply_service.protocols import Part, Session, Verification, Window
 
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
 
 class FakeSession:
-    def __init__(self, ids: list[int], capacity: int, on_close: Callable[[], None]) -> None:
-        self.ids = ids
+    """Its `ids` are what a real session has keys and values of."""
+
+    def __init__(
+        self, prompt_ids: Sequence[int], capacity: int, *, n_cached: int, on_close: Callable[[], None]
+    ) -> None:
+        self.prompt_ids = list(prompt_ids)
+        self.ids = self.prompt_ids[:n_cached]
         self.capacity = capacity
+        self.n_cached = n_cached
         self._on_close = on_close
         self.is_open = True
-        self.prefill_passes = 1
 
     @property
     def length(self) -> int:
         return len(self.ids)
+
+    @property
+    def n_pending(self) -> int:
+        return max(0, len(self.prompt_ids) - 1 - len(self.ids))
 
     def rewind(self, n_tokens: int) -> None:
         del self.ids[len(self.ids) - n_tokens :]
@@ -53,36 +62,55 @@ class FakeSession:
 
 
 class FakeEngine:
-    """Verifies windows against `logits`.  `n_open` and `n_steps` let tests see leaks and count passes."""
+    """Verifies windows against `logits`.  `n_open` and `n_steps` let tests see leaks and count passes over windows;
+    `max_open` bounds the sessions, `max_rows` the rows of a pass (None: one full window)."""
 
     determinism: Literal["bitwise", "tolerant"] = "bitwise"
 
     def __init__(
-        self, logits: Logits, *, max_draft: int = 63, context_limit: int = 1 << 20, name: str = "fake"
+        self,
+        logits: Logits,
+        *,
+        max_draft: int = 63,
+        context_limit: int = 1 << 20,
+        name: str = "fake",
+        max_open: int | None = None,
+        max_rows: int | None = None,
+        prefill_grain: int = 16,
     ) -> None:
         self.logits = logits
         self.max_draft = max_draft
         self.context_limit = context_limit
         self.name = name
+        self.max_open = max_open
+        self.pass_times = {max_rows or max_draft + 1: 1.0}
+        self.prefill_grain = min(prefill_grain, max_draft + 1)
         self.n_open = 0
         self.n_steps = 0
 
-    def open(
-        self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = lambda: None
-    ) -> Session:
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:  # noqa: ARG002
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded("over the context", value=needed, limit=self.context_limit, remedy="send less")
-        poll()
+        if self.max_open is not None and self.n_open >= self.max_open:
+            return None
         self.n_open += 1
-        return FakeSession(list(prompt_ids[:-1]), needed, self._closed)
+        return FakeSession(prompt_ids, needed, n_cached=0, on_close=self._closed)
 
     def _closed(self) -> None:
         self.n_open -= 1
 
-    def step(self, windows: Sequence[Window]) -> Sequence[Verification]:
-        self.n_steps += 1
-        return [self._verify(window) for window in windows]
+    def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+        self.n_steps += any(isinstance(part, Window) for part in parts)
+        return [self._take(part) for part in parts]
+
+    def _take(self, part: Part) -> Verification | None:
+        session = cast(FakeSession, part.session)
+        assert session.is_open, "the session is closed"
+        if isinstance(part, Window):
+            return self._verify(part)
+        session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
+        return None
 
     def _verify(self, window: Window) -> Verification:
         session = cast(FakeSession, window.session)
@@ -94,7 +122,7 @@ class FakeEngine:
             session.ids.append(fed)
             row = torch.from_numpy(self.logits(session.ids)).float()[None]
             allowed = None if window.allowed is None else [window.allowed[i]]
-            choices.append(int(choose(row, torch.tensor([len(session.ids)]), window.sampling, allowed)[0]))
+            choices.append(int(choose(row, [Rows(0, 1, len(session.ids), window.sampling, allowed)])[0]))
             logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
         return Verification(choices=choices, logprobs=logprobs)
 

@@ -1,15 +1,20 @@
-"""Key-value slots of one session: a fixed length from admission to the end.
+"""The slots of an engine: room for the keys and values of so many tokens, lent to sessions in ranges.
 
-A fixed length keeps every pass of a session in one shape, which is what makes drafted and undrafted decoding equal
-bit for bit (another KV length changes the kernels' blocking).  Rewinding is moving a number: what lies beyond the
-length is masked.
+A session's range is fixed from admission to its end and consecutive, so that attention needs no table and rewinding is
+moving a number: what lies beyond a session's length is masked.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+
+from apply_service.errors import EngineFailure
+
+ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +40,74 @@ class KVShape:
             device=device,
         )
 
+    @property
+    def bytes_per_slot(self) -> int:
+        """Keys and values of one token in all layers."""
+        return 2 * self.n_layers * self.n_kv_heads * self.head_dim * self.dtype.itemsize
 
-class Slots:
-    """`keys[layer]` and `values[layer]` [1, n_kv_heads, capacity, head_dim]."""
 
-    def __init__(self, shape: KVShape, capacity: int) -> None:
-        self.capacity = capacity
-        size = (1, shape.n_kv_heads, capacity, shape.head_dim)
-        # Zeros, not empty memory: a masked key has weight 0, but 0 times a stray NaN is NaN.
-        self.keys = [torch.zeros(size, dtype=shape.dtype, device=shape.device) for _ in range(shape.n_layers)]
-        self.values = [torch.zeros(size, dtype=shape.dtype, device=shape.device) for _ in range(shape.n_layers)]
+class SlotPool:
+    """`keys[layer]` and `values[layer]` [n_kv_heads, n_slots, head_dim], and which ranges of slots are free."""
 
-    def write(
-        self, layer: int, start: int, key: torch.Tensor, value: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store `key` and `value` [1, n_kv_heads, n_rows, head_dim] at `start`; returns the whole layer."""
-        end = start + key.shape[2]
-        self.keys[layer][:, :, start:end] = key
-        self.values[layer][:, :, start:end] = value
-        return self.keys[layer], self.values[layer]
+    def __init__(self, shape: KVShape, n_slots: int) -> None:
+        self.shape = shape
+        self.n_slots = n_slots
+        size = (shape.n_kv_heads, n_slots, shape.head_dim)
+        self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
+        self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
+        self._free = [(0, n_slots)]
+
+    @property
+    def n_free(self) -> int:
+        return sum(stop - start for start, stop in self._free)
+
+    def take(self, n_slots: int) -> range | None:
+        """The first free range of that length; None where there is none."""
+        for i, (start, stop) in enumerate(self._free):
+            if stop - start >= n_slots:
+                self._free[i : i + 1] = [(start + n_slots, stop)] if stop - start > n_slots else []
+                return range(start, start + n_slots)
+        return None
+
+    def give_back(self, slots: range) -> None:
+        """Free a range, or a part of one, that `take` gave.
+
+        Raises:
+            EngineFailure: some of it is free already.
+        """
+        if not slots:
+            return
+        if any(slots.start < stop and start < slots.stop for start, stop in self._free):
+            raise EngineFailure(f"slots {slots.start}..{slots.stop} were freed twice", value=[slots.start, slots.stop])
+        insort(self._free, (slots.start, slots.stop))
+        self._free = _joined(self._free)
+
+    def clear(self, slots: range) -> None:
+        """Zero a range: a masked key has weight 0, but 0 times what a broken request left there may be NaN."""
+        for layer in (*self.keys, *self.values):
+            layer[:, slots.start : slots.stop] = 0
+
+    def copy(self, source: range, target: range) -> None:
+        """Keys and values of `source` into `target`, of one length."""
+        for layer in (*self.keys, *self.values):
+            layer[:, target.start : target.stop] = layer[:, source.start : source.stop]
+
+
+def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    for start, stop in free:
+        if out and out[-1][1] == start:
+            out[-1] = (out[-1][0], stop)
+        else:
+            out.append((start, stop))
+    return out
+
+
+def _zeros(size: tuple[int, ...], shape: KVShape) -> torch.Tensor:
+    """Zeros; on the CPU in pages that the system hands out when they are first touched, aligned as kernels like it."""
+    if shape.device.type != "cpu":
+        return torch.zeros(size, dtype=shape.dtype, device=shape.device)
+    n_bytes = int(np.prod(size)) * shape.dtype.itemsize
+    raw = torch.from_numpy(np.zeros(n_bytes + ALIGNMENT_BYTES, np.uint8))
+    skip = -raw.data_ptr() % ALIGNMENT_BYTES
+    return raw[skip : skip + n_bytes].view(shape.dtype).view(size)

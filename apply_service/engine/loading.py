@@ -16,7 +16,7 @@ import torch
 
 from apply_service.engine.attention import register
 from apply_service.engine.self_test import SelfTest, run_self_test
-from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
 
 EMBEDDED = "embedded"
@@ -66,7 +66,14 @@ class LoadedModel:
 
 
 def load_model(
-    name: str, *, device: str = "auto", dtype: str = "auto", window: int | None = None, allow_remote_code: bool = False
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    window: int | None = None,
+    allow_remote_code: bool = False,
+    kv_cache_bytes: int = KV_CACHE_BYTES,
+    prefix_cache_bytes: int = 0,
 ) -> LoadedModel:
     """Load weights, plug our attention in, and find by self-test which buckets are bit-equal.
 
@@ -87,7 +94,16 @@ def load_model(
     where = pick_device(device)
     model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
     found = _self_tested(model, name, record.buckets)
-    engine = TorchEngine(model, name=name, buckets=found.buckets, determinism=found.determinism)
+    engine = TorchEngine(
+        model,
+        name=name,
+        buckets=found.buckets,
+        determinism=found.determinism,
+        pass_times=found.pass_times,
+        query_grain=found.query_grain,
+        kv_cache_bytes=kv_cache_bytes,
+        prefix_cache_bytes=prefix_cache_bytes,
+    )
     return LoadedModel(engine, str(local or name), local, record, found)
 
 
@@ -118,7 +134,7 @@ def _unknown(name: str, reason: str) -> UnknownModel:
 def _self_tested(model: Any, name: str, buckets: tuple[int, ...]) -> SelfTest:
     """The self-test, and with it the proof that the model runs with our attention at all."""
     try:
-        return run_self_test(TorchEngine(model, name=name, buckets=buckets))
+        return run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0))
     except Exception as error:  # whatever an unknown architecture trips over
         raise ModelNotLoadable(
             f"the model does not run with windows over slots ({type(error).__name__}: {str(error)[:200]})",

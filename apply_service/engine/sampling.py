@@ -8,6 +8,7 @@ function of the position, the same seed gives the same tokens whatever was draft
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -19,35 +20,54 @@ _MIX_1 = -4658895280553007687
 _MIX_2 = -7723592293110705685
 
 
-def choose(
-    logits: torch.Tensor, positions: torch.Tensor, sampling: SamplingParams, allowed: Sequence[TokenSet | None] | None
-) -> torch.Tensor:
-    """The token chosen in each row.  `logits` [n_rows, vocab], `positions` [n_rows] absolute -> [n_rows] int64.
+class Rows(NamedTuple):
+    """Consecutive rows of a pass that are chosen from in one way: one window.
 
-    Ties go to the lowest id.  `allowed` [<= n_rows]: masks of the first rows; later rows are free.
+    `position` is the absolute position of the first row's choice; `allowed[i]` masks row i, None (or no entry) nothing.
+    """
+
+    first: int
+    n_rows: int
+    position: int
+    sampling: SamplingParams
+    allowed: Sequence[TokenSet | None] | None = None
+
+
+def choose(logits: torch.Tensor, windows: Sequence[Rows]) -> torch.Tensor:
+    """The token chosen in each row.  `logits` [n_rows, vocab] -> [n_rows] int64; rows of no window are greedy.
+
+    Ties go to the lowest id.
     """
     scores = logits.float()
-    if sampling.temperature > 0:
-        scores = scores / sampling.temperature + gumbel_noise(sampling.seed, positions, logits.shape[-1])
+    if any(rows.sampling.temperature > 0 for rows in windows):
+        scores = scores.clone()
+    for rows in windows:
+        if rows.sampling.temperature > 0:
+            here = slice(rows.first, rows.first + rows.n_rows)
+            positions = torch.arange(rows.position, rows.position + rows.n_rows, device=logits.device)
+            noise = gumbel_noise(rows.sampling.seed, positions, logits.shape[-1])
+            scores[here] = scores[here] / rows.sampling.temperature + noise
     choices = scores.argmax(dim=-1)
-    if allowed is None or all(tokens is None for tokens in allowed):
-        return choices
-    return _masked(scores, choices, allowed)
+    masked = [
+        (rows.first + i, ids)
+        for rows in windows
+        for i, ids in zip(range(rows.n_rows), rows.allowed or (), strict=False)
+        if ids is not None
+    ]
+    return _masked(scores, choices, masked) if masked else choices
 
 
-def _masked(scores: torch.Tensor, choices: torch.Tensor, allowed: Sequence[TokenSet | None]) -> torch.Tensor:
+def _masked(scores: torch.Tensor, choices: torch.Tensor, masked: Sequence[tuple[int, TokenSet]]) -> torch.Tensor:
     """Replace the choice of every masked row by the best of its set; one gather for all rows, no vocabulary-sized
     mask."""
-    rows = [i for i, tokens in enumerate(allowed) if tokens is not None]
-    sets = [tokens for tokens in allowed if tokens is not None]
-    width = max(len(tokens) for tokens in sets)
-    table = torch.empty((len(rows), width), dtype=torch.int64)
-    for i, tokens in enumerate(sets):
+    width = max(len(tokens) for _, tokens in masked)
+    table = torch.empty((len(masked), width), dtype=torch.int64)
+    for i, (_, tokens) in enumerate(masked):
         table[i, : len(tokens)] = torch.from_numpy(tokens)
         table[i, len(tokens) :] = int(tokens[0])
     table = table.to(scores.device)
-    index = torch.tensor(rows, device=scores.device)
-    best = scores[index].gather(1, table).argmax(dim=-1, keepdim=True)
+    index = torch.tensor([row for row, _ in masked], device=scores.device)
+    best = scores[index[:, None], table].argmax(dim=-1, keepdim=True)
     return choices.index_copy(0, index, table.gather(1, best)[:, 0])
 
 

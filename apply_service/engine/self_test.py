@@ -1,67 +1,129 @@
-"""Which row counts give bit-equal rows on this device with this model: measured at start, not assumed.
+"""Which row counts give bit-equal rows on this device with this model, and how long their passes take: measured at
+start, not assumed.
 
-A verified window may put a position at any row of any bucket; the lossless law holds bit for bit if its logits are
-the same there as alone in a padded window.  Random tokens are run one a pass through the largest bucket (the oracle's
-way), then in windows of every size; a bucket whose rows differ is left out.
+A verified window may put a position at any row of any bucket, beside any neighbour; the lossless law holds bit for bit
+if its logits are the same there as alone in a pass of the largest bucket, one token at a time (the oracle's way).
+Random tokens are decoded both ways; a bucket whose rows differ is left out.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from apply_service.engine.torch_local import KEY_GRAIN, TorchEngine, TorchSession
+from apply_service.engine.session import TorchSession
+from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
+from apply_service.protocols import Part, Prefill, SamplingParams, Window
 
-N_PROBES = 16
-PROMPT_LENGTH = KEY_GRAIN - 72
-"""So that passes of few rows attend to one block of keys and passes of many rows to two: other lengths, same bits."""
+N_PROBES = 8
+PROMPT_LENGTH = KEY_GRAIN - 6
+"""So that some passes attend to one block of keys and some to two: other lengths, same bits."""
+NEIGHBOUR_LENGTH = 37
+SIZES = ((1, 2), (3, 6), (N_PROBES, N_PROBES))
+"""Tokens a pass, and how many of the probes are decoded that way."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """What was found.  `differing_rows` is the share of probed rows whose logits differed in any bit, by bucket;
-    `flipped_choices` the share whose argmax did."""
+    `flipped_choices` the share whose argmax did.  `pass_times`: seconds of the fastest pass of each of `buckets`."""
 
     buckets: tuple[int, ...]
-    differing_rows: dict[int, float]
-    flipped_choices: dict[int, float]
+    query_grain: int
+    differing_rows: Mapping[int, float]
+    flipped_choices: Mapping[int, float]
+    pass_times: Mapping[int, float]
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"]:
         return "bitwise" if self.differing_rows[max(self.differing_rows)] == 0.0 else "tolerant"
 
 
-@torch.inference_mode()
 def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
-    """Compare every bucket of `engine` with one-at-a-time decoding in the largest bucket."""
-    generator = torch.Generator().manual_seed(seed)
-    n_vocab = engine.model.config.get_text_config().vocab_size
-    n_prompt = min(PROMPT_LENGTH, engine.context_limit - N_PROBES - 2)
-    ids = torch.randint(0, n_vocab, (n_prompt + N_PROBES,), generator=generator).tolist()
+    """Compare every bucket of `engine` with one-at-a-time decoding in the largest, with ever coarser query rows until
+    the largest agrees with itself.  Leaves `engine.query_grain` at what was found."""
+    for grain in dict.fromkeys((QUERY_GRAIN, 4 * QUERY_GRAIN, engine.buckets[-1])):
+        engine.query_grain = grain
+        found = _compare(engine, seed)
+        if found.determinism == "bitwise":
+            break
+    return found
+
+
+@torch.inference_mode()
+def _compare(engine: TorchEngine, seed: int) -> SelfTest:
+    probe = _Probe(engine, seed)
     largest = engine.buckets[-1]
-    differing, flipped = {}, {}
-    with engine.open(ids[: n_prompt + 1], N_PROBES + 1) as session:
-        assert isinstance(session, TorchSession)
-        oracle = _logits(engine, session, ids[n_prompt:], n_rows=largest, step=1)
+    with probe:
+        oracle = torch.cat([rows for rows, _ in probe.decode(largest, size=1, n_probes=N_PROBES, beside=False)])
+        differing, flipped, times = {}, {}, {}
         for bucket in engine.buckets:
-            steps = {1, min(5, bucket), min(bucket, N_PROBES)} - ({1} if bucket == largest > 1 else set())
-            rows = [_logits(engine, session, ids[n_prompt:], n_rows=bucket, step=step) for step in steps]
-            differing[bucket] = max(float((r != oracle).any(dim=-1).float().mean()) for r in rows)
-            flipped[bucket] = max(float((r.argmax(-1) != oracle.argmax(-1)).float().mean()) for r in rows)
+            rows, wanted, times[bucket] = probe.measure(bucket, oracle)
+            differing[bucket] = float((rows != wanted).any(dim=-1).float().mean())
+            flipped[bucket] = float((rows.argmax(-1) != wanted.argmax(-1)).float().mean())
     equal = tuple(bucket for bucket in engine.buckets if differing[bucket] == 0.0)
-    return SelfTest(equal if largest in equal else (largest,), differing, flipped)
+    buckets = equal if largest in equal else (largest,)
+    return SelfTest(buckets, engine.query_grain, differing, flipped, {bucket: times[bucket] for bucket in buckets})
 
 
-def _logits(engine: TorchEngine, session: TorchSession, ids: list[int], *, n_rows: int, step: int) -> torch.Tensor:
-    """Logits [len(ids), vocab] after each of `ids`, decoded `step` tokens a pass in windows of `n_rows` rows; the
-    session is left as it was."""
-    rows = []
-    for start in range(0, len(ids), step):
-        chunk = ids[start : start + step]
-        hidden = engine._hidden(session, chunk, n_rows)
-        rows.append(engine.head(hidden)[: len(chunk)].float().clone())
-        session.length += len(chunk)
-    session.rewind(len(ids))
-    return torch.cat(rows)
+class _Probe:
+    """A session at `PROMPT_LENGTH` whose next tokens are known, and a neighbour for it."""
+
+    def __init__(self, engine: TorchEngine, seed: int) -> None:
+        self.engine = engine
+        generator = torch.Generator().manual_seed(seed)
+        n_vocab = engine.model.config.get_text_config().vocab_size
+        n_prompt = min(PROMPT_LENGTH, engine.context_limit - N_PROBES - 2)
+        ids = torch.randint(0, n_vocab, (n_prompt + N_PROBES + NEIGHBOUR_LENGTH,), generator=generator).tolist()
+        self.ids = ids[n_prompt : n_prompt + N_PROBES]
+        self.session = self._open([*ids[:n_prompt], 0])
+        self.neighbour = self._open(ids[n_prompt + N_PROBES :])
+
+    def _open(self, prompt_ids: list[int]) -> TorchSession:
+        session = self.engine.open(prompt_ids, N_PROBES + 1)
+        assert isinstance(session, TorchSession)
+        while session.n_pending:
+            self.engine.step([Prefill(session, min(session.n_pending, self.engine.buckets[-1]))])
+        return session
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+        self.neighbour.close()
+
+    def measure(self, bucket: int, oracle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
+        """Logits of passes of `bucket` rows, the oracle's of the same tokens, and the seconds of the fastest pass."""
+        found, wanted, seconds = [], [], []
+        for size, n_probes in SIZES:
+            for beside in (False, True):
+                if size + beside > bucket:
+                    continue
+                for rows, taken in self.decode(bucket, size=size, n_probes=n_probes, beside=beside):
+                    found.append(rows)
+                    seconds.append(taken)
+                wanted.append(oracle[:n_probes])
+        return torch.cat(found), torch.cat(wanted), min(seconds)
+
+    def decode(self, n_rows: int, *, size: int, n_probes: int, beside: bool) -> Iterator[tuple[torch.Tensor, float]]:
+        """Logits [size, vocab] after each of the first `n_probes` tokens, `size` a pass of `n_rows` rows, behind a
+        window of the neighbour's if `beside`; and each pass's seconds.  The session is left as it was."""
+        for start in range(0, n_probes, size):
+            chunk = self.ids[start : min(start + size, n_probes)]
+            parts: list[Part] = [Window(self.session, chunk[0], chunk[1:], SamplingParams())]
+            if beside:
+                n_beside = min(n_rows - len(chunk), 5)
+                parts.insert(0, Window(self.neighbour, 1, [2] * (n_beside - 1), SamplingParams()))
+            started = time.perf_counter()
+            hidden, layout = self.engine.hidden(parts, n_rows)
+            logits = self.engine.head(hidden)
+            first = layout.windows[-1].first
+            rows = logits[first : first + len(chunk)].float().cpu().clone()
+            yield rows, time.perf_counter() - started
+            self.session.length += len(chunk)
+        self.session.rewind(n_probes)

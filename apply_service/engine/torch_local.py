@@ -1,65 +1,49 @@
-"""The target on this machine: any Hugging Face causal language model, on CPU or CUDA, verified in padded windows.
+"""The target on this machine: any Hugging Face causal language model, on CPU or CUDA, many sequences in one forward.
 
-Sees token ids only.  Every pass of a session has one shape (a row count out of `buckets` over slots of a fixed
-length), so a row's logits do not depend on how many tokens were drafted: that is the lossless law, measured by
-`self_test`.  Windows of several sessions are run one after the other here.
+Sees token ids only.  A pass has one of a few row counts (`buckets`), measured by `self_test` to give rows that are
+equal in every bit wherever they lie: that is what makes drafts, neighbours and the prefix cache unable to change a
+choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import torch
 
-from apply_service.engine.attention import WindowPass
-from apply_service.engine.kv_cache import KVShape, Slots
-from apply_service.engine.sampling import choose
+from apply_service.engine.attention import PackedPass
+from apply_service.engine.kv_cache import KVShape, SlotPool
+from apply_service.engine.packing import Layout, pack
+from apply_service.engine.prefix_cache import PrefixCache
+from apply_service.engine.sampling import Rows, choose
+from apply_service.engine.session import TorchSession
 from apply_service.errors import ContextLimitExceeded
-from apply_service.protocols import Session, Verification, Window
+from apply_service.protocols import Part, Session, Verification, Window
 
-DEFAULT_BUCKETS = (16, 64, 256)
+DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
 KEY_GRAIN = 512
-"""Slots are attended to in multiples of this: the CPU kernel's key block, so that whole blocks beyond a row's
-position add exactly nothing.  The self-test crosses a multiple; on other devices all slots are attended to."""
+"""Keys are attended to in multiples of this: the CPU kernel's key block, so that whole blocks beyond a row's position
+add exactly nothing.  The self-test crosses a multiple; on other devices all of a session's slots are attended to."""
+QUERY_GRAIN = 4
+"""Query rows of one session go through the attention kernel in multiples of this; the self-test may ask for more."""
+PREFILL_GRAIN = 64
+KV_CACHE_BYTES = 2**30
+
+Chooser = Callable[[torch.Tensor, Sequence[Rows], Sequence[Window]], torch.Tensor]
+"""Logits [n_rows, vocab], the rows of each window and the windows -> the token chosen in each row [n_rows]."""
 
 
-def nothing() -> None:
-    """Nobody asks to stop."""
-
-
-class TorchSession:
-    """One sequence; owns its slots."""
-
-    def __init__(self, slots: Slots) -> None:
-        self.slots: Slots | None = slots
-        self.capacity = slots.capacity
-        self.length = 0
-        self.prefill_passes = 0
-
-    def rewind(self, n_tokens: int) -> None:
-        if not 0 <= n_tokens <= self.length:
-            raise AssertionError(f"rewind {n_tokens} of {self.length}")
-        self.length -= n_tokens
-
-    def close(self) -> None:
-        self.slots = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+def choose_by_model(logits: torch.Tensor, rows: Sequence[Rows], windows: Sequence[Window]) -> torch.Tensor:  # noqa: ARG001
+    """The model's own choice."""
+    return choose(logits, rows)
 
 
 class TorchEngine:
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: row counts of a pass, rising.  `padded=False` is the undrafted baseline `plain`: one row a pass and no
-    key beyond what is filled.
+    `buckets`: row counts of a pass.  `padded=False` is the undrafted baseline `plain`: no row and no key beyond what is
+    needed; `pool` lets it share its parent's slots.  `prefix_cache_bytes` 0 keeps no prompt.
     """
 
     def __init__(
@@ -69,18 +53,32 @@ class TorchEngine:
         name: str,
         buckets: Sequence[int] = DEFAULT_BUCKETS,
         determinism: Literal["bitwise", "tolerant"] = "tolerant",
+        pass_times: Mapping[int, float] | None = None,
+        query_grain: int = QUERY_GRAIN,
         padded: bool = True,
+        kv_cache_bytes: int = KV_CACHE_BYTES,
+        prefix_cache_bytes: int = 0,
+        pool: SlotPool | None = None,
+        chooser: Chooser = choose_by_model,
     ) -> None:
         self.model = model
         self.name = name
-        self.buckets = tuple(sorted(buckets)) if padded else (1,)
+        self.buckets = tuple(sorted(buckets))
         self.determinism = determinism
+        self.pass_times = pass_times or {bucket: max(1.0, bucket / 64) for bucket in self.buckets}
+        self.query_grain = query_grain
         self.padded = padded
+        self.prefill_grain = min(PREFILL_GRAIN, self.buckets[-1])
         config = model.config.get_text_config()
         self.context_limit: int = config.max_position_embeddings
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self.device = next(model.parameters()).device
-        self.kv_shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
+        shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
+        n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
+        self.pool = pool or SlotPool(shape, _round_up(n_slots, KEY_GRAIN))
+        max_kept = prefix_cache_bytes // shape.bytes_per_slot
+        self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
+        self._chooser = chooser
 
     @property
     def max_draft(self) -> int:
@@ -88,93 +86,110 @@ class TorchEngine:
 
     def plain(self) -> TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""
-        return TorchEngine(self.model, name=self.name, padded=False)
+        return TorchEngine(
+            self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, chooser=self._chooser
+        )
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, poll: Callable[[], None] = nothing) -> Session:
+    # -- admission -----------------------------------------------------------------------------------------------------
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         needed = len(prompt_ids) + max_new_tokens
-        if needed > self.context_limit:
+        limit = min(self.context_limit, self.pool.n_slots)
+        if needed > limit:
             raise ContextLimitExceeded(
                 f"{len(prompt_ids)} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",
                 value=needed,
-                limit=self.context_limit,
+                limit=limit,
                 remedy="send a smaller file, or use a model with a longer context",
             )
-        prefill_rows = self.buckets[-1] if self.padded else 256
-        capacity = _round_up(needed + prefill_rows, KEY_GRAIN)
-        session = TorchSession(Slots(self.kv_shape, capacity))
-        try:
-            self._prefill(session, prompt_ids[:-1], prefill_rows, poll)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        slots = self._take(_round_up(needed, KEY_GRAIN))
+        if slots is None:
+            return None
+        n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
+        return TorchSession(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
 
-    def step(self, windows: Sequence[Window]) -> Sequence[Verification]:
-        return [self._verify(window) for window in windows]
+    def _take(self, n_slots: int) -> range | None:
+        while (slots := self.pool.take(n_slots)) is None and self.prefix_cache.evict():
+            pass
+        return slots
+
+    def _release(self, session: TorchSession) -> None:
+        known = session.prompt_ids[: min(session.length, len(session.prompt_ids) - 1)]
+        self.prefix_cache.keep(session.owner, known, session.slots)
+
+    # -- passes --------------------------------------------------------------------------------------------------------
+    @torch.inference_mode()
+    def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+        windows = [part for part in parts if isinstance(part, Window)]
+        logits, layout = self.logits(parts, self.row_count(sum(part.n_rows for part in parts)))
+        answers = iter(self._verify(windows, layout, logits) if windows else ())
+        found = [next(answers) if isinstance(part, Window) else None for part in parts]
+        for part, answer in zip(parts, found, strict=True):
+            cast(TorchSession, part.session).length += part.n_rows if answer is None else len(answer.choices)
+        return found
+
+    def row_count(self, n_rows: int) -> int:
+        """Rows that a pass (or its head) over `n_rows` rows takes."""
+        if not self.padded:
+            return n_rows
+        return next((bucket for bucket in self.buckets if bucket >= n_rows), n_rows)
+
+    def logits(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
+        """One forward in exactly `n_rows` rows: logits of the windows' rows, which come first, and where they lie.  The
+        head takes as few rows as it may.  Writes keys and values; no session's length changes."""
+        hidden, layout = self.hidden(parts, n_rows)
+        return self.head(hidden[:, : min(n_rows, self.row_count(layout.n_window_rows))]), layout
 
     @torch.inference_mode()
-    def _prefill(self, session: TorchSession, ids: Sequence[int], n_rows: int, poll: Callable[[], None]) -> None:
-        """Chunks of one fixed shape on an absolute grid; the head is not computed."""
-        for start in range(0, len(ids), n_rows):
-            poll()
-            chunk = ids[start : start + n_rows]
-            rows = n_rows if self.padded else len(chunk)
-            self._hidden(session, chunk, rows)
-            session.length += len(chunk)
-            session.prefill_passes += 1
-
-    @torch.inference_mode()
-    def _verify(self, window: Window) -> Verification:
-        session = cast(TorchSession, window.session)
-        ids = [window.last_id, *window.draft_ids]
-        n_rows = next(size for size in self.buckets if size >= len(ids))
-        hidden = self._hidden(session, ids, n_rows)
-        logits = self.head(hidden)
-        positions = torch.arange(session.length + 1, session.length + 1 + n_rows, device=self.device)
-        choices = choose(logits, positions, window.sampling, window.allowed)[: len(ids)]
-        packed = self._accept(logits, choices, window.draft_ids)
-        session.length += len(packed)
-        return Verification(choices=[int(c) for c, _ in packed], logprobs=[lp for _, lp in packed])
+    def hidden(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
+        """The forward itself: last hidden states [1, n_rows, d]."""
+        layout = pack(parts, n_rows, n_keys=self._n_keys, n_padded=self._n_padded)
+        for part, segment in zip(sorted(parts, key=lambda p: not isinstance(p, Window)), layout.segments, strict=True):
+            self._clear(cast(TorchSession, part.session), segment.n_keys)
+        output = self.model.base_model(
+            input_ids=layout.ids.to(self.device),
+            position_ids=layout.positions.to(self.device),
+            use_cache=False,
+            apply_pass=PackedPass(self.pool, layout.segments),
+        )
+        return output.last_hidden_state, layout
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], soft cap of the final logits included."""
         logits = self.model.get_output_embeddings()(hidden)[0]
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
-    def _hidden(self, session: TorchSession, ids: Sequence[int], n_rows: int) -> torch.Tensor:
-        """Last hidden states [1, n_rows, d]; writes the keys and values of all rows, padding's beyond the real ones."""
-        assert session.slots is not None, "the session is closed"
-        start = session.length
-        n_keys = self._n_keys(session, start + n_rows)
-        padded = torch.zeros((1, n_rows), dtype=torch.int64)
-        padded[0, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
-        positions = torch.arange(start, start + n_rows, device=self.device)[None]
-        window_pass = WindowPass.over(session.slots, start=start, n_rows=n_rows, n_keys=n_keys)
-        output = self.model.base_model(
-            input_ids=padded.to(self.device), position_ids=positions, use_cache=False, apply_pass=window_pass
-        )
-        return cast(torch.Tensor, output.last_hidden_state)
-
     def _n_keys(self, session: TorchSession, n_filled: int) -> int:
         if not self.padded:
             return n_filled
         return _round_up(n_filled, KEY_GRAIN) if self.device.type == "cpu" else session.capacity
 
-    def _accept(
-        self, logits: torch.Tensor, choices: torch.Tensor, draft_ids: Sequence[int]
-    ) -> list[tuple[float, float]]:
-        """The agreeing prefix and the target's next token, with log-probabilities, in one transfer from the device.
+    def _n_padded(self, n_rows: int) -> int:
+        return _round_up(n_rows, self.query_grain) if self.padded else n_rows
+
+    def _clear(self, session: TorchSession, n_keys: int) -> None:
+        if n_keys > session.cleared:
+            self.pool.clear(session.slots[session.cleared : n_keys])
+            session.cleared = n_keys
+
+    def _verify(self, windows: Sequence[Window], layout: Layout, logits: torch.Tensor) -> list[Verification]:
+        """The agreeing prefix of each window and the target's next token, with one transfer from the device.
 
         A draft token stands while it equals the choice before it: greedy and Gumbel choices are functions of the
         prefix, so this is exact, not a ratio test.
         """
-        draft = torch.tensor(list(draft_ids), dtype=torch.int64, device=self.device)
-        n_accepted = (choices[:-1] == draft).long().cumprod(0).sum()
-        rows = logits[: len(choices)].float()
-        logprobs = rows.gather(1, choices[:, None])[:, 0] - rows.logsumexp(dim=-1)
-        packed = torch.stack([choices.double(), logprobs.double()], dim=1)
-        table = torch.cat([packed, torch.stack([n_accepted.double(), n_accepted.double()])[None]]).tolist()
-        return [(row[0], row[1]) for row in table[: int(table[-1][0]) + 1]]
+        choices = self._chooser(logits, layout.windows, windows)
+        logits = logits.float()
+        logprobs = logits.gather(1, choices[:, None])[:, 0] - logits.logsumexp(dim=-1)
+        table = torch.stack([choices.double(), logprobs.double()]).tolist()
+        return [
+            _accepted(window.draft_ids, *(column[rows.first : rows.first + rows.n_rows] for column in table))
+            for window, rows in zip(windows, layout.windows, strict=True)
+        ]
+
+
+def _accepted(draft_ids: Sequence[int], choices: Sequence[float], logprobs: Sequence[float]) -> Verification:
+    n_accepted = next((i for i, (a, b) in enumerate(zip(draft_ids, choices, strict=False)) if a != b), len(draft_ids))
+    return Verification([int(choice) for choice in choices[: n_accepted + 1]], list(logprobs[: n_accepted + 1]))
 
 
 def _round_up(n: int, grain: int) -> int:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.copying import MergedEdit, Original, OriginalSnippet
@@ -69,7 +70,7 @@ def decode(drafter: Drafter, *, limit: int = 60, sampling: SamplingParams | None
         sampling=sampling or SamplingParams(),
         **kwargs,  # type: ignore[arg-type]
     )
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     assert engine.n_open == 0
     return decoding
@@ -126,7 +127,7 @@ def test_a_right_draft_is_accepted_whole() -> None:
     engine = FakeEngine(scripted(3, answer, VOCAB), max_draft=16)
     drafter = MergedEdit(context(answer, [0], [0]))
     decoding = Decoding(engine, [1, 2, 3], drafter, len(answer), frozenset({STOP}))
-    sizes = [len(step.ids) for step in decoding.steps()]
+    sizes = [len(step.ids) for step in decode_alone(decoding)]
     assert sizes == [17, 17, 16]
     assert (decoding.stats.rejections, decoding.stats.accepted_tokens) == (0, 47)
     assert decoding.stats.accepted_by_source == {"predicted": 47}
@@ -148,7 +149,7 @@ def test_the_end_token_inside_a_draft_ends_the_output() -> None:
         max_new_tokens=50,
         stop_ids=frozenset({STOP}),
     )
-    steps = list(decoding.steps())
+    steps = list(decode_alone(decoding))
     assert [step.ids for step in steps] == [[5, 6, STOP]]
     assert (decoding.stats.drafted_tokens, decoding.stats.accepted_tokens, decoding.stats.rejections) == (3, 3, 0)
     assert decoding.finish_reason is FinishReason.STOP
@@ -164,7 +165,7 @@ def test_the_limit_inside_a_draft_is_kept_exactly() -> None:
             max_new_tokens=limit,
             stop_ids=frozenset({STOP}),
         )
-        assert sum(len(step.ids) for step in decoding.steps()) == limit
+        assert sum(len(step.ids) for step in decode_alone(decoding)) == limit
         assert decoding.finish_reason is FinishReason.LENGTH
 
 
@@ -200,10 +201,10 @@ def test_a_constraint_holds_and_keeps_the_law(temperature: float) -> None:
 
 def test_cancelling_stops_within_a_pass_and_frees_the_session() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
-    asked = iter([False, False, False, True])  # the first before the prefill
+    asked = iter([False, False, True])
     decoding = Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), cancelled=lambda: next(asked))
     with pytest.raises(Cancelled):
-        list(decoding.steps())
+        list(decode_alone(decoding))
     assert (engine.n_steps, engine.n_open) == (2, 0)
     assert decoding.finish_reason is FinishReason.CANCELLED
 
@@ -211,13 +212,13 @@ def test_cancelling_stops_within_a_pass_and_frees_the_session() -> None:
 def test_a_passed_deadline_is_its_own_error() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
     with pytest.raises(DeadlineExceeded):
-        list(Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), deadline=0.0).steps())
+        list(decode_alone(Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), deadline=0.0)))
     assert engine.n_open == 0
 
 
 def test_closing_the_generator_frees_the_session() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
-    steps = Decoding(engine, [1], NoDraft(), 100, frozenset({STOP})).steps()
+    steps = decode_alone(Decoding(engine, [1], NoDraft(), 100, frozenset({STOP})))
     next(steps)
     assert engine.n_open == 1
     steps.close()
@@ -231,7 +232,7 @@ def test_a_failing_pass_frees_the_session() -> None:
 
     engine = Broken(scripted(1, [5], VOCAB))
     with pytest.raises(RuntimeError, match="device lost"):
-        list(Decoding(engine, [1], NoDraft(), 10, frozenset({STOP})).steps())
+        list(decode_alone(Decoding(engine, [1], NoDraft(), 10, frozenset({STOP}))))
     assert engine.n_open == 0
 
 
@@ -249,7 +250,7 @@ def test_the_drafter_is_closed_on_every_way_out(way_out: str) -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB), context_limit=5 if way_out == "not admitted" else 1000)
     asked = iter([False, False, way_out == "cancelled", *[False] * 100])
     drafter = Closing()
-    steps = Decoding(engine, [1], drafter, 9, frozenset({STOP}), cancelled=lambda: next(asked)).steps()
+    steps = decode_alone(Decoding(engine, [1], drafter, 9, frozenset({STOP}), cancelled=lambda: next(asked)))
     if way_out == "closed early":
         next(steps)
         steps.close()
@@ -262,7 +263,7 @@ def test_the_drafter_is_closed_on_every_way_out(way_out: str) -> None:
 def test_what_does_not_fit_is_refused_before_any_pass() -> None:
     engine = FakeEngine(scripted(1, [5], VOCAB), context_limit=10)
     with pytest.raises(ContextLimitExceeded) as caught:
-        list(Decoding(engine, [1] * 5, NoDraft(), 6, frozenset({STOP})).steps())
+        list(decode_alone(Decoding(engine, [1] * 5, NoDraft(), 6, frozenset({STOP}))))
     assert (caught.value.value, caught.value.limit) == (11, 10)
     assert engine.n_steps == 0
 
@@ -271,11 +272,11 @@ def test_gumbel_samples_follow_the_softmax() -> None:
     """4,000 draws at different positions from one row: frequencies within five standard errors of the probabilities."""
     import torch
 
-    from apply_service.engine.sampling import choose
+    from apply_service.engine.sampling import Rows, choose
 
     logits = torch.tensor([0.0, 1.0, 2.0, -1.0])
     n = 4000
-    drawn = choose(logits.repeat(n, 1), torch.arange(n), SamplingParams(1.0, 11), None)
+    drawn = choose(logits.repeat(n, 1), [Rows(0, n, 0, SamplingParams(1.0, 11))])
     found = torch.bincount(drawn, minlength=4) / n
     wanted = torch.softmax(logits, 0)
     assert torch.all((found - wanted).abs() < 5 * torch.sqrt(wanted * (1 - wanted) / n))
@@ -299,12 +300,14 @@ def test_realigning_by_text_keeps_the_law(seed: int, window: int) -> None:
     answer = [*tokenizer.encode(answer_text).ids, 999]
     made = [DraftSource(name, text, *_arrays(tokenizer.encode(text))) for name, text in zip(NAMES, texts, strict=True)]
     zeros = np.zeros(len(made[0].ids) + 1, np.int64)
-    sources = DraftSources(*made, zeros, zeros, lambda text: tokenizer.encode(text).ids, tokenizer.decode)
+    sources = DraftSources(
+        made[0], made[1], made[2], zeros, zeros, lambda text: tokenizer.encode(text).ids, tokenizer.decode
+    )
     found = DraftContext(sources)
     for drafter in (Original(found), OriginalSnippet(found), MergedEdit(found)):
         engine = ScriptedEngine(answer, max_draft=window)
         decoding = Decoding(engine, [0], drafter, len(answer) + 3, frozenset({999}))
-        for _ in decoding.steps():
+        for _ in decode_alone(decoding):
             pass
         assert decoding.output_ids == answer, f"{type(drafter).__name__} seed={seed}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.suffix_match import SuffixIndex
@@ -28,7 +29,7 @@ def passes(drafter: type[CopyDrafter], job: EditJob, after: str, *, window: int 
     decoding = Decoding(
         ScriptedEngine(answer, max_draft=window), [0], drafter(DraftContext(sources)), len(answer) + 9, frozenset({END})
     )
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     assert bytes(decoding.output_ids[:-1]).decode() == after
     return decoding.stats

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from apply_eval.datasets import EditRecord, read_records
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
@@ -49,7 +50,7 @@ def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:
 
 def passes(drafter: CopyDrafter | NoDraft, answer: list[int]) -> int:
     decoding = Decoding(ScriptedEngine(answer, max_draft=WINDOW), [0], drafter, len(answer) + 9, frozenset({END}))
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     assert decoding.output_ids == answer
     return decoding.stats.passes

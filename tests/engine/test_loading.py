@@ -14,7 +14,7 @@ from apply_service.engine.loading import load_model, pick_dtype
 from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
 from apply_service.prompts.chat import Chat
 from apply_service.prompts.fastapply import FastApply
-from apply_service.protocols import SamplingParams, Window
+from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings
 from tests.engine.tiny_models import save_tiny, tiny_tokenizer
 
@@ -23,8 +23,13 @@ def test_a_folder_loads_and_runs(tmp_path: Path) -> None:
     loaded = load_model(str(save_tiny(tmp_path / "tiny")))
     assert loaded.engine.determinism == "bitwise"
     assert loaded.engine.buckets[-1] == 256
-    with loaded.engine.open([5, 6, 7], 10) as session:
-        assert len(loaded.engine.step([Window(session, 7, [1, 2], SamplingParams())])[0].choices) >= 1
+    session = loaded.engine.open([5, 6, 7], 10)
+    assert session is not None
+    with session:
+        assert loaded.engine.step([Prefill(session, 2)]) == [None]
+        (answer,) = loaded.engine.step([Window(session, 7, [1, 2], SamplingParams())])
+        assert answer is not None
+        assert len(answer.choices) >= 1
 
 
 def test_the_window_setting_sets_the_bucket(tmp_path: Path) -> None:

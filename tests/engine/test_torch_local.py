@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.copying import MergedEdit
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.self_test import run_self_test
-from apply_service.engine.torch_local import TorchEngine, TorchSession
+from apply_service.engine.session import TorchSession
+from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded
-from apply_service.protocols import Drafter, SamplingParams, Window
+from apply_service.protocols import Drafter, Prefill, SamplingParams, Verification, Window
 from tests.decoding.test_parity import context
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
 
@@ -41,22 +43,38 @@ def test_logits_are_those_of_the_plain_forward(family: str, device: str) -> None
     ids = ids_of(60)
     with torch.inference_mode():
         wanted = tiny_model(family, attention="eager").to(device)(torch.tensor([ids], device=device)).logits[0]
-    engine = TorchEngine(tiny_model(family).to(device), name=family, buckets=(4, 16))
-    session = engine.open(ids[:41], 40)
-    assert isinstance(session, TorchSession)
+    engine = TorchEngine(tiny_model(family).to(device), name=family, buckets=(4, 16, 32))
+    session, neighbour = opened(engine, ids[:41], 40), opened(engine, ids[::-1], 9)
     with torch.inference_mode(), session:
         for start, size in ((40, 3), (43, 1), (44, 16)):
-            hidden = engine._hidden(session, ids[start : start + size], 16)
-            found = engine.head(hidden)[:size]
+            parts = [
+                Window(neighbour, ids[0], ids[1:5], SamplingParams()),
+                Window(session, ids[start], ids[start + 1 : start + size], SamplingParams()),
+            ]
+            logits, layout = engine.logits(parts, 32)
+            found = logits[layout.windows[1].first :][:size]
             torch.testing.assert_close(found, wanted[start : start + size], rtol=1e-3, atol=1e-4)
             session.length += size
+
+
+def opened(engine: TorchEngine, prompt: Sequence[int], limit: int) -> TorchSession:
+    """A session whose prompt has been read."""
+    session = engine.open(prompt, limit)
+    assert isinstance(session, TorchSession)
+    while session.n_pending:
+        engine.step([Prefill(session, min(session.n_pending, engine.prefill_grain))])
+    return session
+
+
+def verify(engine: TorchEngine, *windows: Window) -> list[Verification]:
+    return [answer for answer in engine.step(windows) if answer is not None]
 
 
 def decode(
     engine: TorchEngine, drafter: Drafter, prompt: Sequence[int], sampling: SamplingParams, limit: int
 ) -> Decoding:
     decoding = Decoding(engine, list(prompt), drafter, limit, frozenset({3}), sampling)
-    for _ in decoding.steps():
+    for _ in decode_alone(decoding):
         pass
     return decoding
 
@@ -95,9 +113,10 @@ def test_logits_are_bit_equal_at_the_buckets_the_self_test_allows(dtype: torch.d
     with torch.inference_mode():
         for bucket in buckets:
             for first in range(max(0, 40 - bucket + 1), 41, 7):
-                session = engine.open(ids[: first + 1], 60)
-                assert isinstance(session, TorchSession)
-                rows.append(engine.head(engine._hidden(session, ids[first:41], bucket))[40 - first])
+                session = opened(engine, ids[: first + 1], 60)
+                window = Window(session, ids[first], ids[first + 1 : 41], SamplingParams())
+                rows.append(engine.logits([window], bucket)[0][40 - first])
+                session.close()
     assert len(rows) > 10
     assert all(torch.equal(row, rows[0]) for row in rows)
 
@@ -117,9 +136,9 @@ def test_the_self_test_sees_several_key_lengths() -> None:
     """Passes of few rows attend to fewer blocks of keys than passes of many; the law has to hold between them."""
     engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 256))
     seen, honest = set(), engine._n_keys
-    engine._n_keys = lambda session, n: seen.add(honest(session, n)) or honest(session, n)  # type: ignore[method-assign, func-returns-value]
+    engine._n_keys = lambda session, n: seen.add((session.capacity, honest(session, n))) or honest(session, n)  # type: ignore[method-assign, assignment, func-returns-value]
     assert run_self_test(engine).buckets == (4, 256)
-    assert len(seen) > 1
+    assert len({n_keys for capacity, n_keys in seen if capacity == max(c for c, _ in seen)}) > 1
 
 
 def test_parity_across_a_block_of_keys() -> None:
@@ -137,28 +156,28 @@ def test_prefill_can_be_stopped() -> None:
     polls = iter([False, False, True])
     decoding = Decoding(engine, ids_of(200), NoDraft(), 5, frozenset(), cancelled=lambda: next(polls))
     with pytest.raises(Cancelled):
-        list(decoding.steps())
+        list(decode_alone(decoding))
 
 
 def test_rejected_rows_leave_no_trace() -> None:
     engine = TorchEngine(tiny_model("llama"), name="l", buckets=(16,))
     ids = ids_of(20)
-    clean, dirty = engine.open(ids, 40), engine.open(ids, 40)
+    clean, dirty = opened(engine, ids, 40), opened(engine, ids, 40)
     engine.step([Window(dirty, ids[-1], [(i + 1) % N_VOCAB for i in ids_of(10, 5)], SamplingParams())])
     dirty.rewind(dirty.length - clean.length)
     window = [Window(session, ids[-1], ids_of(6, 7), SamplingParams()) for session in (clean, dirty)]
-    assert engine.step(window[:1])[0] == engine.step(window[1:])[0]
+    assert verify(engine, window[0]) == verify(engine, window[1])
 
 
 def test_masks_choose_among_the_allowed() -> None:
     engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 16))
     ids = ids_of(12)
-    free = engine.step([Window(engine.open(ids, 20), ids[-1], [], SamplingParams())])[0].choices[0]
+    free = verify(engine, Window(opened(engine, ids, 20), ids[-1], [], SamplingParams()))[0].choices[0]
     allowed = np.array([i for i in range(N_VOCAB) if i != free], np.int64)
-    session = engine.open(ids, 20)
-    masked = engine.step([Window(session, ids[-1], [], SamplingParams(), [allowed])])[0].choices[0]
+    session = opened(engine, ids, 20)
+    masked = verify(engine, Window(session, ids[-1], [], SamplingParams(), [allowed]))[0].choices[0]
     assert masked != free
-    forced = engine.step([Window(engine.open(ids, 20), ids[-1], [], SamplingParams(), [np.array([77])])])[0]
+    forced = verify(engine, Window(opened(engine, ids, 20), ids[-1], [], SamplingParams(), [np.array([77])]))[0]
     assert list(forced.choices) == [77]
 
 
@@ -177,9 +196,12 @@ def test_what_does_not_fit_names_value_and_limit() -> None:
     assert (caught.value.value, caught.value.limit) == (2100, 2048)
 
 
-def test_a_closed_session_holds_no_memory() -> None:
+def test_a_closed_session_gives_its_slots_back() -> None:
     engine = TorchEngine(tiny_model("llama"), name="l")
-    with engine.open([1, 2, 3], 10) as session:
-        assert isinstance(session, TorchSession)
-        assert session.slots is not None
-    assert session.slots is None
+    n_free = engine.pool.n_free
+    session = engine.open([1, 2, 3], 10)
+    assert session is not None
+    with session:
+        assert engine.pool.n_free == n_free - session.capacity
+    session.close()
+    assert engine.pool.n_free == n_free

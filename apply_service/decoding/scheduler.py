@@ -1,0 +1,195 @@
+"""Many sequences decoded together: one packed pass after the other, which any sequence may join or leave.
+
+A pass holds a window of every sequence that writes and chunks of the prompts that are still being read.  An error
+belongs to the sequence that caused it; its neighbours go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from apply_service.decoding.verify import Decoding, Step
+from apply_service.decoding.window_policy import Want, share_rows
+from apply_service.errors import Overloaded
+from apply_service.protocols import Engine, Part, Prefill, Verification
+
+Outcome = Step | Exception | None
+"""What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
+for room)."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One sequence in one pass."""
+
+    decoding: Decoding
+    part: Part | None = None
+    answer: Verification | None = None
+    outcome: Outcome = None
+
+    def attempt(self, act: Callable[[], T]) -> T | None:
+        """`act`, whose error is this sequence's own."""
+        try:
+            return act()
+        except Exception as error:
+            self.outcome = error
+            return None
+
+    @property
+    def is_failed(self) -> bool:
+        return isinstance(self.outcome, Exception)
+
+
+class Scheduler:
+    """Runs passes.  One thread at a time."""
+
+    def __init__(self) -> None:
+        self._n_passes = 0
+
+    def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
+        """One pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
+
+        They are admitted in order: none overtakes one that waits for room.
+        """
+        turns = [Turn(decoding) for decoding in decodings]
+        for turn in turns:
+            turn.attempt(turn.decoding.check_patience)
+        engines = {id(turn.decoding.engine): turn.decoding.engine for turn in turns}
+        for key, engine in engines.items():
+            mine = [turn for turn in turns if id(turn.decoding.engine) == key and not turn.is_failed]
+            self._run_on(engine, _admitted(mine))
+        return [turn.outcome for turn in turns]
+
+    def _run_on(self, engine: Engine, turns: Sequence[Turn]) -> None:
+        started = time.perf_counter()
+        self._n_passes += 1
+        self._plan(engine, turns)
+        planned = [turn for turn in turns if turn.part is not None]
+        if not planned:
+            return
+        _step(engine, planned)
+        seconds = time.perf_counter() - started
+        for turn in planned:
+            turn.decoding.last_pass = self._n_passes
+            _take(turn, seconds)
+
+    def _plan(self, engine: Engine, turns: Sequence[Turn]) -> None:
+        """Give each sequence its part of the pass: up to half of the rows for windows while prompts are being read."""
+        max_rows = max(engine.pass_times)
+        reading = [turn for turn in turns if _is_reading(turn)]
+        writing = sorted((turn for turn in turns if not _is_reading(turn)), key=lambda turn: turn.decoding.last_pass)
+        window_rows = max(1, max_rows // 2) if reading else max_rows
+        n_used = _plan_windows(engine, writing[:window_rows], window_rows)
+        _plan_prefills(engine, reading, max_rows - n_used)
+
+
+def _is_reading(turn: Turn) -> bool:
+    session = turn.decoding.session
+    return session is not None and session.n_pending > 0
+
+
+def _admitted(turns: Iterable[Turn]) -> list[Turn]:
+    found = []
+    for turn in turns:
+        if turn.attempt(turn.decoding.admit):
+            found.append(turn)
+        elif not turn.is_failed:
+            break
+    return found + [turn for turn in turns if turn not in found and turn.decoding.session is not None]
+
+
+def _plan_windows(engine: Engine, turns: Sequence[Turn], max_rows: int) -> int:
+    """A window for each of `turns`, its draft cut to its share; how many rows they take together."""
+    drafts = {turn: turn.attempt(turn.decoding.propose) for turn in turns}
+    writing = [(turn, draft) for turn, draft in drafts.items() if draft is not None]
+    if not writing:
+        return 0
+    wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in writing]
+    for (turn, _), n_drafted in zip(writing, share_rows(wants, engine.pass_times, max_rows), strict=True):
+        turn.part = turn.attempt(lambda turn=turn, n=n_drafted: turn.decoding.window(n))  # type: ignore[misc]
+    return sum(turn.part.n_rows for turn, _ in writing if turn.part is not None)
+
+
+def _plan_prefills(engine: Engine, turns: Iterable[Turn], n_rows: int) -> None:
+    """As many whole chunks of the prompts, in order of arrival, as rows are left."""
+    for turn in turns:
+        session = turn.decoding.session
+        assert session is not None
+        n_read = min(session.n_pending, n_rows // engine.prefill_grain * engine.prefill_grain)
+        if session.n_pending <= n_rows:
+            n_read = session.n_pending
+        if n_read > 0:
+            turn.part = Prefill(session, n_read)
+            n_rows -= n_read
+
+
+def _step(engine: Engine, turns: Sequence[Turn]) -> None:
+    """The forward.  Where it fails, each sequence alone, so that only those that cause it fail."""
+    try:
+        answers = engine.step([turn.part for turn in turns if turn.part is not None])
+    except Exception as error:
+        if len(turns) == 1:
+            turns[0].outcome = error
+            return
+        for turn in turns:
+            _step(engine, [turn])
+        return
+    for turn, answer in zip(turns, answers, strict=True):
+        turn.answer = answer
+
+
+def _take(turn: Turn, seconds: float) -> None:
+    if turn.is_failed:
+        return
+    if turn.answer is None:
+        turn.decoding.count_prefill(seconds)
+        return
+    answer = turn.answer
+    turn.outcome = turn.attempt(lambda: turn.decoding.commit(answer, seconds)) or turn.outcome
+
+
+# -- one sequence at a time -------------------------------------------------------------------------------------------
+def drive_alone(task: Generator[T | Decoding, Step | None, None]) -> Generator[T]:
+    """What `task` yields besides decodings; these get their passes here, alone in them.  Closing it closes the task.
+
+    Raises:
+        Overloaded: the engine has no room, as others hold it.
+    """
+    scheduler = Scheduler()
+    outcome: Outcome = None
+    try:
+        while True:
+            item = task.throw(outcome) if isinstance(outcome, Exception) else task.send(outcome)
+            outcome = None
+            if not isinstance(item, Decoding):
+                yield item
+                continue
+            outcome = scheduler.run_pass([item])[0]
+            if outcome is None and item.session is None:
+                outcome = Overloaded("the engine has no room", remedy="wait until other requests have ended")
+    except StopIteration:
+        return
+    finally:
+        task.close()
+
+
+def decode_alone(decoding: Decoding) -> Generator[Step]:
+    """The steps of one decoding, alone in its passes; closes it on every way out.
+
+    Raises:
+        ApplyError: see `Decoding`; what the engine raises goes on to the caller.
+    """
+    return drive_alone(_steps(decoding))
+
+
+def _steps(decoding: Decoding) -> Generator[Step | Decoding, Step | None, None]:
+    with decoding:
+        while decoding.finish_reason is None:
+            step = yield decoding
+            if step is not None:
+                yield step

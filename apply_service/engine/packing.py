@@ -1,0 +1,65 @@
+"""The rows of a packed pass: the parts of all its sessions, one after the other, windows first, padded to a row count.
+
+Windows come first so that the head is computed on a leading slice of the rows, and never on those of a prefill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import torch
+
+from apply_service.engine.attention import Segment
+from apply_service.engine.sampling import Rows
+from apply_service.engine.session import TorchSession
+from apply_service.protocols import Part, Window
+
+
+class Layout(NamedTuple):
+    """`ids` and `positions` [1, n_rows] int64; `windows[i]` are the rows of the i-th window of the parts."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    segments: tuple[Segment, ...]
+    windows: tuple[Rows, ...]
+
+    @property
+    def n_window_rows(self) -> int:
+        return self.windows[-1].first + self.windows[-1].n_rows if self.windows else 0
+
+
+def pack(
+    parts: Sequence[Part],
+    n_rows: int,
+    *,
+    n_keys: Callable[[TorchSession, int], int],
+    n_padded: Callable[[int], int],
+) -> Layout:
+    """Lay out `parts` in `n_rows` rows.  `n_keys(session, end)`: how many slots a segment that ends at position `end`
+    attends to; `n_padded(n)`: how many query rows n rows take in the kernel."""
+    ids: list[int] = []
+    positions: list[int] = []
+    segments: list[Segment] = []
+    windows: list[Rows] = []
+    for part in sorted(parts, key=lambda part: not isinstance(part, Window)):
+        session = cast(TorchSession, part.session)
+        assert session.is_open, "the session is closed"
+        first, end = len(ids), session.length + part.n_rows
+        if isinstance(part, Window):
+            windows.append(Rows(first, part.n_rows, end - part.n_rows + 1, part.sampling, part.allowed))
+        keys, padded = n_keys(session, end), n_padded(part.n_rows)
+        segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, padded))
+        ids += part_ids(part)
+        positions += range(session.length, end)
+    padding = [0] * (n_rows - len(ids))
+    rows = torch.tensor([ids + padding, positions + padding], dtype=torch.int64)
+    return Layout(rows[:1], rows[1:], tuple(segments), tuple(windows))
+
+
+def part_ids(part: Part) -> list[int]:
+    """The tokens whose keys and values the part adds."""
+    if isinstance(part, Window):
+        return [part.last_id, *part.draft_ids]
+    session = cast(TorchSession, part.session)
+    return list(session.prompt_ids[session.length : session.length + part.n_rows])
