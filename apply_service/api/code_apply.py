@@ -18,7 +18,7 @@ from apply_service.api.chat_edit import ChatEdit
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.error_shapes import flat_error
 from apply_service.api.openai_answer import REPORT_TEXT, Usage, data_frame, report
-from apply_service.api.openai_reply import OpenAIReply
+from apply_service.api.openai_reply import OpenAIReply, is_sent_at_once, refuse_unseen
 from apply_service.api.openai_schema import ApplyOptions, options_field
 from apply_service.api.schema import RequestModel, body_schema
 from apply_service.errors import ApplyError
@@ -78,16 +78,18 @@ class CodeApplyReply:
     """The dialect's `Reply`."""
 
     def __init__(self, call: CodeApplyRequest, settings: Settings) -> None:
-        at_once = call.apply_service.stream_at_once
+        self._options = call.apply_service
         self._stream = OpenAIReply(
             "chat.completion",
             ChatEdit(call.initial_code, call.edit_snippet, ""),
             model=call.model or settings.model,
-            at_once=settings.stream_at_once if at_once is None else at_once,
+            options=call.apply_service,
+            at_once=is_sent_at_once(call.apply_service, settings),
             with_usage=True,
         )
 
     def whole(self, result: ApplyResult) -> str:
+        refuse_unseen(result, self._options)
         return CodeApplyAnswer(
             mergedCode=result.merged_code,
             merged_code=result.merged_code,

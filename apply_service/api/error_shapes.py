@@ -7,6 +7,7 @@ says the remedy, as clients show nothing else.  `/v1/code/` is flat: `error` is 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from apply_service.api.answer import ErrorBody
-from apply_service.api.errors import error_body, headers_of, status_of
-from apply_service.errors import ApplyError, UnknownField
+from apply_service.api.errors import RETRY_AFTER_S, error_body, headers_of, status_of
+from apply_service.errors import ApplyError, Overloaded, UnknownField
 
 FLAT_PATHS = ("/v1/code/",)
 OPENAI_PATHS = (
@@ -84,7 +85,8 @@ def error_response(error: ApplyError, path: str) -> Response:
     """The answer that an error is at this path: status, headers and body."""
     # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
     body = json.dumps(error_body_of(error, path), ensure_ascii=True)
-    return Response(body, status_code=status_of(error), headers=headers_of(error), media_type="application/json")
+    headers = headers_of(error) | (_rate_headers(error) if path.startswith(FLAT_PATHS) else {})
+    return Response(body, status_code=status_of(error), headers=headers, media_type="application/json")
 
 
 def error_model(path: str) -> type[BaseModel]:
@@ -92,6 +94,14 @@ def error_model(path: str) -> type[BaseModel]:
     if path.startswith(FLAT_PATHS):
         return FlatErrorBody
     return OpenAIErrorBody if path.startswith(OPENAI_PATHS) else ErrorBody
+
+
+def _rate_headers(error: ApplyError) -> dict[str, str]:
+    """What Relace's clients read of a 429.  A key's own rate limit is told by the layer that keeps it."""
+    if not isinstance(error, Overloaded):
+        return {}
+    reset = str(int(time.time()) + RETRY_AFTER_S)
+    return {"X-RateLimit-Limit": str(error.limit), "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
 
 
 def _shape(path: str) -> Callable[[ApplyError], dict[str, Any]]:

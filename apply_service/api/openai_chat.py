@@ -14,7 +14,7 @@ from apply_service.api.chat_edit import ChatEdit, read_chat
 from apply_service.api.chat_tags import MERCURY, MORPH, TagSet
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.openai_answer import ChatAnswer, Kind
-from apply_service.api.openai_reply import OpenAIReply
+from apply_service.api.openai_reply import OpenAIReply, is_sent_at_once
 from apply_service.api.openai_schema import ChatRequest, CompletionFields
 from apply_service.api.schema import request_body
 from apply_service.service import Service
@@ -63,13 +63,13 @@ async def answer_edit(
     kind: Kind, call: CompletionFields, edit: ChatEdit, request: Request, service: Service, settings: Settings
 ) -> Response:
     """Apply the edit and answer as the call asks."""
-    at_once = call.apply_service.stream_at_once
     reply = OpenAIReply(
         kind,
         edit,
         model=call.model or settings.model,
+        options=call.apply_service,
+        at_once=is_sent_at_once(call.apply_service, settings),
         token_limit=call.token_limit,
-        at_once=settings.stream_at_once if at_once is None else at_once,
         with_usage=call.stream_options is not None and call.stream_options.include_usage,
     )
     wanted = to_request(call, edit)
