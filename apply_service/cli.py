@@ -86,6 +86,7 @@ def build_parser() -> ArgumentParser:
     _add_models(add_command)
     _add_doctor(add_command)
     _add_undo(add_command)
+    _add_recover(add_command)
     _add_key(add_command)
     return parser
 
@@ -97,6 +98,23 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
     parser.add_argument("--instruction", metavar="TEXT", help="what the edit is to do, in words")
     parser.add_argument(
         "--request", metavar="FILE", help="read one JSON request, as POST /v1/apply takes it; - is standard input"
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="edit several files: JSON as POST /v1/apply/batch takes it, without the files; - is standard input",
+    )
+    parser.add_argument(
+        "--patch", metavar="FILE", help="apply one diff or V4A patch over several files; - reads it from standard input"
+    )
+    parser.add_argument(
+        "--independent", action="store_true", help="of a --patch, write the files that fit even if others do not"
+    )
+    parser.add_argument(
+        "--root",
+        action="append",
+        metavar="FOLDER",
+        help="folder that a --batch or --patch may change files in (default: the current one); may be repeated",
     )
     parser.add_argument(
         "--format",
@@ -156,6 +174,13 @@ def _add_undo(add_command: Callable[..., ArgumentParser]) -> None:
     _add_settings(parser, ("backups",))
 
 
+def _add_recover(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("recover", help="roll back a batch that was killed while writing", description=RECOVER_TEXT)
+    parser.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(parser, ("backups",))
+
+
 def _add_key(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("key", help="make an API key for the server", description=KEY_TEXT)
     parser.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
@@ -204,6 +229,8 @@ APPLY_TEXT = """\
 Apply one edit to FILE and print the merged file, byte for byte; a summary of who decided and what the checks found
 goes to standard error.  The edit is a lazy snippet, search/replace blocks, a diff, a patch or a whole file.
 
+With --batch or --patch several files are edited: all of them, or none where one fails.
+
 With --server the running service answers and no model is loaded here."""
 
 UNDO_TEXT = """\
@@ -212,6 +239,10 @@ where the file was changed since."""
 
 KEY_TEXT = """\
 Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
+
+RECOVER_TEXT = """\
+Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
+as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
 
 
 if __name__ == "__main__":

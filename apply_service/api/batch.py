@@ -17,7 +17,7 @@ from apply_service.api.batch_schema import BatchAnswer, BatchRequest
 from apply_service.api.body import read_json_body
 from apply_service.api.errors import codes_by_status
 from apply_service.api.schema import refuse_too_many_lines
-from apply_service.batch.edits import apply_edits
+from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
@@ -65,7 +65,8 @@ async def _answer(call: BatchRequest, service: Service, settings: Settings) -> B
     requests = call.to_requests()
     for request in requests:
         refuse_too_many_lines(request, settings.max_lines)
-    return await apply_edits(service.submit, requests, call.mode)
+    timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
+    return await apply_edits(service.submit, timed, call.mode)
 
 
 def _refuse_long_patch(patch: PatchRequest, limit: int) -> None:

@@ -36,6 +36,13 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
     return settle(mode, [_item(request, answer) for request, answer in zip(requests, answers, strict=True)])
 
 
+def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s: float) -> list[ApplyRequest]:
+    """Edits that name no deadline, with one that lets them wait for each other: a deadline counts from admission, and
+    all are admitted at once."""
+    shared_s = min(longest_s, default_s * len(requests))
+    return [replace(request, timeout_s=shared_s) if request.timeout_s is None else request for request in requests]
+
+
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
     """Raises InvalidField unless every file is changed once."""
     if not paths:

@@ -1,4 +1,4 @@
-"""One native request as JSON -> its answer as JSON: by a server where one is named, else in this process.
+"""A native request or batch as JSON -> its answer as JSON: by a server where one is named, else in this process.
 
 Both take the same request and give the same answer, so a command neither knows nor cares which it was.
 """
@@ -13,20 +13,34 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult
 
 if TYPE_CHECKING:
+    from apply_service.api.batch_schema import BatchRequest
+    from apply_service.batch.results import BatchResult
+    from apply_service.clients.http import HttpClient
     from apply_service.strategies import Runtime
 
 
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
     """The native answer to a native request.  Raises ApplyError."""
     if settings.server is not None:
-        return _ask_server(body, settings.server, settings, timeout_s)
+        return _client(settings.server, settings).post(body, timeout_s=timeout_s)
     return _answer_here(body, settings)
 
 
-def _ask_server(body: bytes, url: str, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
+def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any]:
+    """The answer to a batch.  Raises ApplyError."""
+    if settings.server is not None:
+        from apply_service.clients.calls import BATCH_PATH
+
+        # The server ends each edit by its own deadline, which may be the longest it allows.
+        wait_s = max(1, n_files) * settings.max_timeout_s
+        return _client(settings.server, settings).post(body, path=BATCH_PATH, timeout_s=wait_s)
+    return _answer_batch_here(body, settings)
+
+
+def _client(url: str, settings: Settings) -> HttpClient:
     from apply_service.clients.http import HttpClient
 
-    return HttpClient(url, timeout_s=settings.default_timeout_s).post(body, timeout_s=timeout_s)
+    return HttpClient(url, api_key=settings.api_key, timeout_s=settings.default_timeout_s)
 
 
 def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
@@ -40,6 +54,28 @@ def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
         NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()
     )
     return answer
+
+
+def _answer_batch_here(body: bytes, settings: Settings) -> dict[str, Any]:
+    from apply_service.api.batch_schema import BatchAnswer, BatchRequest
+    from apply_service.batch.patch import apply_patch_request
+
+    call = BatchRequest.parse(body)
+    result = apply_patch_request(call.to_patch()) if call.patch is not None else _run_edits(call, settings)
+    answer: dict[str, Any] = json.loads(BatchAnswer.of(result, call).model_dump_json())
+    return answer
+
+
+def _run_edits(call: BatchRequest, settings: Settings) -> BatchResult:
+    import asyncio
+
+    from apply_service.batch.edits import apply_edits, share_deadline
+    from apply_service.build import build_runtime
+    from apply_service.service import open_service
+
+    requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
+    with open_service(build_runtime(settings), settings) as service:
+        return asyncio.run(apply_edits(service.submit, requests, call.mode))
 
 
 def _run(request: ApplyRequest, runtime: Runtime) -> ApplyResult:

@@ -1,4 +1,4 @@
-"""`apply-service apply`: one edit of one file, or one JSON request from standard input.
+"""`apply-service apply`: one edit of one file, or one JSON request from standard input.  Several files: see `batch`.
 
 Reads the file, asks for the answer (`answering`), and prints it or writes it back.  The file is written only where
 every check passed, and only if it still is as it was read.
@@ -6,33 +6,24 @@ every check passed, and only if it still is as it was read.
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from apply_service.backups import BackupStore
+from apply_service.commands import batch
 from apply_service.commands.answering import answer_request
-from apply_service.commands.exit_codes import OK, REFUSED, exit_code
+from apply_service.commands.content import UTF8, merged_bytes, original_fields, printable, read_bytes, read_text
+from apply_service.commands.exit_codes import OK, REFUSED
 from apply_service.commands.options import refuse_unused
-from apply_service.commands.output import color_diff, print_error, summary_lines, write_line, write_note, write_out
-from apply_service.errors import (
-    ApplyError,
-    BadEncoding,
-    CheckFailed,
-    FileNotReadable,
-    InvalidField,
-    UnsupportedParameter,
-)
+from apply_service.commands.output import color_diff, print_failure, summary_lines, write_line, write_note, write_out
+from apply_service.commands.recover import roll_back_dead
+from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.files import SourceFile, read_source
 from apply_service.settings import Settings, is_color_wanted
 
-STANDARD_INPUT = "-"
-UTF8 = "utf-8"
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that go into the request as they are, where they were given."""
 
@@ -40,6 +31,10 @@ PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model"
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command; the exit code.  Raises ApplyError."""
     refuse_unused(arguments, settings)
+    if arguments.in_place:
+        roll_back_dead(settings)
+    if arguments.batch is not None or arguments.patch is not None:
+        return batch.run(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)
     source = read_source(_file_name(arguments))
@@ -49,19 +44,19 @@ def run(arguments: Namespace, settings: Settings) -> int:
         if arguments.in_place:
             _write_back(source, answer, request, settings)
     except ApplyError as error:
-        return _fail(error, is_json=arguments.json)
+        return print_failure(error, is_json=arguments.json)
     _print_answer(answer, arguments, settings)
     return REFUSED if _failed_checks(answer, request) else OK
 
 
 # -- a JSON request ----------------------------------------------------------------------------------------------------
 def _run_request(arguments: Namespace, settings: Settings) -> int:
-    body = _read_bytes(arguments.request)
+    body = read_bytes(arguments.request)
     try:
         request = _refuse_stream(body)
         answer = answer_request(body, settings, request.get("timeout_s"))
     except ApplyError as error:
-        return _fail(error, is_json=True)
+        return print_failure(error, is_json=True)
     write_line(json.dumps(answer, ensure_ascii=False))
     _note_summary(answer, arguments)
     return REFUSED if _failed_checks(answer, request) else OK
@@ -93,10 +88,10 @@ def _file_name(arguments: Namespace) -> str:
 
 
 def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[str, object]]:
-    yield from _original_fields(source.data, UTF8 if arguments.encoding is None else arguments.encoding)
+    yield from original_fields(source.data, UTF8 if arguments.encoding is None else arguments.encoding)
     yield "path", printable(source.path)
     if arguments.update is not None:
-        yield "update", _read_text(arguments.update)
+        yield "update", read_text(arguments.update)
     yield from ((name, value) for name in PASSED_ON if (value := getattr(arguments, name)) is not None)
     if arguments.timeout is not None:
         yield "timeout_s", arguments.timeout
@@ -106,55 +101,7 @@ def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[
         yield "diff", True
 
 
-def printable(path: Path) -> str:
-    """The name as Unicode text: bytes of it that are not UTF-8 could not travel."""
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _original_fields(data: bytes, encoding: str) -> Iterator[tuple[str, object]]:
-    """As text where the bytes are plain UTF-8, which reads better and needs no decoding; else as bytes."""
-    if encoding.lower().replace("_", "-") in ("utf-8", "utf8") and not data.startswith(b"\xef\xbb\xbf"):
-        try:
-            yield "original", data.decode("utf-8")
-            return
-        except UnicodeDecodeError:
-            pass
-    yield "original_b64", base64.b64encode(data).decode()
-    yield "encoding", encoding
-
-
-def _read_text(name: str) -> str:
-    data = _read_bytes(name)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadEncoding(
-            f"The update ({name}) is not UTF-8 (byte {error.start}).",
-            value=name,
-            limit="utf-8",
-            remedy="Convert it to UTF-8.",
-        ) from error
-
-
-def _read_bytes(name: str) -> bytes:
-    if name == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise FileNotReadable(
-            f"Cannot read {name}: {error.strerror or error}.", value=name, remedy="Name a file you may read, or -."
-        ) from error
-
-
 # -- the answer --------------------------------------------------------------------------------------------------------
-def merged_bytes(answer: Mapping[str, Any]) -> bytes:
-    """The merged file as bytes, in the original's encoding."""
-    if answer["merged_b64"] is not None:
-        return base64.b64decode(answer["merged_b64"])
-    return str(answer["merged_code"]).encode("utf-8")
-
-
 def _write_back(source: SourceFile, answer: Mapping[str, Any], request: Mapping[str, Any], settings: Settings) -> None:
     if failed := _failed_checks(answer, request):
         raise CheckFailed(
@@ -193,10 +140,3 @@ def _note_summary(answer: Mapping[str, Any], arguments: Namespace) -> None:
     if not arguments.quiet:
         for line in summary_lines(answer):
             write_note(line)
-
-
-def _fail(error: ApplyError, *, is_json: bool) -> int:
-    print_error(error)
-    if is_json:
-        write_line(json.dumps({"error": error.as_dict()}, default=str))
-    return exit_code(error)

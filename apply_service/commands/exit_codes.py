@@ -18,7 +18,7 @@ READER_GONE = 141
 
 MEANINGS: Mapping[int, str] = {
     OK: "done; every check passed or only warned",
-    REFUSED: "there is an answer, but a check failed, or it was cut off; nothing was written",
+    REFUSED: "there is an answer, but a check failed, or it was cut off; what failed was not written",
     BAD_REQUEST: "bad request, option or setting",
     FILE: "a file cannot be read or written, changed meanwhile, or has no backup; nothing was written",
     UNAVAILABLE: "model or service unavailable, overloaded or too late",

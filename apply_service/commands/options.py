@@ -17,12 +17,24 @@ IN_REQUEST = (
 )
 """What a JSON request says itself, or leaves no room for."""
 
+IN_BATCH = (
+    *("file", "update", "instruction", "request", "format", "language", "encoding", "strategy", "drafter"),
+    *("temperature", "seed", "max_tokens", "timeout", "on_verdict", "independent"),
+)
+"""What a batch says itself, each edit for itself."""
+
+NOT_IN_PATCH = tuple(name for name in IN_BATCH if name not in ("encoding", "on_verdict", "independent"))
+"""What a patch leaves no room for: it is applied by the program."""
+
+OF_SEVERAL_FILES = ("independent", "root")
+
 OF_THE_ENGINE = ("models", "device", "dtype", "window", "torch_threads", "allow_remote_code")
 """Settings of an engine in this process, which there is none of where a server is asked."""
 
 
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
     """Raises UnsupportedParameter where an option was given that could have no effect."""
+    _refuse_beside_several(arguments)
     if arguments.request is not None:
         _refuse(
             _given(arguments, IN_REQUEST),
@@ -35,11 +47,33 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
             "The server has an engine of its own",
             remedy="Leave them out, or give them to `apply-service serve`.",
         )
-    if arguments.request is not None and settings.server is not None:
+    if (arguments.request is not None or arguments.batch is not None) and settings.server is not None:
         _refuse(
             _given(arguments, ("model",)),
             "The server takes the model from the request",
             remedy='Write "model" into the request.',
+        )
+
+
+def _refuse_beside_several(arguments: Namespace) -> None:
+    """Options beside a batch or a patch, or without either."""
+    if arguments.batch is not None:
+        _refuse(
+            _given(arguments, (*IN_BATCH, "patch")),
+            "A batch says all of its edits itself",
+            remedy="Leave them out, or write them into the batch.",
+        )
+    elif arguments.patch is not None:
+        _refuse(
+            _given(arguments, (*NOT_IN_PATCH, "model")),
+            "A patch says itself what changes where, and no model is asked",
+            remedy="Leave them out, or send the patch as the --update of one FILE.",
+        )
+    else:
+        _refuse(
+            _given(arguments, OF_SEVERAL_FILES),
+            "There is only one file",
+            remedy="Leave them out, or name a --batch or a --patch.",
         )
 
 

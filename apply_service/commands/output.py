@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from apply_service.commands.exit_codes import exit_code
 from apply_service.errors import ApplyError
 
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
@@ -40,6 +41,14 @@ def print_error(error: ApplyError) -> None:
             write_note(f"  {name}: {_shorten(value)}")
     if error.remedy:
         write_note(f"  remedy: {error.remedy}")
+
+
+def print_failure(error: ApplyError, *, is_json: bool) -> int:
+    """The error, as JSON too where that is what the output is; the exit code."""
+    print_error(error)
+    if is_json:
+        write_line(json.dumps({"error": error.as_dict()}, default=str))
+    return exit_code(error)
 
 
 def color_diff(diff: str) -> str:
