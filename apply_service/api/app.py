@@ -48,6 +48,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
         middleware=[*_cors(settings), *_layers(settings)],
     )
     app.include_router(native_router(service, settings))

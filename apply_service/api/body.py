@@ -16,11 +16,13 @@ async def read_json_body(request: Request, max_bytes: int) -> bytes:
     """The body's bytes.
 
     Raises:
-        UnsupportedMediaType: not declared as JSON.  (A web page cannot send JSON to another origin unasked.)
+        UnsupportedMediaType: not declared as JSON (a web page cannot send JSON to another origin unasked), or
+            compressed.
         TooLarge: more than `max_bytes`.
         Cancelled: the client went away while sending.
     """
     _refuse_unless_json(request.headers.get("content-type", ""))
+    _refuse_compressed(request.headers.get("content-encoding", "identity"))
     chunks: list[bytes] = []
     n_bytes = 0
     try:
@@ -47,4 +49,14 @@ def _refuse_unless_json(content_type: str) -> None:
             value=kind,
             limit="application/json",
             remedy="Send the header Content-Type: application/json.",
+        )
+
+
+def _refuse_compressed(encoding: str) -> None:
+    if encoding.strip().lower() != "identity":
+        raise UnsupportedMediaType(
+            "The body must not be compressed.",
+            value=encoding,
+            limit="identity",
+            remedy="Leave the header Content-Encoding out, and send the JSON as it is.",
         )
