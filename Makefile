@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-slow test-compat lint types check train clean
+.PHONY: demo test test-slow node-clients test-compat lint types check train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,9 @@ test: $(STAMP)  ## the whole suite but for what is marked slow
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
+
+node-clients:  ## the OpenAI SDK for Node, for the contract test that is skipped without it
+	npm install --prefix tests/contract/node --package-lock=false --ignore-scripts --no-audit --no-fund
 
 # The oldest transformers we support: its cache internals differ from the pinned one's.
 test-compat:

@@ -21,19 +21,28 @@ def live_server(run: Run, settings: Settings | None = None) -> Iterator[tuple[st
 @contextlib.contextmanager
 def stoppable_server(run: Run, settings: Settings) -> Iterator[tuple[str, Service, DrainingServer]]:
     """As `live_server`, with the server, so that a test can stop it (`should_exit`)."""
+    with (
+        Service(run, queue_limit=settings.queue_limit, max_timeout_s=settings.max_timeout_s) as service,
+        serving(service, settings) as (url, server),
+    ):
+        yield url, service, server
+
+
+@contextlib.contextmanager
+def serving(service: Service, settings: Settings) -> Iterator[tuple[str, DrainingServer]]:
+    """Serve a service in a thread; its integrity is checked at the end."""
     listener = open_listener("127.0.0.1", 0)
-    with Service(run, queue_limit=settings.queue_limit, max_timeout_s=settings.max_timeout_s) as service:
-        server = DrainingServer(create_app(service, settings), service, settings)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.002)
-            yield url_of(listener), service, server
-        finally:
-            server.should_exit = True
-            thread.join(10)
-            listener.close()
-            assert not thread.is_alive()
-        assert service.wait_until_idle(5)
-        service.check_integrity()
+    server = DrainingServer(create_app(service, settings), service, settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.002)
+        yield url_of(listener), server
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+        assert not thread.is_alive()
+    assert service.wait_until_idle(5)
+    service.check_integrity()
