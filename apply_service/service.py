@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -58,6 +58,7 @@ class Service:
         self._is_open = True
         self._n_accepted = 0
         self._n_ended = 0
+        self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
         self._thread.start()
 
@@ -74,6 +75,16 @@ class Service:
     @property
     def queue_length(self) -> int:
         return len(self._waiting)
+
+    @property
+    def n_active(self) -> int:
+        """Requests that the engine works on."""
+        return len(self._running)
+
+    def observe(self, observer: Callable[[Ticket], None]) -> None:
+        """Have every ticket shown to `observer` when it has ended, before its consumer learns of it: on the thread that
+        ended it, in the context of whoever submitted it.  It must be quick; what it raises is logged and dropped."""
+        self._observers.append(observer)
 
     def submit(self, request: ApplyRequest) -> Ticket:
         """Accept a request.
@@ -166,6 +177,11 @@ class Service:
             with contextlib.suppress(ValueError):
                 self._waiting.remove(ticket)
             self._state.notify_all()
+        for observer in self._observers:
+            try:
+                ticket.context.run(observer, ticket)
+            except Exception as error:  # whoever watches must not cost the request its end
+                crash_error(error)
 
     def _is_idle(self) -> bool:
         return not self._waiting and not self._running and self._n_accepted == self._n_ended
@@ -176,6 +192,7 @@ class Service:
         tasks: list[Task] = []
         while (started := self._start(self._max_active - len(tasks), has_others=bool(tasks))) is not None:
             for task in started:
+                task.ticket.start()
                 task.advance(None)
             tasks = self._still_active([*tasks, *started])
             decodings = [task.decoding for task in tasks if task.decoding is not None]

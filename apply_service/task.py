@@ -38,7 +38,7 @@ class Task:
         except ApplyError as error:
             terminal = error
         except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
-            terminal = crash_error(error)
+            terminal = self.ticket.context.run(crash_error, error)
         if terminal is not None:
             self.end(terminal)
 
@@ -48,7 +48,7 @@ class Task:
         try:
             self._events.close()
         except BaseException as error:
-            terminal = crash_error(error)
+            terminal = self.ticket.context.run(crash_error, error)
         if isinstance(terminal, Cancelled) and self.ticket.is_late:
             self.ticket.expire()
         self.ticket.end(terminal)

@@ -121,9 +121,10 @@ class Ticket:
             if self._terminal is not None:
                 return
             self._terminal = terminal
+        self._on_end(self)  # before the consumer learns of it, so that whatever counts ends has counted it by then
+        with self._changed:
             self._items.append(terminal)
             self._changed.notify_all()
-        self._on_end(self)
         self._tell_listener()
 
     def _tell_listener(self) -> None:

@@ -20,6 +20,7 @@ from apply_service.errors import (
     Overloaded,
 )
 from apply_service.service import Run, Service
+from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
 
@@ -340,3 +341,33 @@ def _behave(service: Service, draw: float, ends: list[type]) -> None:
 async def _collect(service: Service, request: ApplyRequest) -> list[ApplyEvent]:
     async with aclosing(service.submit(request).events_async()) as events:
         return [event async for event in events]
+
+
+def test_an_observer_sees_every_end_before_its_consumer(opened: Callable[..., Service]) -> None:
+    run = ScriptedRun(gate=threading.Event())
+    service = opened(run)
+    seen: list[Ticket] = []
+    service.observe(seen.append)
+    first, second = service.submit(REQUEST), service.submit(REQUEST)
+    assert wait_for(lambda: service.n_active == 1)
+    second.cancel()
+    assert seen == [second]
+    assert run.gate is not None
+    run.gate.set()
+    for event in first.events():
+        assert isinstance(event, TokenEvent) or seen == [second, first]
+    assert service.wait_until_idle(5)
+    assert service.n_active == 0
+
+
+def test_an_observer_that_fails_costs_nobody_an_answer(opened: Callable[..., Service]) -> None:
+    def fail(ticket: Ticket) -> None:
+        raise ZeroDivisionError
+
+    service = opened(ScriptedRun())
+    seen: list[Ticket] = []
+    service.observe(fail)
+    service.observe(seen.append)
+    assert service.apply(REQUEST) == make_result()
+    assert service.apply(REQUEST) == make_result()
+    assert len(seen) == 2

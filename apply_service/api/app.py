@@ -27,9 +27,12 @@ from apply_service.api.health import health_router
 from apply_service.api.idempotency import REPLAYED, IdempotencyMiddleware
 from apply_service.api.keys import load_keys
 from apply_service.api.limits import RATE_HEADERS, LimitMiddleware
+from apply_service.api.metrics import Metrics, metrics_router
 from apply_service.api.middleware import REQUEST_ID, CallMiddleware
 from apply_service.api.native import native_router
+from apply_service.api.observation import log_code, note_outcome
 from apply_service.api.timeouts import TimeoutMiddleware
+from apply_service.api.tracing import install_tracing, open_exporter
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -40,7 +43,9 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
 
     Raises:
         SettingsError: the file of API keys is not as it should be.
+        MissingDependency: traces are wanted, and OpenTelemetry is not installed.
     """
+    metrics = Metrics()
     app = FastAPI(
         title="apply-service",
         version=version("apply-service"),
@@ -49,16 +54,29 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         redoc_url=None,
         openapi_url="/openapi.json",
         redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
-        middleware=[*_cors(settings), *_layers(settings)],
+        middleware=[*_cors(settings), *_layers(settings, metrics)],
     )
     app.include_router(native_router(service, settings))
     app.include_router(batch_router(service, settings))
     for router in dialect_routers(service, settings):
         app.include_router(router)
     app.include_router(health_router(service, settings))
+    app.include_router(metrics_router(metrics))
     _add_docs_page(app)
     _add_error_handlers(app)
+    _observe(app, service, settings, metrics)
     return app
+
+
+def _observe(app: FastAPI, service: Service, settings: Settings, metrics: Metrics) -> None:
+    """Who learns of every edit that has ended."""
+    metrics.watch(service, settings)
+    service.observe(note_outcome)
+    service.observe(metrics.observe_ticket)
+    if settings.trace_endpoint is not None:
+        service.observe(install_tracing(app, open_exporter(settings.trace_endpoint)))
+    if settings.log_code:
+        service.observe(log_code)
 
 
 # -- layers, outermost first -------------------------------------------------------------------------------------------
@@ -73,8 +91,8 @@ def _cors(settings: Settings) -> Iterator[Middleware]:
         )
 
 
-def _layers(settings: Settings) -> Iterator[Middleware]:
-    yield Middleware(CallMiddleware, render=error_response)
+def _layers(settings: Settings, metrics: Metrics) -> Iterator[Middleware]:
+    yield Middleware(CallMiddleware, render=error_response, on_end=metrics.observe_call)
     yield Middleware(TimeoutMiddleware, body_timeout_s=settings.body_timeout_s)
     yield Middleware(AuthMiddleware, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
     yield Middleware(LimitMiddleware, settings=settings)

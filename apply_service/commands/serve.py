@@ -55,12 +55,15 @@ def run(_: Namespace, settings: Settings) -> int:
 
 def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> None:
     from apply_service.api.app import create_app
+    from apply_service.api.tracing import close_tracing
 
     with open_service(runtime, settings) as service:
-        server = DrainingServer(create_app(service, settings), service, settings)
+        app = create_app(service, settings)
+        server = DrainingServer(app, service, settings)
         write_note(f"serving {settings.model} on {url_of(listener)}")
         with _signals_absorbed():
             server.run(sockets=[listener])
+        close_tracing(app)
     if service.is_alive:  # hangs in a pass; to end the interpreter under it would abort the process
         sys.stderr.flush()
         os._exit(OK)

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from apply_service.api.calls import current_call
 from apply_service.api.error_shapes import error_response
+from apply_service.api.logging import JsonFormatter
 from apply_service.api.middleware import CallMiddleware
 from apply_service.api.timeouts import TimeoutMiddleware
 from apply_service.errors import ApplyError, StaleBase
@@ -65,6 +66,17 @@ def test_one_line_a_request_without_code(caplog: pytest.LogCaptureFixture) -> No
         "edits": [],
     }
     assert fields[0]["bytes_out"] > 100
+    assert fields[0]["edits"][0] == {
+        "strategy": "model",
+        "format": "lazy_snippet",
+        "language": "python",
+        "model": "embedded",
+        "prompt_tokens": 20,
+        "completion_tokens": 6,
+        "passes": 2,
+        "rejections": 1,
+        "findings": ["syntax"],
+    }
     assert fields[1]["errors"] == ["unknown_field"]
     assert SECRET not in json.dumps(fields)
     assert SECRET not in caplog.text
@@ -133,3 +145,31 @@ def test_what_is_no_http_passes() -> None:
     layers = CallMiddleware(TimeoutMiddleware(app, body_timeout_s=1), render=error_response)
     asyncio.run(layers({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert seen == ["lifespan"]
+
+
+def test_code_is_logged_only_where_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "apply_service")
+    with layered(ScriptedRun(), log_code=True) as http:
+        http.post("/v1/apply", json={"original": SECRET, "update": "x"})
+    lines = [record for record in caplog.records if record.name == "apply_service.edits"]
+    assert [line.fields["original"] for line in lines] == [SECRET]  # type: ignore[attr-defined]
+    assert lines[0].fields["merged_code"] == "new\n"  # type: ignore[attr-defined]
+
+
+def test_the_engines_own_log_lines_carry_the_id(caplog: pytest.LogCaptureFixture) -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(JsonFormatter().format(record))
+
+    keeper = Keep()
+    logging.getLogger("apply_service").addHandler(keeper)
+    try:
+        with layered(ScriptedRun(tokens=(), error=ZeroDivisionError(SECRET))) as http:
+            http.post("/v1/apply", json=BODY, headers={"X-Request-Id": "crash-7"})
+    finally:
+        logging.getLogger("apply_service").removeHandler(keeper)
+    crashes = [json.loads(line) for line in lines if "engine crashed" in line]
+    assert [line["request_id"] for line in crashes] == ["crash-7"]
+    assert SECRET not in "".join(lines)
