@@ -56,18 +56,20 @@ def load_target(name: str, settings: Settings) -> Target:
         ModelError, UnknownModel: see `engine.loading.load_model`.
     """
     loaded = _load(name, settings)
-    return Target(name, loaded.engine, _prompt_format(loaded))
+    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted)
 
 
-def self_test(name: str, settings: Settings) -> SelfTest:
-    """What the engine's self-test finds on this machine with this model."""
-    return _load(name, settings).self_test
+def self_test(name: str, settings: Settings) -> SelfTest | None:
+    """What the engine's self-test finds on this machine with this model, measured anew; None for a model that takes
+    no drafts."""
+    return _load(name, settings, is_fresh=True).self_test
 
 
-def _load(name: str, settings: Settings) -> LoadedModel:
+def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
     import torch
 
     from apply_service.engine.loading import load_model
+    from apply_service.engine.self_test_store import SelfTestStore
 
     if settings.torch_threads is not None:
         torch.set_num_threads(settings.torch_threads)
@@ -79,6 +81,7 @@ def _load(name: str, settings: Settings) -> LoadedModel:
         allow_remote_code=settings.allow_remote_code,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
+        self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
     )
 
 

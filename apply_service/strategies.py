@@ -44,7 +44,7 @@ from apply_service.types import (
 
 SPARE_TOKENS = 64
 STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction")
-"""Verdicts on how the answer came about, beside the checks of its text."""
+"""Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Target:
     name: str
     engine: Engine
     prompt_format: PromptFormat
+    undrafted: str = ""
+    """Why the target takes no drafts; empty where it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
     confidence = math.exp(min(decision_logprobs)) if decision_logprobs else None
     merged = target.prompt_format.decode_output(decoding.output_ids)
     agreement = merged == job.prediction.text
-    return Outcome(merged, "model", decoding.stats, target, drafter_name(request, runtime), agreement, confidence)
+    drafter = drafter_name(request, runtime, target)
+    return Outcome(merged, "model", decoding.stats, target, drafter, agreement, confidence)
 
 
 def open_decoding(
@@ -160,7 +163,7 @@ def open_decoding(
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, max_new_tokens=max_new_tokens)
-    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime))(context)
+    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime, target))(context)
     return Decoding(
         engine=engine,
         prompt_ids=prompt_ids,
@@ -190,7 +193,9 @@ def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob
     return constraint
 
 
-def drafter_name(request: ApplyRequest, runtime: Runtime) -> str:
+def drafter_name(request: ApplyRequest, runtime: Runtime, target: Target) -> str:
+    if target.undrafted:
+        return "none"
     return request.drafter or runtime.default_drafter
 
 
@@ -220,6 +225,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if job.instruction.strip() and not _is_instruction_read(outcome):
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
+    if outcome.target is not None and outcome.target.undrafted:
+        yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
     if outcome.strategy == "exact" and job.prediction.certainty is not Certainty.CERTAIN:
         yield Verdict(
             "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)

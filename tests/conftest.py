@@ -1,8 +1,10 @@
-"""Shared by all tests: no network for model hubs, and where extra data may lie."""
+"""Shared by all tests: no network for model hubs, a state folder of their own, and where extra data may lie."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,18 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if not IS_WORKER:
+    # One folder for all workers of a run and for the processes that tests start: they inherit the variable.
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="apply-service-tests-")
+
 EXTRA_DATA = Path(os.environ.get("APPLY_SHARED_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
+
+
+def pytest_sessionfinish() -> None:
+    """The folder goes with the process that made it."""
+    if not IS_WORKER:
+        shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -101,6 +101,8 @@ def _model(settings: Settings) -> Finding:
     except Exception as error:  # a diagnosis must not die of what it diagnoses
         return Finding("model", False, f"{settings.model}: {type(error).__name__}: {error}")
     seconds = time.perf_counter() - start
+    if found is None:
+        return Finding("model", True, f"{settings.model} loads in {seconds:.1f} s; it is decoded without drafts")
     buckets = ", ".join(str(bucket) for bucket in found.buckets)
     return Finding(
         "model",

@@ -10,14 +10,17 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from apply_service.engine.attention import register
 from apply_service.engine.self_test import SelfTest, run_self_test
+from apply_service.engine.self_test_store import SelfTestStore
+from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
+from apply_service.protocols import Prefill, SamplingParams, Session, Window
 
 EMBEDDED = "embedded"
 RECORD_FILE = "apply_service.json"
@@ -56,13 +59,15 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, where its files are (None: in the hub's cache, by `source`), its record and its self-test."""
+    """An engine, where its files are (None: in the hub's cache, by `source`), its record and its self-test.  A model
+    that can't verify drafts has none, and `undrafted` says why."""
 
-    engine: TorchEngine
+    engine: TorchEngine | StepwiseEngine
     source: str
     directory: Path | None
     record: ModelRecord
-    self_test: SelfTest
+    self_test: SelfTest | None
+    undrafted: str = ""
 
 
 def load_model(
@@ -74,8 +79,10 @@ def load_model(
     allow_remote_code: bool = False,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
+    self_tests: SelfTestStore | None = None,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal.
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal (or look up what an
+    earlier one in `self_tests` found).
 
     Raises:
         UnknownModel: no such folder or id.
@@ -93,7 +100,9 @@ def load_model(
         record = replace(record, buckets=(window + 1,))
     where = pick_device(device)
     model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
-    found = _self_tested(model, name, record.buckets)
+    if is_recurrent(model):
+        return LoadedModel(_stepwise(model, name), str(local or name), local, record, None, UNDRAFTED)
+    found = _self_tested(model, name, record.buckets, self_tests)
     engine = TorchEngine(
         model,
         name=name,
@@ -131,16 +140,47 @@ def _unknown(name: str, reason: str) -> UnknownModel:
     )
 
 
-def _self_tested(model: Any, name: str, buckets: tuple[int, ...]) -> SelfTest:
+def _self_tested(model: Any, name: str, buckets: tuple[int, ...], store: SelfTestStore | None = None) -> SelfTest:
     """The self-test, and with it the proof that the model runs with our attention at all."""
+    if store is not None and (known := store.get(model, buckets)) is not None:
+        return known
     try:
-        return run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0))
+        found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0))
     except Exception as error:  # whatever an unknown architecture trips over
-        raise ModelNotLoadable(
-            f"the model does not run with windows over slots ({type(error).__name__}: {str(error)[:200]})",
-            value=name,
-            remedy="use a decoder-only model whose attention goes through the library's attention interface",
-        ) from error
+        raise _does_not_run(name, "windows over slots", error) from error
+    if store is not None:
+        store.put(model, buckets, found)
+    return found
+
+
+def _stepwise(model: Any, name: str) -> StepwiseEngine:
+    """A recurrent model, run through the library's own attention and cache; tried on a few tokens."""
+    engine = StepwiseEngine(model, name=name)
+    try:
+        _use_own_attention(model)
+        session = cast(Session, engine.open([1, 2, 3], 2))
+        with session:
+            engine.step([Prefill(session, 2)])
+            engine.step([Window(session, 3, (), SamplingParams())])
+    except Exception as error:  # whatever an unknown architecture trips over
+        raise _does_not_run(name, "one token at a time", error) from error
+    return engine
+
+
+def _use_own_attention(model: Any) -> None:
+    """The library's, the faster one where the architecture has it."""
+    try:
+        model.set_attn_implementation("sdpa")
+    except ValueError:
+        model.set_attn_implementation("eager")
+
+
+def _does_not_run(name: str, way: str, error: Exception) -> ModelNotLoadable:
+    return ModelNotLoadable(
+        f"the model does not run with {way} ({type(error).__name__}: {str(error)[:200]})",
+        value=name,
+        remedy="use a decoder-only model whose attention goes through the library's attention interface",
+    )
 
 
 def pick_device(device: str) -> torch.device:
