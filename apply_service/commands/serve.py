@@ -61,7 +61,7 @@ def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> Non
         app = create_app(service, settings)
         server = DrainingServer(app, service, settings)
         write_note(f"serving {settings.model} on {url_of(listener)}")
-        with _signals_absorbed():
+        with absorb_signals():
             server.run(sockets=[listener])
         close_tracing(app)
     if service.is_alive:  # hangs in a pass; to end the interpreter under it would abort the process
@@ -94,7 +94,7 @@ class DrainingServer(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _signals_absorbed() -> Iterator[None]:
+def absorb_signals() -> Iterator[None]:
     """uvicorn handles the signals, shuts down, and then raises them again for whoever handled them before: nobody, so
     that a graceful stop ends in exit code 0."""
     signals = (signal.SIGINT, signal.SIGTERM)
