@@ -87,6 +87,7 @@ def build_parser() -> ArgumentParser:
     _add_doctor(add_command)
     _add_undo(add_command)
     _add_recover(add_command)
+    _add_mcp(add_command)
     _add_key(add_command)
     return parser
 
@@ -181,6 +182,23 @@ def _add_recover(add_command: Callable[..., ArgumentParser]) -> None:
     _add_settings(parser, ("backups",))
 
 
+def _add_mcp(add_command: Callable[..., ArgumentParser]) -> None:
+    parser = add_command("mcp", help="serve the tool edit_file to coding agents (MCP)", description=MCP_TEXT)
+    parser.add_argument(
+        "--root",
+        action="append",
+        metavar="FOLDER",
+        help="folder that agents may edit files in (default: the current one); may be repeated",
+    )
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="serve streamable HTTP at this address, below /mcp, instead of stdio"
+    )
+    parser.add_argument(
+        "--strategy", choices=("auto", "model", "exact"), help="who decides; exact never loads a model (default: auto)"
+    )
+    _add_settings(parser, ("engine", "command", "backups"), ("keys_file", "allow_open"))
+
+
 def _add_key(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("key", help="make an API key for the server", description=KEY_TEXT)
     parser.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
@@ -190,11 +208,12 @@ def _add_key(add_command: Callable[..., ArgumentParser]) -> None:
 
 
 # -- options made from settings ----------------------------------------------------------------------------------------
-def _add_settings(parser: ArgumentParser, groups: Iterable[str]) -> None:
+def _add_settings(parser: ArgumentParser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
+    """Options for the settings of these groups, and for these."""
     options = parser.add_argument_group("settings")
     options.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     for spec in setting_specs():
-        if spec.group in groups:
+        if spec.group in groups or spec.name in names:
             _add_setting(options.add_argument, spec)
 
 
@@ -243,6 +262,12 @@ Make an API key and the entry for the file of keys, which holds its hash alone. 
 RECOVER_TEXT = """\
 Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
 as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
+
+MCP_TEXT = """\
+Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
+answer is the diff.  Only files below the roots are touched; links and .. are followed first.
+
+With --server the running service applies the edits and no model is loaded here."""
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
     """
     path = Path(path)
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    if os.path.isdir(target):
         raise _unreadable(path, "it is a folder")
-    if needs_folder and not target.parent.is_dir():
+    if needs_folder and not os.path.isdir(target.parent):
         raise _unreadable(path, "there is no such folder")
     try:
         mode = target.stat().st_mode

@@ -147,7 +147,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
 
 
 def test_not_readable(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "no" / "a.py", ""):
+    for path in (tmp_path, tmp_path / "no" / "a.py", "", tmp_path / ("a" * 5000)):
         with pytest.raises(FileNotReadable) as caught:
             read_source(path)
         assert caught.value.remedy

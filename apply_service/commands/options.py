@@ -41,17 +41,22 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
             "A JSON request says all of the edit itself, and its answer is printed",
             remedy="Leave them out, or write them into the request.",
         )
-    if settings.server is not None:
-        _refuse(
-            _given(arguments, OF_THE_ENGINE),
-            "The server has an engine of its own",
-            remedy="Leave them out, or give them to `apply-service serve`.",
-        )
+    refuse_engine_options(arguments, settings)
     if (arguments.request is not None or arguments.batch is not None) and settings.server is not None:
         _refuse(
             _given(arguments, ("model",)),
             "The server takes the model from the request",
             remedy='Write "model" into the request.',
+        )
+
+
+def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
+    """Raises UnsupportedParameter for options of an engine where a server is asked."""
+    if settings.server is not None:
+        _refuse(
+            _given(arguments, OF_THE_ENGINE),
+            "The server has an engine of its own",
+            remedy="Leave them out, or give them to `apply-service serve`.",
         )
 
 

@@ -1,0 +1,307 @@
+"""The tool through the SDK's own client, in memory: files on disk, edits that need no model."""
+
+import hashlib
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp_types import CallToolResult
+
+from apply_service.backups import BackupStore
+from apply_service.edits.patch import apply_patch
+from apply_service.mcp.arguments import ALIASES
+from apply_service.mcp.editing import Apply, FileEditor
+from apply_service.mcp.server import create_server
+from apply_service.roots import Roots
+from apply_service.service import Run, Service
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Verdict
+from tests.api.test_batch import pipeline_run
+from tests.batch.test_edits import block
+from tests.doubles import ScriptedRun, make_result
+
+OLD = "def f():\r\n    return 1\r\n"
+EDIT = block("    return 1", "    return 2")
+NEW = "def f():\r\n    return 2\r\n"
+BROKEN = block("    return 1", "    return (1")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.py").write_bytes(OLD.encode())
+    (tmp_path / "secret.py").write_bytes(b"x = 1\n")
+    return folder
+
+
+def local(service: Service) -> Apply:
+    async def apply(request: ApplyRequest) -> ApplyResult:
+        async with aclosing(service.submit(request).events_async()) as events:
+            async for event in events:
+                if isinstance(event, FinalEvent):
+                    return event.result
+        raise AssertionError
+
+    return apply
+
+
+@asynccontextmanager
+async def connected(root: Path, run: Run = pipeline_run) -> AsyncIterator[Client]:
+    with Service(run) as service:
+        store = BackupStore(root.parent / "state", 5)
+        async with Client(create_server(FileEditor(Roots([root]), local(service), store))) as client:
+            yield client
+        assert service.wait_until_idle(5)
+        service.check_integrity()
+
+
+def call(root: Path, arguments: dict[str, Any], run: Run = pipeline_run) -> CallToolResult:
+    async def main() -> CallToolResult:
+        async with connected(root, run) as client:
+            return await client.call_tool("edit_file", arguments)
+
+    return anyio.run(main)
+
+
+def text(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text
+
+
+def fields(result: CallToolResult) -> dict[str, Any]:
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_tool_is_listed_with_the_names_that_agents_know(root: Path) -> None:
+    async def main() -> None:
+        async with connected(root) as client:
+            (tool,) = (await client.list_tools()).tools
+            assert tool.name == "edit_file"
+            assert set(tool.input_schema["properties"]) == set(ALIASES)
+            assert tool.input_schema["required"] == ["path", "code_edit"]
+            assert tool.annotations is not None
+            assert tool.annotations.destructive_hint
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize("as_absolute", [False, True])
+def test_an_edit_is_written_and_answered_by_its_diff(root: Path, as_absolute: bool) -> None:
+    path = str(root / "src" / "a.py") if as_absolute else "src/a.py"
+    result = call(root, {"path": path, "code_edit": EDIT, "instruction": "I return two."})
+    assert not result.is_error
+    assert (root / "src" / "a.py").read_bytes() == NEW.encode()
+    assert text(result).startswith(f"Edited {path}. Decided by: exact.\n")
+    assert "```diff\n" in text(result)
+    assert "warning" not in text(result)
+    answer = fields(result)
+    assert (answer["status"], answer["strategy"], answer["model"]) == ("written", "exact", None)
+    assert answer["result_sha256"] == hashlib.sha256(NEW.encode()).hexdigest()
+    assert {verdict["check"] for verdict in answer["verdicts"]} >= {"syntax", "truncation", "instruction"}
+    (patched,) = apply_patch(answer["diff"], {"src/a.py": OLD})
+    assert patched.text == NEW
+
+
+def test_what_was_written_can_be_undone(root: Path) -> None:
+    call(root, {"path": "src/a.py", "code_edit": EDIT})
+    BackupStore(root.parent / "state", 5).undo(root / "src" / "a.py")
+    assert tree(root) == {"src/a.py": OLD.encode()}
+
+
+def test_a_dry_run_writes_nothing(root: Path) -> None:
+    result = call(root, {"path": "src/a.py", "code_edit": EDIT, "dryRun": True})
+    assert not result.is_error
+    assert fields(result)["status"] == "dry_run"
+    assert "+    return 2" in text(result)
+    assert "would be written" in text(result)
+    refused = call(root, {"path": "src/a.py", "code_edit": BROKEN, "dryRun": True})
+    assert "would be refused" in text(refused)
+    assert not refused.is_error
+    assert tree(root) == {"src/a.py": OLD.encode()}
+    assert not (root.parent / "state").exists()
+
+
+def test_a_result_that_fails_a_check_is_not_written_unless_told(root: Path) -> None:
+    result = call(root, {"path": "src/a.py", "code_edit": BROKEN})
+    assert result.is_error
+    assert tree(root) == {"src/a.py": OLD.encode()}
+    assert "was NOT written" in text(result)
+    assert "error: syntax: " in text(result)
+    assert 'on_verdict {"syntax": "warn"}' in text(result)
+    assert fields(result)["status"] == "refused"
+    told = call(root, {"path": "src/a.py", "code_edit": BROKEN, "on_verdict": {"syntax": "warn"}})
+    assert not told.is_error
+    assert b"return (1" in (root / "src" / "a.py").read_bytes()
+
+
+def test_a_file_that_does_not_exist_is_created_with_its_folders(root: Path) -> None:
+    result = call(root, {"target_file": "new/deep/b.py", "code_edit": "print(1)\n"})
+    assert fields(result)["status"] == "created"
+    assert text(result).startswith("Created new/deep/b.py.")
+    assert (root / "new/deep/b.py").read_bytes() == b"print(1)\n"
+
+
+def test_a_snippet_with_gaps_is_no_new_file(root: Path) -> None:
+    result = call(root, {"path": "src/typo.py", "code_edit": "# ... existing code ...\nprint(1)\n"})
+    assert result.is_error
+    assert text(result).startswith("error [file_not_readable]: src/typo.py does not exist")
+    assert tree(root) == {"src/a.py": OLD.encode()}
+
+
+def test_an_edit_that_is_already_there_changes_nothing(root: Path) -> None:
+    same = block("    return 1", "    return 1")
+    result = call(root, {"path": "src/a.py", "code_edit": same})
+    assert fields(result)["status"] == "unchanged"
+    assert fields(result)["diff"] == ""
+    assert "warning: no_op: " in text(result)
+    assert not (root.parent / "state").exists()
+
+
+@pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd", "src/../../secret.py", "link/secret.py", "alias.py"])
+def test_files_outside_the_roots_are_refused(root: Path, path: str) -> None:
+    (root / "link").symlink_to(root.parent)
+    (root / "alias.py").symlink_to(root.parent / "secret.py")
+    result = call(root, {"path": path, "code_edit": block("x = 1", "x = 2")})
+    assert result.is_error
+    assert text(result).startswith(f"error [outside_roots]: {path} is outside the allowed folders.\nvalue: ")
+    assert f'limit: ["{root}"]' in text(result)
+    assert (root.parent / "secret.py").read_bytes() == b"x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"path": "src/a.py"}, "empty_update"),
+        ({"path": "src/a.py", "code_edit": ""}, "empty_update"),
+        ({"path": "src/a.py", "code_edit": EDIT, "color": "red"}, "unknown_field"),
+        ({"path": "src", "code_edit": EDIT}, "file_not_readable"),
+        ({"path": "src/a.py/b.py", "code_edit": "x"}, "file_not_readable"),
+        ({"path": "a" * 5000, "code_edit": "x"}, "file_not_readable"),
+        ({"path": "src/a.py", "code_edit": block("nowhere at all", "x")}, "needs_more_context"),
+        ({"path": "src/a.py", "code_edit": EDIT, "base_sha256": "0" * 64}, "stale_base"),
+        ({"path": "src/a.py", "code_edit": EDIT, "encoding": "klingon"}, "bad_encoding"),
+        ({"path": "src/a.py", "code_edit": EDIT, "on_verdict": {"spelling": "warn"}}, "invalid_field"),
+        ({"path": "src/a.py", "code_edit": "a\0b"}, "nul_byte"),
+        ({"path": "latin.txt", "code_edit": block("x", "y")}, "bad_encoding"),
+        ({"path": ".git/config", "code_edit": "x"}, "outside_roots"),
+    ],
+)
+def test_errors_are_typed_texts(root: Path, arguments: dict[str, Any], code: str) -> None:
+    (root / "latin.txt").write_bytes(b"\xe9\nx\n")
+    before = tree(root)
+    result = call(root, arguments)
+    assert result.is_error
+    assert text(result).startswith(f"error [{code}]: ")
+    assert "\nremedy: " in text(result)
+    assert tree(root) == before
+
+
+def test_encodings_survive(root: Path) -> None:
+    (root / "latin.txt").write_bytes(b"\xe9\r\nx\r\n")
+    call(root, {"path": "latin.txt", "code_edit": block("x", "ü"), "encoding": "latin-1"})
+    assert (root / "latin.txt").read_bytes() == b"\xe9\r\n\xfc\r\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
+def test_the_mode_survives(root: Path) -> None:
+    (root / "src" / "a.py").chmod(0o750)
+    call(root, {"path": "src/a.py", "code_edit": EDIT})
+    assert (root / "src" / "a.py").stat().st_mode & 0o777 == 0o750
+
+
+def test_another_tool_is_refused(root: Path) -> None:
+    async def main() -> CallToolResult:
+        async with connected(root) as client:
+            return await client.session.call_tool("write_file", {"path": "x"})
+
+    result = anyio.run(main)
+    assert result.is_error
+    assert text(result).startswith("error [not_found]: ")
+
+
+def test_a_fence_in_the_diff_stays_inside(root: Path) -> None:
+    (root / "r.md").write_bytes(b"```\ncode\n```\n")
+    result = call(root, {"path": "r.md", "code_edit": block("code", "more")})
+    assert text(result).count("````") == 2
+    assert fields(result)["diff"] in text(result)
+
+
+def test_edits_of_one_file_wait_for_each_other(root: Path) -> None:
+    lines = "".join(f"x{i} = 0\n" for i in range(12))
+    (root / "many.py").write_bytes(lines.encode())
+
+    async def main() -> None:
+        async with connected(root) as client, anyio.create_task_group() as tasks:
+            for i in range(12):
+                edit = {"path": "many.py", "code_edit": block(f"x{i} = 0", f"x{i} = 1")}
+                tasks.start_soon(client.call_tool, "edit_file", edit)
+
+    anyio.run(main)
+    assert (root / "many.py").read_bytes() == lines.replace("= 0", "= 1").encode()
+
+
+def test_a_file_changed_meanwhile_is_left_alone(root: Path) -> None:
+    gate = threading.Event()
+    run = ScriptedRun(result=make_result("mine\n"), gate=gate)
+
+    async def main() -> CallToolResult:
+        results: list[CallToolResult] = []
+
+        async def edit(client: Client) -> None:
+            results.append(await client.call_tool("edit_file", {"path": "src/a.py", "code_edit": "x"}))
+
+        async with connected(root, run) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(edit, client)
+            await wait_until(run.started.is_set)
+            (root / "src" / "a.py").write_bytes(b"theirs\n")
+            gate.set()
+        return results[0]
+
+    assert text(anyio.run(main)).startswith("error [file_changed]: ")
+    assert tree(root) == {"src/a.py": b"theirs\n"}
+
+
+def test_a_call_that_is_cancelled_stops_its_decoding(root: Path) -> None:
+    run = ScriptedRun(gate=threading.Event())
+
+    async def main() -> None:
+        async with connected(root, run) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "edit_file", {"path": "src/a.py", "code_edit": "x"})
+            await wait_until(run.started.is_set)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert run.closed.wait(5)
+    assert tree(root) == {"src/a.py": OLD.encode()}
+
+
+def test_a_crash_is_told_without_its_words(root: Path) -> None:
+    result = call(root, {"path": "src/a.py", "code_edit": "x"}, ScriptedRun(error=RuntimeError("secret words")))
+    assert text(result).startswith("error [engine_failure]: ")
+    assert "secret words" not in text(result)
+
+
+def test_warnings_are_told(root: Path) -> None:
+    verdicts = (Verdict("outside_edit", "warning", "odd", (2, 3)), Verdict("syntax", "pass"))
+    run = ScriptedRun(result=make_result(NEW, verdicts=verdicts, diff="d\n"))
+    assert "warning: outside_edit: odd (lines 2-3 of the merged file)" in text(
+        call(root, {"path": "src/a.py", "code_edit": "x"}, run)
+    )
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(5):
+        while not condition():
+            await anyio.sleep(0.002)
