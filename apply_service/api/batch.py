@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from apply_service.api.answer import ErrorBody
+from apply_service.api.auth import caller_of
 from apply_service.api.batch_schema import BatchAnswer, BatchRequest
 from apply_service.api.body import read_json_body
 from apply_service.api.errors import codes_by_status
@@ -51,18 +53,19 @@ def batch_router(service: Service, settings: Settings) -> APIRouter:
     async def apply_batch(request: Request) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
         call = BatchRequest.parse(body)
-        result = await _unless_gone(request, _answer(call, service, settings))
+        owner = caller_of(request.scope).name
+        result = await _unless_gone(request, _answer(call, owner, service, settings))
         return Response(BatchAnswer.of(result, call).model_dump_json(), media_type="application/json")
 
     return router
 
 
-async def _answer(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
+async def _answer(call: BatchRequest, owner: str, service: Service, settings: Settings) -> BatchResult:
     if call.patch is not None:
         patch = call.to_patch()
         _refuse_long_patch(patch, settings.max_lines)
         return await asyncio.to_thread(apply_patch_request, patch)
-    requests = call.to_requests()
+    requests = [replace(edit, owner=owner) for edit in call.to_requests()]
     for request in requests:
         refuse_too_many_lines(request, settings.max_lines)
     timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from apply_service.api import sse
+from apply_service.api.auth import caller_of
 from apply_service.api.disconnect import cancel_when_gone
 from apply_service.api.error_shapes import error_model
 from apply_service.api.errors import codes_by_status
@@ -51,7 +52,8 @@ async def respond(
 ) -> Response:
     """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
     refuse_too_many_lines(wanted, settings.max_lines)
-    ticket = service.submit(replace(wanted, model=resolve_model(wanted.model, settings)))
+    model, owner = resolve_model(wanted.model, settings), caller_of(request.scope).name
+    ticket = service.submit(replace(wanted, model=model, owner=owner))
     watcher = cancel_when_gone(request, ticket)
     if stream:
         return await _stream(ticket, reply, watcher)

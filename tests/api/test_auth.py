@@ -32,6 +32,18 @@ def test_with_keys_only_their_holders_are_served(tmp_path: Path) -> None:
     assert run.n_started == 3
 
 
+def test_requests_belong_to_the_holder_of_their_key(tmp_path: Path) -> None:
+    """The prefix cache keeps owners apart."""
+    run = ScriptedRun()
+    with layered(run, keys_file=write_keys(tmp_path)) as http:
+        for key in (ALICE, BOB, ALICE):
+            http.post("/v1/apply", json=BODY, headers=bearer(key)).raise_for_status()
+        http.post("/v1/apply/batch", json={"edits": [BODY]}, headers=bearer(BOB)).raise_for_status()
+    owners = [request.owner for request in run.requests]
+    assert owners == [owners[0], owners[1], owners[0], owners[1]]
+    assert len({*owners, ""}) == 3
+
+
 def test_health_and_documentation_are_open_and_nothing_else(tmp_path: Path) -> None:
     with layered(ScriptedRun(), keys_file=write_keys(tmp_path)) as http:
         for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
