@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, SettingsError
 from apply_service.protocols import PromptFormat
 from apply_service.registry import DRAFTERS, PROMPT_FORMATS, names, resolve
@@ -53,10 +55,10 @@ def load_target(name: str, settings: Settings) -> Target:
     """Weights, self-test and prompt format of one model.
 
     Raises:
-        ModelError, UnknownModel: see `engine.loading.load_model`.
+        ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
     """
     loaded = _load(name, settings)
-    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted)
+    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted, is_replay=name.startswith(PREFIX))
 
 
 def self_test(name: str, settings: Settings) -> SelfTest | None:
@@ -69,16 +71,17 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
     import torch
 
     from apply_service.engine.loading import load_model
+    from apply_service.engine.replay import load_replay
     from apply_service.engine.self_test_store import SelfTestStore
 
     if settings.torch_threads is not None:
         torch.set_num_threads(settings.torch_threads)
-    return load_model(
+    load = load_replay if name.startswith(PREFIX) else partial(load_model, allow_remote_code=settings.allow_remote_code)
+    return load(
         name,
         device=settings.device,
         dtype=settings.dtype,
         window=settings.window,
-        allow_remote_code=settings.allow_remote_code,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
         self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
@@ -92,11 +95,22 @@ def _prompt_format(loaded: LoadedModel) -> PromptFormat:
     factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
     if name == "compact":
         return resolve(PROMPT_FORMATS, name).from_directory(Path(loaded.source))  # type: ignore[no-any-return]
+    if name == "replay":
+        return _replay_format(loaded)
     from transformers import AutoTokenizer
 
     from apply_service.prompts.chat_tokenizer import ChatTokenizer
 
     return factory(ChatTokenizer(AutoTokenizer.from_pretrained(loaded.source)))
+
+
+def _replay_format(loaded: LoadedModel) -> PromptFormat:
+    """What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer."""
+    from apply_service.engine.replay import ReplayEngine
+    from apply_service.prompts.replay import Replay
+
+    assert isinstance(loaded.engine, ReplayEngine)
+    return Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
 
 
 def infer_prompt_format(source: str) -> str:

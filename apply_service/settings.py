@@ -121,7 +121,11 @@ class Settings:
         group="http",
     )
 
-    model: str = setting("embedded", "Target model: `embedded`, a folder, or a Hugging Face id.", group="engine")
+    model: str = setting(
+        "embedded",
+        "Target model: `embedded`, a folder, a Hugging Face id, or `replay:SHAPE` to measure speed.",
+        group="engine",
+    )
     models: tuple[str, ...] = setting(
         (),
         "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). Each is loaded on first use.",

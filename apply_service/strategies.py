@@ -43,8 +43,13 @@ from apply_service.types import (
 )
 
 SPARE_TOKENS = 64
-STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction")
+STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction", "replay")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
+
+REPLAYED = (
+    "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
+    "speed means something"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Target:
     prompt_format: PromptFormat
     undrafted: str = ""
     """Why the target takes no drafts; empty where it does."""
+    is_replay: bool = False
+    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
         )
     confidence = math.exp(min(decision_logprobs)) if decision_logprobs else None
     merged = target.prompt_format.decode_output(decoding.output_ids)
-    agreement = merged == job.prediction.text
+    agreement = None if target.is_replay else merged == job.prediction.text
     drafter = drafter_name(request, runtime, target)
     return Outcome(merged, "model", decoding.stats, target, drafter, agreement, confidence)
 
@@ -223,6 +230,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
     if outcome.strategy == "fallback":
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
+    if outcome.target is not None and outcome.target.is_replay:
+        yield Verdict("replay", "warning", REPLAYED)
     if job.instruction.strip() and not _is_instruction_read(outcome):
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
     if outcome.target is not None and outcome.target.undrafted:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_line
+from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
 from apply_service.settings import Settings
 
 EMBEDDED = "embedded"
@@ -44,6 +45,10 @@ def describe(name: str, settings: Settings) -> ModelListing:
     """A model by name; reads its configuration, not its weights."""
     directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     is_default = name == settings.model
+    if name.startswith(PREFIX):
+        shape = find_shape(name)
+        kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
+        return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
     config_path = directory / "config.json"
     if not config_path.is_file():
         return ModelListing(name, None, False, is_default)

@@ -102,8 +102,35 @@ def load_model(
     model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
     if is_recurrent(model):
         return LoadedModel(_stepwise(model, name), str(local or name), local, record, None, UNDRAFTED)
+    return make_ready(
+        model,
+        name,
+        record,
+        directory=local,
+        kv_cache_bytes=kv_cache_bytes,
+        prefix_cache_bytes=prefix_cache_bytes,
+        self_tests=self_tests,
+    )
+
+
+def make_ready(
+    model: Any,
+    name: str,
+    record: ModelRecord,
+    *,
+    directory: Path | None,
+    kv_cache_bytes: int,
+    prefix_cache_bytes: int,
+    self_tests: SelfTestStore | None,
+    engine_type: type[TorchEngine] = TorchEngine,
+) -> LoadedModel:
+    """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal.
+
+    Raises:
+        ModelNotLoadable: the model does not run with our attention.
+    """
     found = _self_tested(model, name, record.buckets, self_tests)
-    engine = TorchEngine(
+    engine = engine_type(
         model,
         name=name,
         buckets=found.buckets,
@@ -113,7 +140,7 @@ def load_model(
         kv_cache_bytes=kv_cache_bytes,
         prefix_cache_bytes=prefix_cache_bytes,
     )
-    return LoadedModel(engine, str(local or name), local, record, found)
+    return LoadedModel(engine, str(directory or name), directory, record, found)
 
 
 def _refuse_unknown_id(name: str) -> None:

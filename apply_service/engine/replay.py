@@ -15,11 +15,13 @@ from weakref import WeakKeyDictionary
 import torch
 
 from apply_service.engine.attention import register
+from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device, pick_dtype
 from apply_service.engine.replay_answers import Answers, known_ids, raise_known
-from apply_service.engine.replay_shapes import ReplayShape
+from apply_service.engine.replay_shapes import ReplayShape, find_shape, replay_directory
 from apply_service.engine.sampling import Rows, choose
+from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.session import TorchSession
-from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.errors import ModelNotLoadable
 from apply_service.protocols import Part, Session, Verification, Window
 
@@ -60,6 +62,35 @@ class ReplayEngine(TorchEngine):
         if places:
             raise_known(logits, places, ids)
         return choose(logits, rows)
+
+
+def load_replay(
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    window: int | None = None,
+    kv_cache_bytes: int = KV_CACHE_BYTES,
+    prefix_cache_bytes: int = 0,
+    self_tests: SelfTestStore | None = None,
+) -> LoadedModel:
+    """What `load_model` is for other names: `name` is "replay:SHAPE".
+
+    Raises:
+        UnknownModel: no such shape. ModelNotLoadable: see `make_model`.
+    """
+    shape = find_shape(name)
+    where = pick_device(device)
+    return make_ready(
+        make_model(shape, where, pick_dtype(dtype, where)),
+        name,
+        ModelRecord("replay", DEFAULT_BUCKETS if window is None else (window + 1,)),
+        directory=replay_directory(),
+        kv_cache_bytes=kv_cache_bytes,
+        prefix_cache_bytes=prefix_cache_bytes,
+        self_tests=self_tests,
+        engine_type=ReplayEngine,
+    )
 
 
 def make_model(shape: ReplayShape, device: torch.device, dtype: torch.dtype, *, seed: int = 0) -> Any:

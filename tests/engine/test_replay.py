@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from apply_service.engine.replay import ReplayEngine, free_bytes, make_model
+from apply_service.engine.replay import ReplayEngine, free_bytes, load_replay, make_model
 from apply_service.engine.replay_shapes import find_shape
 from apply_service.engine.session import TorchSession
 from apply_service.errors import ModelNotLoadable
@@ -120,3 +120,12 @@ def test_8_bit_weights_are_refused_by_name() -> None:
 
 def test_free_memory_is_a_number_of_bytes() -> None:
     assert free_bytes(CPU) > 1e6
+
+
+def test_loading_measures_the_engine_as_any_other() -> None:
+    loaded = load_replay("replay:tiny-2m", device="cpu", window=15, kv_cache_bytes=2**24)
+    assert isinstance(loaded.engine, ReplayEngine)
+    assert loaded.engine.buckets == (16,)
+    assert loaded.record.prompt_format == "replay"
+    assert loaded.self_test is not None
+    assert loaded.engine.determinism == loaded.self_test.determinism
