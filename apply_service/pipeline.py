@@ -20,7 +20,7 @@ from apply_service.decoding.verify import Decoding, Step
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
-from apply_service.edits.ranges import text_edits
+from apply_service.edits.ranges import text_hunks
 from apply_service.errors import (
     ApplyError,
     BadEncoding,
@@ -35,7 +35,7 @@ from apply_service.errors import (
 )
 from apply_service.protocols import EditJob
 from apply_service.registry import CHECKS, DRAFTERS, EDIT_FORMATS, names, resolve
-from apply_service.results import attribute_ops, hash_bytes, origin_spans
+from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
 from apply_service.strategies import STRATEGY_VERDICTS, Outcome, Runtime, checked, decide, strategy_verdicts
 from apply_service.syntax.languages import detect_language
 from apply_service.types import (
@@ -188,6 +188,7 @@ def finish(
     verdicts = (*strategy_verdicts(job, outcome), *checked(job, outcome.merged))
     _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
     watch.lap("checks_s")
+    hunks = text_hunks(request.original, merged_code)
     watch.seconds["total_s"] = sum(watch.seconds.values())
     return ApplyResult(
         merged_code=merged_code,
@@ -202,7 +203,7 @@ def finish(
         agreement=outcome.agreement,
         determinism=None if outcome.target is None else outcome.target.engine.determinism,
         verdicts=verdicts,
-        edits=text_edits(request.original, merged_code),
+        edits=tuple(edit for hunk in hunks for edit in hunk.edits),
         spans=origin_spans(ops, is_from_model=outcome.target is not None),
         confidence=outcome.confidence,
         source_sha256=hash_bytes(encode(request.original, source)),
@@ -212,6 +213,7 @@ def finish(
         stats=outcome.stats,
         timings_s=dict(watch.seconds),
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
+        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs),
     )
 
 

@@ -157,6 +157,11 @@ class PromptFormat(Protocol):
 
     def open_stream(self) -> TextStream: ...
 
+    def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
+        """For every output token the first and last line of the merged text (0-based) that its choice decides: the line
+        it stands in, the one it begins, or where it writes nothing, the one that comes next."""
+        ...
+
     def stop_finder(self, job: EditJob) -> StopFinder | None:
         """Finds the end of the output in its text where the target might write on after it; None where `stop_ids`
         suffice."""

@@ -5,12 +5,14 @@ Stands at the end of a request's path, after decoding and before the checks' ver
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 
 from apply_service.edits.fidelity import ops_from_texts
-from apply_service.types import LineOp, Origin, Prediction, Span
+from apply_service.edits.ranges import LINE, TextHunk
+from apply_service.types import Hunk, LineOp, Origin, Prediction, Span
 
 
 def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
@@ -43,6 +45,34 @@ def _origin(op: LineOp, is_from_model: bool) -> Origin:
     if op.original_line is not None:
         return "original"
     return "update" if op.update_line is not None or not is_from_model else "model"
+
+
+def confident_hunks(
+    hunks: Sequence[TextHunk], merged: str, line_logprobs: Mapping[int, float] | None
+) -> tuple[Hunk, ...]:
+    """The hunks with their confidence; `line_logprobs` has the least one at a decision of each line of the merged text
+    (LF lines), None where no target decided."""
+    at = _decided_lines(merged) if line_logprobs else []
+    found, n_edits = [], 0
+    for (a0, a1, b0, b1), edits in hunks:
+        confidence = _confidence(line_logprobs, at[b0], at[b1] + (b1 == len(at) - 1)) if line_logprobs else None
+        found.append(Hunk(a0, a1, b0, b1, n_edits, n_edits + len(edits), confidence))
+        n_edits += len(edits)
+    return tuple(found)
+
+
+def _confidence(line_logprobs: Mapping[int, float], first: int, last: int) -> float | None:
+    decided = [line_logprobs[line] for line in range(first, last + 1) if line in line_logprobs]
+    return math.exp(min(decided)) if decided else None
+
+
+def _decided_lines(merged: str) -> list[int]:
+    """For every line as editors count, and the end: the line as the service counts, where a lone `\\r` ends none."""
+    has_breaks = "\n" in merged
+    lines = [0]
+    for line in LINE.findall(merged):
+        lines.append(lines[-1] + (line.endswith("\n") or not has_breaks))
+    return lines
 
 
 def hash_bytes(data: bytes) -> str:

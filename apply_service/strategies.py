@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -86,6 +86,8 @@ class Outcome(NamedTuple):
     drafter: str | None = None
     agreement: bool | None = None
     confidence: float | None = None
+    line_logprobs: Mapping[int, float] | None = None
+    """Least log probability of a decision of the target at each line of the merged text; None where none decided."""
     note: str = ""
     """Why a fallback took the target's place."""
 
@@ -132,14 +134,14 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
             remedy="send an `update`, or use an instruct model",
         )
     stream = target.prompt_format.open_stream()
-    decision_logprobs: list[float] = []
+    logprobs: list[float | None] = []
     with open_decoding(request, runtime, job, target, cancelled) as decoding:
         while decoding.finish_reason is None:
             step = yield decoding
             if step is None:
                 continue
-            if step.logprobs is not None:
-                decision_logprobs += [lp for lp, decided in zip(step.logprobs, step.decisions, strict=True) if decided]
+            known: Sequence[float | None] = step.logprobs or [None] * len(step.ids)
+            logprobs += [logprob if decided else None for logprob, decided in zip(known, step.decisions, strict=True)]
             if text := stream.push(step.ids):
                 yield TokenEvent(text)
     if text := stream.finish():
@@ -151,11 +153,22 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
             limit=decoding.max_new_tokens,
             remedy="raise max_tokens",
         )
-    confidence = math.exp(min(decision_logprobs)) if decision_logprobs else None
+    by_line = _by_line(logprobs, target.prompt_format.lines_of(decoding.output_ids))
+    confidence = math.exp(min(by_line.values())) if by_line else None
     merged = target.prompt_format.decode_output(decoding.output_ids)
     agreement = None if target.is_replay else merged == job.prediction.text
     drafter = drafter_name(request, runtime, target)
-    return Outcome(merged, "model", decoding.stats, target, drafter, agreement, confidence)
+    return Outcome(merged, "model", decoding.stats, target, drafter, agreement, confidence, by_line)
+
+
+def _by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
+    least: dict[int, float] = {}
+    for logprob, (first, last) in zip(logprobs, places, strict=True):
+        if logprob is not None:
+            for line in range(first, last + 1):
+                least[line] = min(logprob, least.get(line, logprob))
+    return least
 
 
 def open_decoding(
@@ -210,7 +223,9 @@ def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
     """The certain merge in the place of a target's answer that fails a check which the merge passes."""
     if _has_error(checked(job, outcome.merged)) and _is_clean(checked(job, job.prediction.text)):
         note = "the model's output failed a check"
-        return outcome._replace(merged=job.prediction.text, strategy="fallback", confidence=None, note=note)
+        return outcome._replace(
+            merged=job.prediction.text, strategy="fallback", confidence=None, line_logprobs=None, note=note
+        )
     return outcome
 
 

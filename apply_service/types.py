@@ -131,6 +131,21 @@ class TextEdit(NamedTuple):
     utf8_end: int
 
 
+class Hunk(NamedTuple):
+    """One stretch of changed lines: lines `original_start..original_end` of the original became `merged_start..
+    merged_end` of the merged text, by the answer's edits `first_edit..end_edit` (0-based, half-open; lines as editors
+    count them).  `confidence`: the least probability that the target gave to a choice of its own in these lines or the
+    one after them; None where it made none there."""
+
+    original_start: int
+    original_end: int
+    merged_start: int
+    merged_end: int
+    first_edit: int
+    end_edit: int
+    confidence: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
     """One edit of one file.  `original` is the file's text, line ends untouched; `""` means a new file."""
@@ -244,6 +259,7 @@ class ApplyResult:
     stats: DecodeStats
     timings_s: Mapping[str, float]
     diff: str | None = None
+    hunks: tuple[Hunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

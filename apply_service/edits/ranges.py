@@ -25,11 +25,28 @@ class _Change(NamedTuple):
     new: str
 
 
+class TextHunk(NamedTuple):
+    """One stretch of changed lines, and the edits that change them."""
+
+    lines: Hunk
+    edits: tuple[TextEdit, ...]
+
+
+def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
+    """The hunks, in order, with at least one unchanged line between any two; empty where the texts are equal."""
+    old, new = LINE.findall(original), LINE.findall(merged)
+    return tuple(TextHunk(hunk, tuple(_hunk_edits(old, new, hunk))) for hunk in diff_lines(old, new))
+
+
 def text_edits(original: str, merged: str) -> tuple[TextEdit, ...]:
     """The edits, in order, none overlapping another; empty where the texts are equal."""
-    old, new = LINE.findall(original), LINE.findall(merged)
-    changes = (change for hunk in diff_lines(old, new) for change in _changes(old, new, hunk))
-    return tuple(_edit(change, old) for change in changes if change.old != change.new)
+    return tuple(edit for hunk in text_hunks(original, merged) for edit in hunk.edits)
+
+
+def _hunk_edits(old: list[str], new: list[str], hunk: Hunk) -> Iterator[TextEdit]:
+    for change in _changes(old, new, hunk):
+        if change.old != change.new:
+            yield _edit(change, old)
 
 
 def _changes(old: list[str], new: list[str], hunk: Hunk) -> Iterator[_Change]:

@@ -76,6 +76,19 @@ class Compact:
     def open_stream(self) -> TextStream:
         return ListingStream(self.vocabulary)
 
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """A tag decides the line that it opens; that of a dropped line, and the end, the one that would come there."""
+        lines: list[tuple[int, int]] = []
+        n_begun, is_dropping = 0, False
+        for token in ids:
+            is_mark = self.vocabulary.is_tag(token) or token == self.vocabulary.end
+            if is_mark:
+                is_dropping = token == self.vocabulary.end or self.vocabulary.kind_of(token) == "drop"
+            line = n_begun if is_mark or is_dropping else n_begun - 1
+            lines.append((line, line))
+            n_begun += is_mark and not is_dropping
+        return lines
+
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from apply_service.errors import Truncated
+from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import Encoded, IncrementalDecoder
 from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
 
@@ -46,6 +47,9 @@ class PlainBytes:
 
     def open_stream(self) -> TextStream:
         return IncrementalDecoder(decode_bytes)
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, decode_bytes)
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable, Truncated
 from apply_service.prompts.sources import text_sources
+from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder
 from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
 
@@ -84,6 +85,9 @@ class Replay:
 
     def _decode(self, ids: Sequence[int]) -> str:
         return self._content.decode([token for token in ids if token != self.end_id])
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, self._decode)
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None

@@ -8,6 +8,7 @@ from apply_service.errors import Truncated
 from apply_service.prompts.chat_tokenizer import ChatTokenizer
 from apply_service.prompts.closing_tag import ClosingTag
 from apply_service.prompts.sources import text_sources
+from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import IncrementalDecoder
 from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
 
@@ -46,6 +47,9 @@ class TaggedOutput:
 
     def open_stream(self) -> TextStream:
         return TaggedStream(self)
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, self.decode, head=self.opening + self.padding)
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
         return ClosingTag(self.closing, self.decode, n_expected=job.prediction.text.count(self.closing))
