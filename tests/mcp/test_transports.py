@@ -1,0 +1,200 @@
+"""`apply-service mcp` as agents start it: the SDK's own client over stdio and HTTP, with the embedded model."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+
+from tests.api.test_batch import pipeline_run
+from tests.batch.test_edits import block
+from tests.live_server import live_server
+from tests.mcp.test_editing import fields, text
+
+EXAMPLE = Path(__file__).parents[2] / "benchmarks" / "example"
+COMMAND = [sys.executable, "-m", "apply_service.cli", "mcp"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "cart.py").write_bytes((EXAMPLE / "cart.py").read_bytes())
+    (folder / "plain.py").write_bytes(b"x = 1\n")
+    return folder
+
+
+def environment(root: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("APPLY_")}
+    return {
+        **kept,
+        "XDG_STATE_HOME": str(root.parent / "state"),
+        "XDG_CONFIG_HOME": str(root.parent),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def stdio(root: Path, *options: str) -> StdioServerParameters:
+    [command, *arguments] = [*COMMAND, "--root", str(root), *options]
+    return StdioServerParameters(command=command, args=arguments, env=environment(root), cwd=str(root.parent))
+
+
+async def edit(client: Client, path: str, code_edit: str, **options: Any) -> CallToolResult:
+    return await client.call_tool(
+        "edit_file", {"path": path, "code_edit": code_edit, "instruction": "I edit.", **options}
+    )
+
+
+async def edit_by_model(client: Client, root: Path) -> None:
+    """A lazy snippet, which the model decides: shown, then written."""
+    update = (EXAMPLE / "update.txt").read_text()
+    shown = await edit(client, "cart.py", update, dryRun=True)
+    assert fields(shown)["status"] == "dry_run"
+    assert (root / "cart.py").read_bytes() == (EXAMPLE / "cart.py").read_bytes()
+    written = await edit(client, str(root / "cart.py"), update)
+    assert fields(written)["status"] == "written", text(written)
+    assert fields(written)["model"] == "embedded"
+    assert fields(written)["diff"] == fields(shown)["diff"]
+    assert (root / "cart.py").read_text() == (EXAMPLE / "merged.py").read_text()
+
+
+async def edit_by_program(client: Client, root: Path) -> None:
+    assert [tool.name for tool in (await client.list_tools()).tools] == ["edit_file"]
+    exact = await edit(client, "plain.py", block("x = 1", "x = 2"))
+    assert fields(exact)["strategy"] == "exact"
+    assert (root / "plain.py").read_bytes() == b"x = 2\n"
+    outside = await edit(client, "../elsewhere.py", "x")
+    assert text(outside).startswith("error [outside_roots]: ")
+
+
+def test_stdio(root: Path) -> None:
+    async def main() -> None:
+        async with Client(stdio_client(stdio(root))) as client:
+            await edit_by_program(client, root)
+            await edit_by_model(client, root)
+
+    anyio.run(main)
+
+
+def test_stdio_by_the_handshake_of_older_clients(root: Path) -> None:
+    async def main() -> None:
+        async with Client(stdio_client(stdio(root)), mode="legacy") as client:
+            await edit_by_program(client, root)
+
+    anyio.run(main)
+
+
+@contextmanager
+def http_server(root: Path, *options: str) -> Iterator[str]:
+    """The command over HTTP; it must stop cleanly when told to."""
+    with subprocess.Popen(
+        [*COMMAND, "--listen", "127.0.0.1:0", "--root", str(root), *options],
+        env=environment(root),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            yield process.stderr.readline().split()[-1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            said = process.stderr.read()
+        assert process.wait(20) == 0, said
+
+
+def test_streamable_http(root: Path) -> None:
+    async def main(url: str) -> None:
+        async with Client(streamable_http_client(url)) as client:
+            await edit_by_model(client, root)
+        async with Client(streamable_http_client(url), mode="legacy") as client:
+            await edit_by_program(client, root)
+
+    with http_server(root) as url:
+        assert url.startswith("http://127.0.0.1:")
+        anyio.run(main, url)
+
+
+def test_http_is_for_known_callers(root: Path) -> None:
+    """Web pages and foreign host names are turned away; with keys, everyone without one is."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    with http_server(root, "--strategy", "exact") as url, httpx2.Client(trust_env=False) as http:
+        assert http.post(url, json=body, headers={"Origin": "https://evil.example"}).status_code == 403
+        assert http.post(url, json=body, headers={"Host": "evil.example"}).status_code == 421
+    keys = root.parent / "keys.toml"
+    made = subprocess.run(
+        [sys.executable, "-m", "apply_service.cli", "key", "agent", "--file", str(keys)],
+        env=environment(root),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    key = made.stdout.split()[-1]
+
+    async def main(url: str) -> None:
+        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+        async with http, Client(streamable_http_client(url, http_client=http)) as client:
+            exact = await edit(client, "plain.py", block("x = 1", "x = 2"))
+            assert fields(exact)["status"] == "written"
+
+    with http_server(root, "--strategy", "exact", "--keys-file", str(keys)) as url:
+        with httpx2.Client(trust_env=False) as http:
+            refused = http.post(url, json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthorized")
+        anyio.run(main, url)
+
+
+def test_a_running_server_applies_the_edits(root: Path) -> None:
+    async def main(url: str) -> None:
+        async with Client(stdio_client(stdio(root, "--server", url))) as client:
+            exact = await edit(client, "plain.py", block("x = 1", "x = 2"))
+            assert fields(exact)["status"] == "written"
+            lost = await edit(client, "plain.py", block("nowhere", "x"))
+            assert text(lost).startswith("error [needs_more_context]: ")
+
+    with live_server(pipeline_run) as (url, _):
+        anyio.run(main, url)
+    assert (root / "plain.py").read_bytes() == b"x = 2\n"
+
+
+def test_a_server_that_is_not_there_is_told(root: Path) -> None:
+    async def main() -> None:
+        async with Client(stdio_client(stdio(root, "--server", "http://127.0.0.1:9"))) as client:
+            result = await edit(client, "plain.py", block("x = 1", "x = 2"))
+            assert text(result).startswith("error [unreachable]: ")
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "exit_code"),
+    [
+        (["--root", "no/such/folder"], "file_not_readable", 3),
+        (["--listen", "here"], "bad_setting", 2),
+        (["--listen", "0.0.0.0:0"], "bad_setting", 2),
+        (["--server", "nonsense"], "bad_setting", 2),
+        (["--server", "http://127.0.0.1:9", "--dtype", "float32"], "unsupported_parameter", 2),
+    ],
+)
+def test_what_it_does_not_start_with(root: Path, options: list[str], code: str, exit_code: int) -> None:
+    done = subprocess.run(
+        [*COMMAND, *options],
+        env=environment(root),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert f"[{code}]" in done.stderr
+    assert done.returncode == exit_code
+    assert done.stdout == ""
