@@ -1,0 +1,148 @@
+"""Composition: from the options of a run to its contestants, opened and ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from apply_eval.datasets import EditRecord
+from apply_eval.metrics.speed import median
+from apply_eval.runners.answer import Runner
+from apply_eval.runners.hf_generate import PROMPT_LOOKUP_TOKENS, HfGenerate
+from apply_eval.runners.own_service import OwnService, alone, packed
+from apply_eval.runners.target import OpenTarget, open_target
+from apply_eval.runners.vllm import METHODS, Vllm
+from apply_eval.running.plan import DEFAULT_DRAFTERS, RunOptions
+from apply_eval.transports import Endpoint, open_transport
+from apply_service.build import build_runtime
+from apply_service.errors import ApplyError, UnknownDrafter, UnsupportedParameter
+from apply_service.registry import DRAFTERS, names
+from apply_service.settings import Settings
+from apply_service.strategies import Runtime
+
+PLAIN, EXACT, SERVER = "plain", "exact", "server"
+HF_PEERS = ("hf-plain", "hf-prompt-lookup")
+PEERS = (*HF_PEERS, *METHODS)
+PLAIN_SAMPLES = 3
+ENGINE, GENERATE = "engine.plain()", "transformers generate()"
+
+
+@dataclass(slots=True)
+class Contest:
+    """The contestants by name, the target's identity (None: a server's), and what `plain` is."""
+
+    runners: dict[str, Runner]
+    model: dict[str, Any] | None = None
+    plain: dict[str, Any] | None = None
+    _closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def close(self) -> None:
+        for runner in self.runners.values():
+            runner.close()
+
+
+def open_contest(options: RunOptions, records: Sequence[EditRecord], *, plain: dict[str, Any] | None = None) -> Contest:
+    """Open everyone who takes part.  `plain`: what was chosen when the run was begun.  Raises ApplyError."""
+    if options.server is not None:
+        return Contest({runner.name: runner for runner in _open_server(options)})
+    if options.request.strategy == "exact":
+        return _open_exact(options)
+    target = open_target(options.target, records, options.request)
+    contest = Contest({}, model=target.identity)
+    if options.with_plain:
+        contest.plain = plain or choose_plain(target, options, records)
+        contest.runners[PLAIN] = _open_plain(target, options, contest.plain["is"])
+    for name in known_drafters(DEFAULT_DRAFTERS if options.drafters is None else options.drafters):
+        contest.runners[name] = _open_own(name, target.runtime, options, drafter=name)
+    for name, url in options.peers.items():
+        contest.runners[name] = _open_peer(name, url, target, options)
+    return contest
+
+
+def _open_server(options: RunOptions) -> Iterable[Runner]:
+    """One contestant a drafter that was asked for by name, else the service as it is."""
+    server = options.server
+    assert server is not None
+    if options.peers:
+        raise UnsupportedParameter(
+            "peers run on a target in this process", value="--peers", remedy="leave --server out"
+        )
+    if options.drafters and server.dialect != "native":
+        raise UnsupportedParameter(
+            f"the dialect {server.dialect} can't name a drafter",
+            value="--drafters",
+            limit="native",
+            remedy="leave it out",
+        )
+    for drafter in options.drafters or (None,):
+        endpoint = Endpoint(server.url, server.api_key, server.model, drafter)
+        yield open_transport(server.dialect, drafter or SERVER, endpoint, options.request)
+
+
+def _open_exact(options: RunOptions) -> Contest:
+    """The program alone: no model is loaded."""
+    if options.drafters or options.peers:
+        raise UnsupportedParameter(
+            "strategy exact decodes nothing", value="--drafters, --peers", remedy="leave them out"
+        )
+    runtime = build_runtime(Settings())
+    return Contest({EXACT: _open_own(EXACT, runtime, options, drafter=None)})
+
+
+def _open_own(name: str, runtime: Runtime, options: RunOptions, *, drafter: str | None) -> OwnService:
+    if options.concurrency == 1:
+        return alone(name, runtime, options=options.request, drafter=drafter)
+    return packed(name, runtime, options=options.request, drafter=drafter, concurrency=options.concurrency)
+
+
+def _open_peer(name: str, url: str | None, target: OpenTarget, options: RunOptions) -> Runner:
+    if name in METHODS:
+        return Vllm(name, url, target.runtime, options=options.request)
+    if name not in HF_PEERS:
+        raise UnsupportedParameter("no such peer", value=name, limit=list(PEERS), remedy="name one of these")
+    n_lookup = PROMPT_LOOKUP_TOKENS if name == "hf-prompt-lookup" else None
+    return HfGenerate(name, target.runtime, options=options.request, n_lookup=n_lookup)
+
+
+def known_drafters(wanted: Iterable[str]) -> tuple[str, ...]:
+    """The drafters by name, each once; several in one name are joined by `+`.
+
+    Raises:
+        UnknownDrafter: there is no such drafter.
+    """
+    for name in wanted:
+        if unknown := [part for part in name.split("+") if part not in DRAFTERS]:
+            limit = list(names(DRAFTERS))
+            raise UnknownDrafter("no such drafter", value=unknown[0], limit=limit, remedy="name one of these")
+    return tuple(dict.fromkeys(wanted))
+
+
+# -- plain -------------------------------------------------------------------------------------------------------------
+def choose_plain(target: OpenTarget, options: RunOptions, records: Sequence[EditRecord]) -> dict[str, Any]:
+    """Which undrafted run of the target is the fastest: our engine with one unpadded row a pass, or the library's
+    `generate`.  Both decode the smallest samples; the median speed decides."""
+    if options.concurrency > 1:
+        note = "the library decodes one request at a time: no candidate at this concurrency"
+        return {"is": ENGINE, "tok_s": {}, "n_samples": 0, "note": note}
+    ours = alone(PLAIN, target.plain, options=options.request, drafter="none")
+    theirs = HfGenerate(PLAIN, target.runtime, options=options.request)
+    speeds: dict[str, list[float]] = {ENGINE: [], GENERATE: []}
+    for record in sorted(records, key=lambda record: len(record.before) + len(record.after))[: 3 * PLAIN_SAMPLES]:
+        with suppress(ApplyError):
+            pair = [runner.answer(record).tok_s for runner in (ours, theirs)]
+            for name, tok_s in zip(speeds, pair, strict=True):
+                speeds[name] += [tok_s] if tok_s else []
+        if len(speeds[ENGINE]) >= PLAIN_SAMPLES:
+            break
+    medians = {name: median(found) for name, found in speeds.items()}
+    is_theirs = (medians[GENERATE] or 0.0) > (medians[ENGINE] or 0.0)
+    note = "the faster of the two on the smallest samples"
+    return {"is": GENERATE if is_theirs else ENGINE, "tok_s": medians, "n_samples": len(speeds[ENGINE]), "note": note}
+
+
+def _open_plain(target: OpenTarget, options: RunOptions, what: str) -> Runner:
+    if what == GENERATE:
+        return HfGenerate(PLAIN, target.runtime, options=options.request)
+    return _open_own(PLAIN, target.plain, options, drafter="none")
