@@ -4,7 +4,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apply_service.types import (
     ApplyEvent,
@@ -14,6 +14,7 @@ from apply_service.types import (
     DecodeStats,
     FinalEvent,
     FinishReason,
+    Hunk,
     Position,
     Span,
     TextEdit,
@@ -38,6 +39,7 @@ def make_result(merged: str = "new\n", **changes: object) -> ApplyResult:
         "determinism": "bitwise",
         "verdicts": (Verdict("no_op", "pass"), Verdict("syntax", "warning", "line 1 is odd", (1, 1))),
         "edits": (TextEdit(Position(0, 0), Position(0, 3), "new", 0, 3),),
+        "hunks": (Hunk(0, 1, 0, 1, 0, 1, 0.75),),
         "spans": (Span(0, 1, "update"), Span(1, 2, "original")),
         "confidence": 0.75,
         "source_sha256": hashlib.sha256(b"old\n").hexdigest(),
@@ -77,6 +79,11 @@ class ScriptedRun:
     requests: list[ApplyRequest] = field(default_factory=list)
     started: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def edits(self) -> list[ApplyRequest]:
+        """The requests but for whose they are."""
+        return [replace(request, owner="") for request in self.requests]
 
     def __call__(self, request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
         self.n_started += 1

@@ -16,6 +16,7 @@ from apply_service.types import (
     Certainty,
     DecodeStats,
     FinishReason,
+    Hunk,
     Origin,
     RanStrategy,
     Severity,
@@ -69,6 +70,24 @@ class SpanOut(_Answer):
     origin: Origin = Field(description="The file, the edit, or the model's own words.")
 
 
+class HunkOut(_Answer):
+    """One stretch of changed lines (0-based, half-open), and how sure the target was of it."""
+
+    original_start: int = Field(description="First line of the original; where lines are added, the one before which.")
+    original_end: int
+    merged_start: int = Field(description="First line of the merged text.")
+    merged_end: int
+    first_edit: int = Field(description="Its part of `edits`: from this one on,")
+    end_edit: int = Field(description="up to this one, which is not part of it.")
+    confidence: float | None = Field(
+        description="Least probability of the target at a decision in these lines or the one after; null without one."
+    )
+
+    @classmethod
+    def of(cls, hunk: Hunk) -> Self:
+        return cls.model_validate(hunk._asdict())
+
+
 class VerdictOut(_Answer):
     """What one check found, or that it passed."""
 
@@ -93,6 +112,7 @@ class UsageOut(_Answer):
     """Counts of the decode; all 0 where no model took part."""
 
     prompt_tokens: int
+    cached_prompt_tokens: int = Field(description="Prompt tokens whose keys and values the prefix cache had.")
     completion_tokens: int = Field(description="Generated, drafted ones included.")
     total_tokens: int = Field(description="Prompt and completion.")
     accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
@@ -106,6 +126,7 @@ class UsageOut(_Answer):
     def of(cls, stats: DecodeStats) -> Self:
         return cls(
             prompt_tokens=stats.prompt_tokens,
+            cached_prompt_tokens=stats.cached_prompt_tokens,
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
             accepted_prediction_tokens=stats.accepted_tokens,
@@ -136,6 +157,7 @@ class NativeAnswer(_Answer):
     )
     verdicts: list[VerdictOut]
     edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
+    hunks: list[HunkOut] = Field(description="What changed, stretch by stretch.")
     spans: list[SpanOut] = Field(description="Where the merged lines come from.")
     confidence: float | None = Field(description="Least probability of the target at a decision; null without one.")
     source_sha256: str = Field(description="Hash of the original's bytes.")
@@ -165,6 +187,7 @@ class NativeAnswer(_Answer):
             determinism=result.determinism,
             verdicts=[VerdictOut.of(verdict) for verdict in result.verdicts],
             edits=[EditOut.of(edit) for edit in result.edits],
+            hunks=[HunkOut.of(hunk) for hunk in result.hunks],
             spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
             confidence=result.confidence,
             source_sha256=result.source_sha256,
@@ -180,6 +203,13 @@ class NativeAnswer(_Answer):
             },
             diff=result.diff,
         )
+
+
+class HunkEvent(_Answer):
+    """One hunk in a stream, with its edits."""
+
+    hunk: HunkOut
+    edits: list[EditOut]
 
 
 def _merged_b64(result: ApplyResult) -> str:

@@ -18,6 +18,7 @@ from apply_service.api.auth import caller_of
 from apply_service.api.batch_schema import BatchAnswer, BatchRequest
 from apply_service.api.body import read_json_body
 from apply_service.api.errors import codes_by_status
+from apply_service.api.model_names import resolve_model
 from apply_service.api.schema import refuse_too_many_lines
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
@@ -65,7 +66,8 @@ async def _answer(call: BatchRequest, owner: str, service: Service, settings: Se
         patch = call.to_patch()
         _refuse_long_patch(patch, settings.max_lines)
         return await asyncio.to_thread(apply_patch_request, patch)
-    requests = [replace(edit, owner=owner) for edit in call.to_requests()]
+    edits = call.to_requests()
+    requests = [replace(edit, owner=owner, model=resolve_model(edit.model, settings)) for edit in edits]
     for request in requests:
         refuse_too_many_lines(request, settings.max_lines)
     timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Request, Response
 
 from apply_service.api import sse
-from apply_service.api.answer import NativeAnswer
+from apply_service.api.answer import EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
 from apply_service.api.body import read_json_body
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.errors import error_json
@@ -24,7 +24,8 @@ from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
 PATH = "/v1/apply"
 STREAM_TEXT = (
     "With `stream: true`: `token` events (`{text}`: the merged text piece by piece, **provisional**: only the final "
-    "event is an answer), then one `final` event (the answer as below) or one `error` event (the error body)."
+    "event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event "
+    "says, and one `final` event (the answer as below); or at any time one `error` event (the error body)."
 )
 
 
@@ -60,9 +61,19 @@ class NativeReply:
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
         if isinstance(event, FinalEvent):
+            yield from _details(event.result)
             yield sse.format_event("final", self.whole(event.result))
         else:
             yield sse.format_event("token", json.dumps({"text": event.text}, ensure_ascii=False))
 
     def error_frame(self, error: ApplyError) -> bytes:
         return sse.format_event("error", error_json(error))
+
+
+def _details(result: ApplyResult) -> Iterator[bytes]:
+    """What the final event says in one, piece by piece before it: clients can show hunks without reading all of it."""
+    for hunk in result.hunks:
+        edits = [EditOut.of(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
+        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.of(hunk), edits=edits).model_dump_json())
+    for verdict in result.verdicts:
+        yield sse.format_event("verdict", VerdictOut.of(verdict).model_dump_json())

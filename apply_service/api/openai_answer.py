@@ -48,7 +48,7 @@ class Usage(_Out):
             prompt_tokens=stats.prompt_tokens,
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            prompt_tokens_details=PromptDetails(cached_tokens=0),
+            prompt_tokens_details=PromptDetails(cached_tokens=stats.cached_prompt_tokens),
             completion_tokens_details=CompletionDetails(
                 accepted_prediction_tokens=stats.accepted_tokens,
                 rejected_prediction_tokens=stats.rejected_tokens,

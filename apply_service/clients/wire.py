@@ -17,6 +17,7 @@ from apply_service.types import (
     Certainty,
     DecodeStats,
     FinishReason,
+    Hunk,
     Position,
     Span,
     TextEdit,
@@ -53,6 +54,7 @@ def decode_answer(answer: Mapping[str, Any]) -> ApplyResult:
         "verdicts": tuple(decode_verdict(verdict) for verdict in answer["verdicts"]),
         "edits": tuple(_decode_edit(edit) for edit in answer["edits"]),
         "spans": tuple(Span(**span) for span in answer["spans"]),
+        "hunks": tuple(Hunk(**hunk) for hunk in answer["hunks"]),
         "stats": _decode_stats(answer["usage"], answer["timings_s"]),
         "timings_s": {name: s for name, s in answer["timings_s"].items() if name not in DECODE_TIMES},
     }

@@ -38,7 +38,7 @@ def test_every_spelling_is_read(body: dict[str, Any], word: str) -> None:
     with client(run) as http:
         answer = http.post(PATH, json=body | more)
     assert answer.status_code == 200
-    assert run.requests == [ApplyRequest(original="old\n", update="new\n", instruction="I do.", model="embedded")]
+    assert run.edits == [ApplyRequest(original="old\n", update="new\n", instruction="I do.", model="embedded")]
 
 
 def test_the_answer_is_there_under_both_names() -> None:

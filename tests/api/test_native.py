@@ -63,7 +63,14 @@ def test_a_stream_is_token_events_then_the_final_answer() -> None:
         plain = http.post("/v1/apply", json=BODY).json()
     assert response.headers["content-type"].startswith("text/event-stream")
     assert response.headers["cache-control"] == "no-store"
-    assert sse_events(response.text) == [("token", {"text": "ne"}), ("token", {"text": "w\n"}), ("final", plain)]
+    assert sse_events(response.text) == [
+        ("token", {"text": "ne"}),
+        ("token", {"text": "w\n"}),
+        ("hunk", {"hunk": plain["hunks"][0], "edits": plain["edits"]}),
+        ("verdict", plain["verdicts"][0]),
+        ("verdict", plain["verdicts"][1]),
+        ("final", plain),
+    ]
 
 
 def test_an_error_before_the_first_event_has_a_status() -> None:

@@ -52,7 +52,7 @@ def test_a_tagged_chat(path: str) -> None:
     run = ScriptedRun()
     with client(run) as http:
         answer = http.post(path, json=CHAT).json()
-    assert run.requests == [ApplyRequest(original="old\n", update="new\n", instruction="I do.", model="embedded")]
+    assert run.edits == [ApplyRequest(original="old\n", update="new\n", instruction="I do.", model="embedded")]
     assert answer["object"] == "chat.completion"
     assert answer["model"] == "auto"
     assert answer["choices"] == [
@@ -84,7 +84,7 @@ def test_a_predicted_chat() -> None:
     run = ScriptedRun()
     with client(run) as http:
         assert http.post("/v1/chat/completions", json=PREDICTED).json()["choices"][0]["message"]["content"] == "new\n"
-    assert run.requests == [ApplyRequest(original="old\nkept\n", update="old\nnew\n", model="embedded")]
+    assert run.edits == [ApplyRequest(original="old\nkept\n", update="old\nnew\n", model="embedded")]
 
 
 def test_text_may_come_in_parts() -> None:
@@ -102,7 +102,7 @@ def test_mercurys_endpoint() -> None:
     with client(run) as http:
         answer = http.post("/v1/apply/completions", json={"messages": [{"role": "user", "content": MERCURY}]})
     assert answer.json()["choices"][0]["message"]["content"] == "new\n"
-    assert run.requests == [ApplyRequest(original="old\n", update="new\n")]
+    assert run.edits == [ApplyRequest(original="old\n", update="new\n")]
 
 
 def test_completions_take_a_tagged_prompt() -> None:

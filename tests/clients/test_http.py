@@ -94,7 +94,7 @@ def test_apply_and_stream_give_the_same_result(connect: Connect) -> None:
         assert client.is_ready()
         assert client.apply(REQUEST) == run.result
         assert list(client.stream(REQUEST)) == [TokenEvent("ne"), TokenEvent("w\n"), FinalEvent(run.result)]
-    assert run.requests == [REQUEST, REQUEST]
+    assert run.edits == [REQUEST, REQUEST]
 
 
 def test_large_files_pass_both_ways(connect: Connect) -> None:
@@ -104,7 +104,7 @@ def test_large_files_pass_both_ways(connect: Connect) -> None:
     with live_server(run) as (url, _):
         assert connect(url).apply(request) == run.result
         assert list(connect(url).stream(request))[-1] == FinalEvent(run.result)
-    assert run.requests[0] == request
+    assert run.edits[0] == request
 
 
 def test_errors_come_back_as_they_were_raised(connect: Connect) -> None:
