@@ -7,6 +7,7 @@ moving a number: what lies beyond a session's length is masked.
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +70,23 @@ class SlotPool:
                 return range(start, start + n_slots)
         return None
 
+    def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
+        """The range that `take` would give if those of `also_free` were free too; takes nothing."""
+        free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
+        return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
+
     def give_back(self, slots: range) -> None:
         """Free a range, or a part of one, that `take` gave.
 
         Raises:
-            EngineFailure: some of it is free already.
+            EngineFailure: some of it is free already, or not of this pool; nothing has changed then.
         """
         if not slots:
             return
+        if slots.start < 0 or slots.stop > self.n_slots:
+            raise EngineFailure(
+                f"{slots.start}..{slots.stop} are not slots of this pool", value=[slots.start, slots.stop]
+            )
         if any(slots.start < stop and start < slots.stop for start, stop in self._free):
             raise EngineFailure(f"slots {slots.start}..{slots.stop} were freed twice", value=[slots.start, slots.stop])
         insort(self._free, (slots.start, slots.stop))

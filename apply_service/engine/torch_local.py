@@ -18,7 +18,7 @@ from apply_service.engine.packing import Layout, pack
 from apply_service.engine.prefix_cache import PrefixCache
 from apply_service.engine.sampling import Rows, choose
 from apply_service.engine.session import TorchSession
-from apply_service.errors import ContextLimitExceeded
+from apply_service.errors import ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
 
 DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
@@ -108,13 +108,25 @@ class TorchEngine:
         return TorchSession(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
 
     def _take(self, n_slots: int) -> range | None:
-        while (slots := self.pool.take(n_slots)) is None and self.prefix_cache.evict():
-            pass
+        slots = self.pool.take(n_slots)
+        if slots is None and self.prefix_cache.make_room(n_slots):
+            slots = self.pool.take(n_slots)
         return slots
 
     def _release(self, session: TorchSession) -> None:
         known = session.prompt_ids[: min(session.length, len(session.prompt_ids) - 1)]
         self.prefix_cache.keep(session.owner, known, session.slots)
+
+    def check_integrity(self) -> None:
+        """To be called while no session is open.
+
+        Raises:
+            EngineFailure: slots are neither free nor the prefix cache's, or both.
+        """
+        n_held = self.pool.n_slots - self.pool.n_free
+        n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
+        if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
+            raise EngineFailure(f"integrity: {n_held} slots are lent, {n_kept} kept", value=n_held, limit=n_kept)
 
     # -- passes --------------------------------------------------------------------------------------------------------
     @torch.inference_mode()
