@@ -13,7 +13,8 @@ from apply_service.errors import ModelNotLoadable, SettingsError
 from apply_service.protocols import PromptFormat
 from apply_service.registry import DRAFTERS, PROMPT_FORMATS, names, resolve
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
@@ -23,7 +24,7 @@ EMBEDDED = "embedded"
 
 
 def build_runtime(settings: Settings) -> Runtime:
-    """Requests may name the embedded model and the configured one; nobody loads anything else through a request."""
+    """Requests may name the embedded model and the configured ones; nobody loads anything else through a request."""
     if settings.drafter not in DRAFTERS:
         raise SettingsError(
             "no such drafter", value=settings.drafter, limit=list(names(DRAFTERS)), remedy="set drafter to one of these"
@@ -42,7 +43,7 @@ class TargetCache:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self._settings.model, EMBEDDED)))
+        return tuple(self._settings.model_sources)
 
     def __call__(self, name: str) -> Target:
         with self._lock:
@@ -52,19 +53,20 @@ class TargetCache:
 
 
 def load_target(name: str, settings: Settings) -> Target:
-    """Weights, self-test and prompt format of one model.
+    """Weights, self-test and prompt format of one model, by its name in the settings.
 
     Raises:
         ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
     """
-    loaded = _load(name, settings)
-    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted, is_replay=name.startswith(PREFIX))
+    source = settings.model_sources.get(name, name)
+    loaded = _load(source, settings)
+    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted, is_replay=source.startswith(PREFIX))
 
 
 def self_test(name: str, settings: Settings) -> SelfTest | None:
     """What the engine's self-test finds on this machine with this model, measured anew; None for a model that takes
     no drafts."""
-    return _load(name, settings, is_fresh=True).self_test
+    return _load(settings.model_sources.get(name, name), settings, is_fresh=True).self_test
 
 
 def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:

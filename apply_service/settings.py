@@ -1,7 +1,8 @@
 """Every setting of the service: name, default, range and explanation, each said once, here.
 
-The only reader of the environment and of the configuration file.  It builds nothing: `build` turns a `Settings` into a
-running service, and `serve --help` and the reference in `docs/` are printed from the fields below.
+With `setting_sources` the only reader of the environment and of the configuration file.  It builds nothing: `build`
+turns a `Settings` into a running service, and `serve --help` and the reference in `docs/` are printed from the fields
+below.
 
 Precedence: command line > environment (`APPLY_QUEUE_LIMIT=8`) > file (`queue_limit = 8`, TOML) > default.  An unknown
 key and a value out of range stop the start.
@@ -10,19 +11,18 @@ key and a value out of range stop the start.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from apply_service.errors import SettingsError
-from apply_service.setting_specs import ENV_PREFIX, SettingSpec, check_setting, parse_setting, setting
+from apply_service.platform_paths import platform_state_path
+from apply_service.setting_sources import config_path, read_environment, read_file, refuse_unknown
+from apply_service.setting_specs import SettingSpec, check_setting, setting
 
-CONFIG_VARIABLE = "APPLY_CONFIG"
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "APPLY_SHARED_DATA"})
-"""Variables with our prefix that are no settings: the file's path, and extra data for the tests."""
+EMBEDDED = "embedded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Settings:
     )
     models: tuple[str, ...] = setting(
         (),
-        "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). Each is loaded on first use.",
+        "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). `serve` loads them at the start.",
         group="engine",
     )
     model_aliases: tuple[str, ...] = setting(
@@ -219,11 +219,36 @@ class Settings:
     def __post_init__(self) -> None:
         for spec in setting_specs():
             check_setting(spec, getattr(self, spec.name), source="argument")
+        self._refuse_ambiguous_models()
+
+    @property
+    def model_sources(self) -> dict[str, str]:
+        """Name -> source of every model that a request may name: the service's own first, the embedded one among
+        them."""
+        more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
+        return {self.model: self.model, **more, EMBEDDED: EMBEDDED}
+
+    @property
+    def more_models(self) -> tuple[str, ...]:
+        """The names in `models`."""
+        return tuple(entry.partition("=")[0] for entry in self.models)
 
     @property
     def state_path(self) -> Path:
         """Where backups go; never created here."""
-        return Path(self.state_dir).expanduser() if self.state_dir is not None else _platform_state_path()
+        return Path(self.state_dir).expanduser() if self.state_dir is not None else platform_state_path(os.environ)
+
+    def _refuse_ambiguous_models(self) -> None:
+        for entry, name in zip(self.models, self.more_models, strict=True):
+            source = entry.partition("=")[2] or name
+            own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
+            if not name or self.more_models.count(name) > 1 or source != own:
+                raise SettingsError(
+                    f"Bad value for models: {entry!r}; each name must stand for one model.",
+                    value=entry,
+                    limit="NAME or NAME=SOURCE, every NAME once",
+                    remedy="Give the model another name.",
+                )
 
 
 @cache
@@ -248,10 +273,11 @@ def load_settings(
         SettingsError: names the key, where it stands, its value and the range.
     """
     environment = os.environ if environment is None else environment
-    values: dict[str, Any] = dict(_from_file(_config_path(config, environment)))
-    values |= dict(_from_environment(environment))
+    specs = setting_specs()
+    values: dict[str, Any] = dict(read_file(config_path(config, environment), specs))
+    values |= dict(read_environment(environment, specs))
     values |= {name: value for name, value in (command_line or {}).items() if value is not None}
-    _refuse_unknown(values, "command line")
+    refuse_unknown(values, "command line", specs)
     return Settings(**values)
 
 
@@ -261,70 +287,3 @@ def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[
     if settings.color == "auto":
         return is_terminal and not environment.get("NO_COLOR")
     return settings.color == "always"
-
-
-# -- sources -----------------------------------------------------------------------------------------------------------
-def _from_file(path: Path | None) -> Iterator[tuple[str, object]]:
-    if path is None:
-        return
-    import tomllib  # most commands have no file to read, and start sooner without
-
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(
-            f"The configuration file cannot be read: {error}",
-            value=str(path),
-            remedy="Mend the file, or name another by --config.",
-        ) from error
-    _refuse_unknown(table, str(path))
-    for spec in setting_specs():
-        if spec.name in table:
-            value = tuple(table[spec.name]) if spec.is_list and isinstance(table[spec.name], list) else table[spec.name]
-            check_setting(spec, value, source=str(path))
-            yield spec.name, value
-
-
-def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, object]]:
-    given = {key for key in environment if key.startswith(ENV_PREFIX)} - NOT_SETTINGS
-    _refuse_unknown({key.removeprefix(ENV_PREFIX).lower() for key in given}, "environment")
-    for spec in setting_specs():
-        if spec.variable in given:
-            value = parse_setting(spec, environment[spec.variable], source=spec.variable)
-            yield spec.name, value
-
-
-def _refuse_unknown(given: Mapping[str, object] | set[str], source: str) -> None:
-    known = [spec.name for spec in setting_specs()]
-    for name in sorted(given):
-        if name not in known:
-            raise SettingsError(
-                f"Unknown setting {name!r} ({source}).", value=name, limit=known, remedy="Correct or remove it."
-            )
-
-
-def _config_path(config: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    named = config if config is not None else environment.get(CONFIG_VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    path = _platform_config_path(environment)
-    return path if path.is_file() else None
-
-
-# -- platform ----------------------------------------------------------------------------------------------------------
-def _platform_config_path(environment: Mapping[str, str]) -> Path:
-    if sys.platform == "win32":
-        root = environment.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
-    else:
-        root = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(root) / "apply-service" / "config.toml"
-
-
-def _platform_state_path() -> Path:
-    if sys.platform == "win32":
-        root = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        root = os.environ.get("XDG_STATE_HOME") or str(Path.home() / "Library" / "Application Support")
-    else:
-        root = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(root) / "apply-service"

@@ -64,6 +64,25 @@ def test_a_list_comes_with_commas_or_as_an_array(tmp_path: Path) -> None:
         assert "models" in _error(config=write_config(tmp_path, text)).message
 
 
+def test_models_by_name() -> None:
+    settings = Settings(model="/m/big", models=("small=embedded", "other/model", "fast=/m/fast"))
+    assert settings.model_sources == {
+        "/m/big": "/m/big",
+        "small": "embedded",
+        "other/model": "other/model",
+        "fast": "/m/fast",
+        "embedded": "embedded",
+    }
+    assert next(iter(settings.model_sources)) == "/m/big"
+    assert Settings().model_sources == {"embedded": "embedded"}
+
+
+@pytest.mark.parametrize("models", [("=x",), ("a=1", "a=2"), ("a", "a"), ("embedded=/m",), ("/m/big=/m/other",)])
+def test_a_model_name_stands_for_one_model(models: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match="models"):
+        Settings(model="/m/big", models=models)
+
+
 def test_unknown_key_in_file_environment_and_command_line(tmp_path: Path) -> None:
     config = write_config(tmp_path, "prot = 1\n")
     for error in (

@@ -22,13 +22,15 @@ LAYERS = (
     {"ticket", "files", "roots"},
     {"pipeline"},
     {"results", "strategies"},
+    {"target"},
     {"edits", "prompts", "windows", "drafting", "decoding", "checks"},
     {"engine", "syntax", "models"},
     {"registry"},
     {"protocols"},
     {"settings"},
+    {"setting_sources"},
     {"setting_specs"},
-    {"types", "errors"},
+    {"types", "errors", "platform_paths"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from apply_service.settings import Settings
 
-EMBEDDED = "embedded"
-
 
 def served_models(settings: Settings) -> tuple[str, ...]:
     """The models that a request may name, the service's own first."""
-    more = (name.partition("=")[0] for name in settings.models)
-    return tuple(dict.fromkeys((settings.model, *more, EMBEDDED)))
+    return tuple(settings.model_sources)
 
 
 def aliases(settings: Settings) -> dict[str, str]:

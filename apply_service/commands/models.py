@@ -32,7 +32,7 @@ class ModelListing:
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command; the exit code."""
-    listings = [describe(name, settings) for name in dict.fromkeys((settings.model, EMBEDDED))]
+    listings = [describe(name, settings) for name in settings.model_sources]
     if arguments.json:
         write_line(json.dumps([asdict(listing) for listing in listings]))
     else:
@@ -43,10 +43,11 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 def describe(name: str, settings: Settings) -> ModelListing:
     """A model by name; reads its configuration, not its weights."""
-    directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
+    source = settings.model_sources.get(name, name)
+    directory = embedded_directory() if source == EMBEDDED else Path(source).expanduser()
     is_default = name == settings.model
-    if name.startswith(PREFIX):
-        shape = find_shape(name)
+    if source.startswith(PREFIX):
+        shape = find_shape(source)
         kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
         return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
     config_path = directory / "config.json"

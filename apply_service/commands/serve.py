@@ -48,7 +48,8 @@ def run(_: Namespace, settings: Settings) -> int:
     runtime = build_runtime(settings)
     with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
         refuse_open_network(listener.getsockname()[0], settings)
-        runtime.load(settings.model)
+        for name in (settings.model, *settings.more_models):
+            runtime.load(name)
         _serve(runtime, listener, settings)
     return OK
 
@@ -60,7 +61,7 @@ def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> Non
     with open_service(runtime, settings) as service:
         app = create_app(service, settings)
         server = DrainingServer(app, service, settings)
-        write_note(f"serving {settings.model} on {url_of(listener)}")
+        write_note(f"serving {', '.join((settings.model, *settings.more_models))} on {url_of(listener)}")
         with absorb_signals():
             server.run(sockets=[listener])
         close_tracing(app)
