@@ -1,11 +1,12 @@
-"""What HTTP costs on top of the pipeline: milliseconds between what a client waits and what the pipeline worked.
+"""What HTTP costs on top of the engine: a client's latency less that of the same request without HTTP.
 
     python -m benchmarks.http_overhead [--requests 300] [--data F.jsonl] [--out FILE.json]
                                        [-- options of `apply-service serve`]
 
-One client, one connection kept open, one request after another against a server process of its own.  The overhead of a
-request is its latency less the pipeline's own time (`timings_s.total_s` of the same answer), so it holds everything
-else: socket, HTTP, layers, JSON both ways, hashing of keys, the queue, and the two hand-overs between threads.
+One client, one connection kept open, against a server process of its own.  Every request is made twice in turn: over
+HTTP, and to a service in this process with the same settings (`Service.apply`: queue, engine thread, pipeline).  The
+overhead is the difference of the two, so it holds socket, HTTP, layers, and JSON both ways, and a slow moment of the
+machine falls on both.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
 from apply_eval.metrics.intervals import quantile_interval
 from apply_eval.provenance import provenance
+from apply_service.build import build_runtime
+from apply_service.cli import build_parser
+from apply_service.clients.wire import encode_request
+from apply_service.errors import ApplyError
+from apply_service.service import Service, open_service
+from apply_service.settings import Settings, load_settings, setting_specs
+from apply_service.types import ApplyRequest
 from benchmarks.server_process import serving
 
 GOAL_MS = 3.0
@@ -35,28 +43,30 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 class Case(NamedTuple):
-    """A kind of request, and its bodies, which take turns."""
+    """A kind of request, and its requests, which take turns."""
 
     name: str
-    bodies: tuple[bytes, ...]
+    requests: tuple[ApplyRequest, ...]
     n_requests: int
+    is_streamed: bool = False
 
 
 class Timing(NamedTuple):
-    """One request, in milliseconds."""
+    """One request, both ways, in milliseconds."""
 
-    latency_ms: float
-    pipeline_ms: float
+    http_ms: float
+    service_ms: float
 
     @property
     def overhead_ms(self) -> float:
-        return self.latency_ms - self.pipeline_ms
+        return self.http_ms - self.service_ms
 
 
 def main() -> int:
     options = _parse()
-    with serving(options.serve) as url:
-        cases = {case.name: _row(_run(url, case)) for case in _cases(options)}
+    settings = _settings(options.serve)
+    with serving(options.serve) as url, open_service(build_runtime(settings), settings) as service:
+        cases = {case.name: _row(_run(url, service, case)) for case in _cases(options)}
     result = {
         "kind": "http_overhead",
         "schema_version": 1,
@@ -81,48 +91,66 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _settings(options: Sequence[str]) -> Settings:
+    """What the server makes of the options."""
+    arguments = build_parser().parse_args(["serve", *options])
+    given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
+    return load_settings(given, config=arguments.config)
+
+
 def _cases(options: argparse.Namespace) -> Iterator[Case]:
-    small = {"original": "a = 1\nb = 2\n", "update": _replacement("a = 1", "a = 10"), "path": "a.py"}
+    small = ApplyRequest("a = 1\nb = 2\n", _replacement("a = 1", "a = 10"), path="a.py")
     lines = "".join(f"value_{i} = {i}\n" for i in range(LONG_LINES))
-    large = {"original": lines, "update": _replacement("value_7 = 7", "value_7 = 8"), "path": "a.py"}
-    yield Case("exact, 2 lines", (_encode(small),), options.requests)
-    yield Case("exact, 2 lines, streamed", (_encode(small | {"stream": True}),), options.requests)
-    yield Case(f"exact, {LONG_LINES} lines", (_encode(large),), max(20, options.requests // 5))
+    large = ApplyRequest(lines, _replacement("value_7 = 7", "value_7 = 8"), path="a.py")
+    yield Case("exact, 2 lines", (small,), options.requests)
+    yield Case("exact, 2 lines, streamed", (small,), options.requests, is_streamed=True)
+    yield Case(f"exact, {LONG_LINES} lines", (large,), max(20, options.requests // 5))
     records = read_records(options.data)
-    edits = ({"original": r.before, "update": r.update, "path": r.path} for r in records)
-    yield Case("model, the project's own edits", tuple(map(_encode, edits)), max(20, options.requests // 5))
+    edits = tuple(ApplyRequest(record.before, record.update, path=record.path) for record in records)
+    yield Case("model, the project's own edits", edits, max(len(edits), options.requests // 5))
 
 
 def _replacement(old: str, new: str) -> str:
     return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
 
 
-def _encode(body: Mapping[str, object]) -> bytes:
-    return json.dumps(body).encode()
-
-
-def _run(url: str, case: Case) -> list[Timing]:
-    """Timings after the warm-up; requests that end in an error have no time of their own and are left out."""
+def _run(url: str, service: Service, case: Case) -> list[Timing]:
+    """Timings after the warm-up; requests that end in an error have none."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=120)
     connection.connect()
     n_all = N_WARM + case.n_requests
-    timings = [_time(connection, case.bodies[i % len(case.bodies)]) for i in range(n_all)]
+    turns = [_time_both(connection, service, case, turn) for turn in range(n_all)]
     connection.close()
-    return [timing for timing in timings[N_WARM:] if timing is not None]
+    return [timing for timing in turns[N_WARM:] if timing is not None]
 
 
-def _time(connection: HTTPConnection, body: bytes) -> Timing | None:
+def _time_both(connection: HTTPConnection, service: Service, case: Case, turn: int) -> Timing | None:
+    """One request both ways, each way first in every other turn."""
+    request = case.requests[turn % len(case.requests)]
+    body = json.dumps({**encode_request(request), "stream": case.is_streamed}).encode()
+    if turn % 2 == 0:
+        http_ms, service_ms = _time_http(connection, body), _time_service(service, request)
+    else:
+        service_ms, http_ms = _time_service(service, request), _time_http(connection, body)
+    return None if http_ms is None or service_ms is None else Timing(http_ms, service_ms)
+
+
+def _time_http(connection: HTTPConnection, body: bytes) -> float | None:
     started = time.perf_counter()
     connection.request("POST", "/v1/apply", body, HEADERS)
     response = connection.getresponse()
-    answer = response.read()
-    latency_ms = (time.perf_counter() - started) * 1000
-    if response.status != 200:
+    response.read()
+    return (time.perf_counter() - started) * 1000 if response.status == 200 else None
+
+
+def _time_service(service: Service, request: ApplyRequest) -> float | None:
+    started = time.perf_counter()
+    try:
+        service.apply(request)
+    except ApplyError:
         return None
-    if answer.startswith(b"event:"):
-        answer = answer.rstrip().rpartition(b"data: ")[2]
-    return Timing(latency_ms, json.loads(answer)["timings_s"]["total_s"] * 1000)
+    return (time.perf_counter() - started) * 1000
 
 
 def _row(timings: Sequence[Timing]) -> dict[str, Any]:
@@ -133,16 +161,16 @@ def _row(timings: Sequence[Timing]) -> dict[str, Any]:
         "overhead_ms": round(statistics.median(overheads), 3),
         "interval_ms": None if interval is None else [round(interval.low, 3), round(interval.high, 3)],
         "p99_overhead_ms": round(overheads[int(len(overheads) * 0.99)], 3),
-        "latency_ms": round(statistics.median(timing.latency_ms for timing in timings), 3),
-        "pipeline_ms": round(statistics.median(timing.pipeline_ms for timing in timings), 3),
+        "http_ms": round(statistics.median(timing.http_ms for timing in timings), 3),
+        "service_ms": round(statistics.median(timing.service_ms for timing in timings), 3),
     }
 
 
 def _table(cases: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = ["| request | n | overhead ms | 95% interval | p99 | latency | pipeline |", "| --- " * 7 + "|"]
+    rows = ["| request | n | overhead ms | 95% interval | p99 | over HTTP | without |", "| --- " * 7 + "|"]
     for name, row in cases.items():
         interval = "" if row["interval_ms"] is None else "{} to {}".format(*row["interval_ms"])
-        cells = (row["n"], row["overhead_ms"], interval, row["p99_overhead_ms"], row["latency_ms"], row["pipeline_ms"])
+        cells = (row["n"], row["overhead_ms"], interval, row["p99_overhead_ms"], row["http_ms"], row["service_ms"])
         rows.append(f"| {name} | {' | '.join(str(cell) for cell in cells)} |")
     return "\n".join(rows)
 
