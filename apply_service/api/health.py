@@ -20,6 +20,8 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     status: str
     model: str
+    models: list[str]
+    n_active: int
     queue_length: int
     queue_limit: int
 
@@ -45,6 +47,8 @@ def health_router(service: Service, settings: Settings) -> APIRouter:
         return Readiness(
             status="ready",
             model=settings.model,
+            models=list(settings.model_sources),
+            n_active=service.n_active,
             queue_length=service.queue_length,
             queue_limit=settings.queue_limit,
         )

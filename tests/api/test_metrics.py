@@ -1,5 +1,6 @@
 """What Prometheus reads: every end counted once, where it belongs."""
 
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from apply_service.api.metrics import Metrics
 from apply_service.errors import NeedsMoreContext
 from apply_service.types import DecodeStats, Verdict
 from tests.api.layers import ALICE, BODY, bearer, layered, write_keys
@@ -128,3 +130,10 @@ def test_refusals_of_the_layers_are_counted_and_metrics_need_a_key(tmp_path: Pat
         found = samples(http, **bearer(ALICE))
     assert found[("apply_errors_total", "unauthorized")] == 1
     assert found[("apply_errors_total", "rate_limited")] == 1
+
+
+def test_every_metric_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    own = {family.name for family in Metrics().registry.collect() if family.name.startswith("apply_")}
+    named = {name.removesuffix("_total") for name in re.findall(r"`(apply_[a-z_]+)`", page)}
+    assert own == named

@@ -191,6 +191,8 @@ def test_health_and_readiness() -> None:
         assert http.get("/readyz").json() == {
             "status": "ready",
             "model": "embedded",
+            "models": ["embedded"],
+            "n_active": 0,
             "queue_length": 0,
             "queue_limit": 64,
         }
