@@ -30,7 +30,7 @@ def build_runtime(settings: Settings) -> Runtime:
             "no such drafter", value=settings.drafter, limit=list(names(DRAFTERS)), remedy="set drafter to one of these"
         )
     cache = TargetCache(settings)
-    return Runtime(load=cache, models=cache.names, default_drafter=settings.drafter)
+    return Runtime(load=cache, models=cache.names, default_drafter=settings.drafter, windows=settings.windows)
 
 
 class TargetCache:

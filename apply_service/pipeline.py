@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from apply_service.decoding.scheduler import drive_alone
-from apply_service.decoding.verify import Decoding, Step
+from apply_service.decoding.scheduler import NextPass, drive_alone
+from apply_service.decoding.verify import Step
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
@@ -68,14 +68,14 @@ class Stopwatch:
         self._started = now
 
 
-Running = Generator[ApplyEvent | Decoding, Step | None, None]
+Running = Generator[ApplyEvent | NextPass, tuple[Step | None, ...] | None, None]
 
 
 def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False) -> Running:
     """Apply one edit, taking turns with others.
 
     Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
-    its decoding: whoever drives it runs the pass, for many requests at once, and sends in what it committed
+    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what it committed
     (`decoding.scheduler`).  Closing it frees the session.
 
     Raises:
@@ -193,6 +193,7 @@ def finish(
     return ApplyResult(
         merged_code=merged_code,
         strategy=outcome.strategy,
+        windows=outcome.windows,
         finish_reason=FinishReason.STOP,
         format=format_name,
         language=job.language,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from apply_service.decoding.scheduler import Outcome, Scheduler
+from apply_service.decoding.scheduler import Outcome, Scheduler, joined
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import EngineFailure, InvalidField, NotReady, Overloaded
 from apply_service.settings import Settings
@@ -195,11 +195,11 @@ class Service:
                 task.ticket.start()
                 task.advance(None)
             tasks = self._still_active([*tasks, *started])
-            decodings = [task.decoding for task in tasks if task.decoding is not None]
-            outcomes = self._run_pass(scheduler, decodings)
-            for task, outcome in zip(tasks, outcomes, strict=True):
-                if outcome is not None or task.ticket.is_stopped():
-                    task.advance(outcome)
+            outcomes = iter(self._run_pass(scheduler, [one for task in tasks for one in task.decodings]))
+            for task in tasks:
+                answer = joined([next(outcomes) for _ in task.decodings])
+                if isinstance(answer, Exception) or any(answer) or task.ticket.is_stopped():
+                    task.advance(answer)
             tasks = self._still_active(tasks)
 
     def _run_pass(self, scheduler: Scheduler, decodings: list[Decoding]) -> Sequence[Outcome]:
@@ -222,7 +222,7 @@ class Service:
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks that need another pass; the others are over, and say so to those who wait for an idle engine."""
-        active = [task for task in tasks if task.decoding is not None]
+        active = [task for task in tasks if task.decodings]
         if len(active) < len(tasks):
             with self._state:
                 self._running = [task.ticket for task in active]

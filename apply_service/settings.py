@@ -187,6 +187,13 @@ class Settings:
         low=0,
         high=2**22,
     )
+    windows: str = setting(
+        "context",
+        "When the model decides only the touched regions of a file: where the file exceeds its context, always where "
+        "that saves half of a long file, or never.",
+        group="engine",
+        choices=("context", "always", "never"),
+    )
     drafter: str = setting(
         "merged_edit",
         "Drafter of a request that names none. It changes the speed, never the answer.",

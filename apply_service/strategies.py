@@ -6,43 +6,32 @@ table says when which strategy runs.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
-from apply_service.decoding.verify import Decoding, Step
-from apply_service.errors import (
-    ContextLimitExceeded,
-    InstructionUnsupported,
-    NeedsMoreContext,
-    Truncated,
-    UnsupportedParameter,
-)
-from apply_service.protocols import (
-    CheckInput,
-    Constraint,
-    DraftContext,
-    Drafter,
-    EditJob,
-    Engine,
-    PromptFormat,
-    SamplingParams,
-)
-from apply_service.registry import DRAFTERS, resolve
+from apply_service.decoding.scheduler import NextPass
+from apply_service.decoding.verify import Step
+from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.protocols import CheckInput, EditJob
+from apply_service.target import Target, confidence_of, decide_jobs, fits, shifted_logprobs, total_stats
 from apply_service.types import (
     ApplyRequest,
     Certainty,
     DecodeStats,
     FinishReason,
+    LineRange,
     RanStrategy,
     TokenEvent,
     Verdict,
 )
+from apply_service.windows.jobs import cut_job
+from apply_service.windows.regions import SCOPE_LINES, Region, find_regions
+from apply_service.windows.splice import splice
 
-SPARE_TOKENS = 64
+LONG_FILE_LINES = 60
+"""A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction", "replay")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
@@ -50,19 +39,6 @@ REPLAYED = (
     "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
     "speed means something"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A model ready to decide: its engine and the prompt format it was trained for."""
-
-    name: str
-    engine: Engine
-    prompt_format: PromptFormat
-    undrafted: str = ""
-    """Why the target takes no drafts; empty where it does."""
-    is_replay: bool = False
-    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +50,8 @@ class Runtime:
     models: tuple[str, ...] = ("embedded",)
     """What a request may name; the first is the default."""
     default_drafter: str = "merged_edit"
+    windows: str = "context"
+    """When a file is decided in windows: `never`, past the `context`, or `always` where that saves half of it."""
 
 
 class Outcome(NamedTuple):
@@ -88,13 +66,14 @@ class Outcome(NamedTuple):
     confidence: float | None = None
     line_logprobs: Mapping[int, float] | None = None
     """Least log probability of a decision of the target at each line of the merged text; None where none decided."""
+    windows: tuple[LineRange, ...] = ()
+    """The lines of the original that the target decided; none: all."""
     note: str = ""
     """Why a fallback took the target's place."""
 
 
-Deciding = Generator[TokenEvent | Decoding, Step | None, Outcome]
-"""Yields provisional text and, whenever it needs a pass, its decoding; wants what the pass committed sent in (None:
-nothing yet), or its error thrown in."""
+Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, Outcome]
+"""As `target.Deciding`."""
 
 
 def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
@@ -133,90 +112,67 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
             value=request.instruction[:200],
             remedy="send an `update`, or use an instruct model",
         )
-    stream = target.prompt_format.open_stream()
-    logprobs: list[float | None] = []
-    with open_decoding(request, runtime, job, target, cancelled) as decoding:
-        while decoding.finish_reason is None:
-            step = yield decoding
-            if step is None:
-                continue
-            known: Sequence[float | None] = step.logprobs or [None] * len(step.ids)
-            logprobs += [logprob if decided else None for logprob, decided in zip(known, step.decisions, strict=True)]
-            if text := stream.push(step.ids):
-                yield TokenEvent(text)
-    if text := stream.finish():
-        yield TokenEvent(text)
-    if decoding.finish_reason is not FinishReason.STOP:
-        raise Truncated(
-            "the output reached its token limit",
-            value=len(decoding.output_ids),
-            limit=decoding.max_new_tokens,
-            remedy="raise max_tokens",
-        )
-    by_line = _by_line(logprobs, target.prompt_format.lines_of(decoding.output_ids))
-    confidence = math.exp(min(by_line.values())) if by_line else None
-    merged = target.prompt_format.decode_output(decoding.output_ids)
-    agreement = None if target.is_replay else merged == job.prediction.text
-    drafter = drafter_name(request, runtime, target)
-    return Outcome(merged, "model", decoding.stats, target, drafter, agreement, confidence, by_line)
+    regions = _regions_to_save(runtime, job, target)
+    try:
+        return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
+    except ContextLimitExceeded:
+        if regions or runtime.windows == "never" or not (regions := _regions_that_fit(job, request, target)):
+            raise
+    return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
 
 
-def _by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
-    least: dict[int, float] = {}
-    for logprob, (first, last) in zip(logprobs, places, strict=True):
-        if logprob is not None:
-            for line in range(first, last + 1):
-                least[line] = min(logprob, least.get(line, logprob))
-    return least
-
-
-def open_decoding(
-    request: ApplyRequest, runtime: Runtime, job: EditJob, target: Target, cancelled: Callable[[], bool]
-) -> Decoding:
-    """A decoding ready to run: prompt, draft sources, constraint, limits."""
-    prompt_format, engine = target.prompt_format, target.engine
-    prompt_ids = prompt_format.encode_prompt(job)
-    sources = prompt_format.encode_sources(job)
-    left = engine.context_limit - len(prompt_ids)
-    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
-    room = max(len(sources.predicted.ids) + 1, min(longest, left))
-    max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, max_new_tokens=max_new_tokens)
-    drafter: Drafter = resolve(DRAFTERS, drafter_name(request, runtime, target))(context)
-    return Decoding(
-        engine=engine,
-        prompt_ids=prompt_ids,
-        drafter=drafter,
-        max_new_tokens=max_new_tokens,
-        stop_ids=prompt_format.stop_ids,
-        sampling=SamplingParams(request.temperature, request.seed),
-        constraint=_constraint(request, prompt_format, job),
-        find_stop=prompt_format.stop_finder(job),
-        cancelled=cancelled,
-        owner=request.owner,
-        deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
+def _decided_by(
+    target: Target,
+    request: ApplyRequest,
+    runtime: Runtime,
+    job: EditJob,
+    regions: Sequence[Region],
+    cancelled: Callable[[], bool],
+) -> Deciding:
+    """The file whole, or these regions of it."""
+    drafter = request.drafter or runtime.default_drafter
+    jobs = [cut_job(job, region) for region in regions] or [job]
+    decided = yield from decide_jobs(jobs, request, target, drafter, cancelled)
+    merged, starts = decided[0].merged, [0]
+    if regions:
+        merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
+    return Outcome(
+        merged,
+        "windowed" if regions else "model",
+        total_stats(decided),
+        target,
+        target.drafter_name(drafter),
+        agreement=None if target.is_replay else merged == job.prediction.text,
+        confidence=confidence_of(decided),
+        line_logprobs=shifted_logprobs(decided, starts),
+        windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
     )
 
 
-def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
-    if request.constrain == "none":
-        return None
-    constraint = prompt_format.constraint(job)
-    if constraint is None and request.constrain == "sources":
-        raise UnsupportedParameter(
-            f"the prompt format {prompt_format.name} has no constraint to the sources",
-            value="sources",
-            limit="none",
-            remedy="leave `constrain` out, or use the embedded model",
-        )
-    return constraint
+def _regions_to_save(runtime: Runtime, job: EditJob, target: Target) -> list[Region]:
+    """The regions to decide where that is set to save time and does, or where the file has more lines than the context
+    has tokens; else none, which is the whole file."""
+    n_lines = job.original.count("\n") + 1
+    is_long = runtime.windows != "never" and n_lines >= target.engine.context_limit
+    if not is_long and (runtime.windows != "always" or n_lines < LONG_FILE_LINES):
+        return []
+    regions = _regions(job)
+    return regions if is_long or 2 * sum(region.n_lines for region in regions) <= n_lines else []
 
 
-def drafter_name(request: ApplyRequest, runtime: Runtime, target: Target) -> str:
-    if target.undrafted:
-        return "none"
-    return request.drafter or runtime.default_drafter
+def _regions_that_fit(job: EditJob, request: ApplyRequest, target: Target) -> list[Region]:
+    """The touched regions, with small scopes whole unless one is then too long for the context."""
+    regions = _regions(job)
+    if all(fits(cut_job(job, region), request, target) for region in regions):
+        return regions
+    return _regions(job, scope_lines=0)
+
+
+def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
+    """An instruction alone may touch anything: it has no regions."""
+    if not job.update.strip():
+        return []
+    return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
 
 
 def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:

@@ -10,29 +10,30 @@ import logging
 import traceback
 from collections.abc import Callable, Generator
 
-from apply_service.decoding.scheduler import Outcome
+from apply_service.decoding.scheduler import Answer, NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.errors import ApplyError, Cancelled, EngineFailure
 from apply_service.ticket import Terminal, Ticket, cancelled_error
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
-Run = Callable[[ApplyRequest, Callable[[], bool]], Generator[ApplyEvent | Decoding, Step | None, None]]
+Running = Generator[ApplyEvent | NextPass, tuple[Step | None, ...] | None, None]
+Run = Callable[[ApplyRequest, Callable[[], bool]], Running]
 """The pipeline (`pipeline.run`); polls the callable and stops where it says so."""
 
 log = logging.getLogger(__name__)
 
 
 class Task:
-    """A ticket being answered.  `decoding` is what it needs a pass of; None once it has ended."""
+    """A ticket being answered.  `decodings` are what it needs a pass of; none once it has ended."""
 
     def __init__(self, ticket: Ticket, run: Run) -> None:
         self.ticket = ticket
-        self.decoding: Decoding | None = None
+        self.decodings: tuple[Decoding, ...] = ()
         self._events = run(ticket.request, ticket.is_stopped)
 
-    def advance(self, outcome: Outcome) -> None:
+    def advance(self, outcome: Answer | None) -> None:
         """Send in what the last pass did, and pass on events until the request needs another pass or has ended."""
-        self.decoding = None
+        self.decodings = ()
         try:
             terminal = self._advance(outcome)
         except ApplyError as error:
@@ -44,7 +45,7 @@ class Task:
 
     def end(self, terminal: Terminal) -> None:
         """End the request and free what it holds."""
-        self.decoding = None
+        self.decodings = ()
         try:
             self._events.close()
         except BaseException as error:
@@ -53,12 +54,12 @@ class Task:
             self.ticket.expire()
         self.ticket.end(terminal)
 
-    def _advance(self, outcome: Outcome) -> Terminal | None:
+    def _advance(self, outcome: Answer | None) -> Terminal | None:
         if self.ticket.is_stopped():
             return cancelled_error()
         try:
             item = self._events.throw(outcome) if isinstance(outcome, Exception) else self._events.send(outcome)
-            while not isinstance(item, Decoding):
+            while not isinstance(item, NextPass):
                 if isinstance(item, FinalEvent):
                     return item
                 self.ticket.put(item)
@@ -69,7 +70,7 @@ class Task:
             return (
                 cancelled_error() if self.ticket.is_stopped() else EngineFailure("The engine ended without an answer.")
             )
-        self.decoding = item
+        self.decodings = item.decodings
         return None
 
 

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 Strategy = Literal["auto", "model", "exact"]
 """What a caller may ask for."""
 
-RanStrategy = Literal["exact", "model", "fallback"]
+RanStrategy = Literal["exact", "model", "windowed", "fallback"]
 """What decided the result; the README's table says when."""
 
 LineKind = Literal["keep", "both", "drop", "take"]
@@ -111,6 +111,13 @@ class Span(NamedTuple):
     start_line: int
     end_line: int
     origin: Origin
+
+
+class LineRange(NamedTuple):
+    """A half-open range of lines of the original."""
+
+    start_line: int
+    end_line: int
 
 
 class Position(NamedTuple):
@@ -260,6 +267,8 @@ class ApplyResult:
     timings_s: Mapping[str, float]
     diff: str | None = None
     hunks: tuple[Hunk, ...] = ()
+    windows: tuple[LineRange, ...] = ()
+    """With strategy `windowed`: the lines that the target decided; all others are the original's bytes."""
 
 
 @dataclass(frozen=True, slots=True)

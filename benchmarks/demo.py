@@ -14,7 +14,8 @@ from apply_service.build import build_runtime
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, open_decoding
+from apply_service.strategies import Runtime
+from apply_service.target import open_decoding
 from apply_service.types import ApplyRequest, ApplyResult
 from benchmarks.plain import Plain, measure_plain
 
@@ -45,7 +46,7 @@ def main() -> int:
 def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
     target = runtime.load(runtime.models[0])
     job = read_edit(request, "python")[1]
-    decoding = open_decoding(request, runtime, job, target, lambda: False)
+    decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), 256)
 
 

@@ -24,8 +24,9 @@ from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, open_decoding
+from apply_service.strategies import Runtime
 from apply_service.syntax.languages import detect_language
+from apply_service.target import open_decoding
 from apply_service.types import ApplyRequest
 from benchmarks.plain import measure_plain
 
@@ -107,7 +108,7 @@ def measure(record: EditRecord, runtime: Runtime, constrain: str, *, is_timed: b
 def plain_tok_s(request: ApplyRequest, runtime: Runtime) -> float:
     target = runtime.load(runtime.models[0])
     job = read_edit(request, detect_language(path=request.path))[1]
-    decoding = open_decoding(request, runtime, job, target, lambda: False)
+    decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), PLAIN_TOKENS).tok_s
 
 

@@ -17,7 +17,8 @@ from apply_service.errors import UnknownModel
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.service import open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 
 GOOD = b"a = 1\nb = 2\n"
 LATIN = "caf\xe9 = 1\n".encode("latin-1")

@@ -23,7 +23,8 @@ from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.service import open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, open_decoding
+from apply_service.strategies import Runtime
+from apply_service.target import open_decoding
 from apply_service.types import ApplyRequest
 
 SHIPPED = Path(__file__).parents[1] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
@@ -104,7 +105,7 @@ def test_drafts_change_nothing_with_the_embedded_model(temperature: float, const
 
 def decoded_ids(request: ApplyRequest) -> list[int]:
     job = read_edit(request, None)[1]
-    decoding = open_decoding(request, runtime(), job, runtime().load("embedded"), lambda: False)
+    decoding = open_decoding(job, request, runtime().load("embedded"), request.drafter or "merged_edit")
     for _ in decode_alone(decoding):
         pass
     return decoding.output_ids

@@ -29,7 +29,8 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"

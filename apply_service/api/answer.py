@@ -70,15 +70,24 @@ class SpanOut(_Answer):
     origin: Origin = Field(description="The file, the edit, or the model's own words.")
 
 
+class LineRangeOut(_Answer):
+    """Lines `start_line..end_line` (0-based, half-open) of the original."""
+
+    start_line: int
+    end_line: int
+
+
 class HunkOut(_Answer):
     """One stretch of changed lines (0-based, half-open), and how sure the target was of it."""
 
-    original_start: int = Field(description="First line of the original; where lines are added, the one before which.")
+    original_start: int = Field(
+        description="First line of the original; where lines are only added, the one after them."
+    )
     original_end: int
     merged_start: int = Field(description="First line of the merged text.")
     merged_end: int
-    first_edit: int = Field(description="Its part of `edits`: from this one on,")
-    end_edit: int = Field(description="up to this one, which is not part of it.")
+    first_edit: int = Field(description="The first of its edits, as a place in `edits`.")
+    end_edit: int = Field(description="One past the last.")
     confidence: float | None = Field(
         description="Least probability of the target at a decision in these lines or the one after; null without one."
     )
@@ -159,6 +168,9 @@ class NativeAnswer(_Answer):
     edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
     hunks: list[HunkOut] = Field(description="What changed, stretch by stretch.")
     spans: list[SpanOut] = Field(description="Where the merged lines come from.")
+    windows: list[LineRangeOut] = Field(
+        description="With strategy `windowed`: the lines that the target decided; all others are the original's bytes."
+    )
     confidence: float | None = Field(description="Least probability of the target at a decision; null without one.")
     source_sha256: str = Field(description="Hash of the original's bytes.")
     result_sha256: str = Field(description="Hash of the merged file's bytes.")
@@ -189,6 +201,7 @@ class NativeAnswer(_Answer):
             edits=[EditOut.of(edit) for edit in result.edits],
             hunks=[HunkOut.of(hunk) for hunk in result.hunks],
             spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
+            windows=[LineRangeOut.model_validate(lines._asdict()) for lines in result.windows],
             confidence=result.confidence,
             source_sha256=result.source_sha256,
             result_sha256=result.result_sha256,

@@ -20,6 +20,17 @@ Outcome = Step | Exception | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
 for room)."""
 
+
+@dataclass(frozen=True, slots=True)
+class NextPass:
+    """What a task yields when it needs a pass: its decodings that are to have part in it, none of them finished."""
+
+    decodings: tuple[Decoding, ...]
+
+
+Answer = tuple[Step | None, ...] | Exception
+"""What a task is sent for its decodings."""
+
 T = TypeVar("T")
 
 
@@ -154,28 +165,35 @@ def _take(turn: Turn, seconds: float) -> None:
 
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------
-def drive_alone(task: Generator[T | Decoding, Step | None, None]) -> Generator[T]:
-    """What `task` yields besides decodings; these get their passes here, alone in them.  Closing it closes the task.
+def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
+    """What `task` yields besides decodings; these get their passes here, with no neighbours.  Closing it closes the
+    task.
 
     Raises:
         Overloaded: the engine has no room, as others hold it.
     """
     scheduler = Scheduler()
-    outcome: Outcome = None
+    outcome: Answer | None = None
     try:
         while True:
             item = task.throw(outcome) if isinstance(outcome, Exception) else task.send(outcome)
             outcome = None
-            if not isinstance(item, Decoding):
+            if not isinstance(item, NextPass):
                 yield item
                 continue
-            outcome = scheduler.run_pass([item])[0]
-            if outcome is None and item.session is None:
+            outcome = joined(scheduler.run_pass(item.decodings))
+            if all(decoding.session is None for decoding in item.decodings) and not isinstance(outcome, Exception):
                 outcome = Overloaded("the engine has no room", remedy="wait until other requests have ended")
     except StopIteration:
         return
     finally:
         task.close()
+
+
+def joined(outcomes: Sequence[Outcome]) -> Answer:
+    """What a task is sent for the decodings it asked a pass for: its steps, or the first error."""
+    error = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
+    return error or tuple(outcome for outcome in outcomes if not isinstance(outcome, Exception))
 
 
 def decode_alone(decoding: Decoding) -> Generator[Step]:
@@ -187,9 +205,9 @@ def decode_alone(decoding: Decoding) -> Generator[Step]:
     return drive_alone(_steps(decoding))
 
 
-def _steps(decoding: Decoding) -> Generator[Step | Decoding, Step | None, None]:
+def _steps(decoding: Decoding) -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:
     with decoding:
         while decoding.finish_reason is None:
-            step = yield decoding
+            (step,) = (yield NextPass((decoding,))) or (None,)
             if step is not None:
                 yield step

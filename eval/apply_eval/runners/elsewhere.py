@@ -17,8 +17,9 @@ from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ContextLimitExceeded, Truncated
 from apply_service.pipeline import Stopwatch, finish, read_edit, validate
-from apply_service.strategies import Outcome, Runtime, Target, open_decoding
+from apply_service.strategies import Outcome, Runtime
 from apply_service.syntax.languages import detect_language
+from apply_service.target import Target, open_decoding
 from apply_service.types import DecodeStats
 
 
@@ -48,7 +49,7 @@ def answer_elsewhere(
     source = validate(request, runtime)
     format_name, job = read_edit(request, detect_language(name=request.language, path=request.path))
     target = runtime.load(runtime.models[0])
-    decoding = open_decoding(request, runtime, job, target, lambda: False)
+    decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     _refuse_past_context(len(decoding.prompt_ids), decoding.max_new_tokens, target.engine.context_limit)
     before_s = time.perf_counter() - started
     generated = generate(target, decoding)

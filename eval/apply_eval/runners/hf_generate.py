@@ -20,7 +20,8 @@ from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.replay_answers import answered
 from apply_service.protocols import Constraint, StopFinder
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 
 PROMPT_LOOKUP_TOKENS = 10
 """The library's documentation's own choice."""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from apply_eval.datasets import EditRecord, hash_file
 from apply_eval.runners.request import RequestOptions, request_of
@@ -19,8 +19,9 @@ from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_edit
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
 from apply_service.syntax.languages import detect_language
+from apply_service.target import Target
 
 IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 
@@ -70,10 +71,9 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
 
 def _tell_answers(target: Target, records: Sequence[EditRecord], options: RequestOptions) -> None:
     """Hand a replay target what is right; any other target is left to find out."""
-    answers = getattr(target.engine, "answers", None)
-    if answers is None:
+    if not target.is_replay:
         return
-    prompt_format: Any = target.prompt_format
+    answers, prompt_format = cast(Any, target.engine).answers, cast(Any, target.prompt_format)
     for record in records:
         request = request_of(record, options)
         try:
@@ -90,16 +90,24 @@ def identify(name: str, target: Target) -> dict[str, Any]:
         "name": name,
         "determinism": engine.determinism,
         "context_limit": engine.context_limit,
-        "device": str(getattr(engine, "device", "")),
+        "device": _device_name(getattr(engine, "device", None)),
         "prompt_format": target.prompt_format.name,
     }
-    if name.startswith("replay:"):
-        from apply_service.engine.replay_shapes import read_shapes
+    if target.is_replay:
+        from apply_service.engine.replay_shapes import find_shape
 
-        shape = read_shapes()[name.removeprefix("replay:")]
-        return found | {"kind": "replay", "shape": asdict(shape), "sha256": None}
+        return found | {"kind": "replay", "shape": asdict(find_shape(name)), "sha256": None}
     folder = model_folder(name)
     return found | {"kind": "weights", "sha256": None if folder is None else hash_folder(folder)}
+
+
+def _device_name(device: Any) -> str:
+    """`cpu`, or the accelerator by its own name."""
+    if device is None or device.type != "cuda":
+        return str(device or "")
+    import torch
+
+    return f"{device}: {torch.cuda.get_device_name(device)}"
 
 
 def model_folder(name: str) -> Path | None:

@@ -20,7 +20,8 @@ from apply_eval.runners.request import RequestOptions
 from apply_eval.transports.http import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import MissingDependency, Unreachable, UnsupportedParameter
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 
 METHODS: Mapping[str, str | None] = {
     "vllm": None,

@@ -1,0 +1,209 @@
+"""A model ready to decide, and what it makes of an edit job: whole, or of several windows of one in shared passes.
+
+The part of a request's path between the strategies, which say who decides, and the decoding, which knows no text.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from apply_service.decoding.scheduler import NextPass
+from apply_service.decoding.verify import Decoding, Step
+from apply_service.errors import Truncated, UnsupportedParameter
+from apply_service.protocols import Constraint, DraftContext, Drafter, EditJob, Engine, PromptFormat, SamplingParams
+from apply_service.registry import DRAFTERS, resolve
+from apply_service.types import ApplyRequest, DecodeStats, FinishReason, TokenEvent
+
+SPARE_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model ready to decide: its engine and the prompt format it was trained for."""
+
+    name: str
+    engine: Engine
+    prompt_format: PromptFormat
+    undrafted: str = ""
+    """Why the target takes no drafts; empty where it does."""
+    is_replay: bool = False
+    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
+
+    def drafter_name(self, wanted: str) -> str:
+        """The drafter that runs where `wanted` was asked for."""
+        return "none" if self.undrafted else wanted
+
+
+class Decided(NamedTuple):
+    """What the target wrote for one job.  `line_logprobs`: the least log probability of a decision at each line."""
+
+    merged: str
+    line_logprobs: dict[int, float]
+    stats: DecodeStats
+
+
+Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, list[Decided]]
+"""Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each sent in
+(None: nothing yet), or an error thrown in."""
+
+
+def decide_jobs(
+    jobs: Sequence[EditJob], request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool]
+) -> Deciding:
+    """Let the target write every job, all in the same passes.  The text of a single job is streamed.
+
+    Raises:
+        Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
+    """
+    with ExitStack() as stack:
+        writings = [stack.enter_context(Writing(job, request, target, drafter, cancelled)) for job in jobs]
+        while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
+            steps = yield NextPass(tuple(writing.decoding for writing in active))
+            assert steps is not None, "whoever drives this sends what the pass did"
+            for writing, step in zip(active, steps, strict=True):
+                if (text := writing.take(step)) and len(jobs) == 1:
+                    yield TokenEvent(text)
+    return [writing.result() for writing in writings]
+
+
+class Writing:
+    """One job being written."""
+
+    def __init__(
+        self, job: EditJob, request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool]
+    ) -> None:
+        self.decoding = open_decoding(job, request, target, drafter, cancelled)
+        self._format = target.prompt_format
+        self._stream = target.prompt_format.open_stream()
+        self._logprobs: list[float | None] = []
+
+    def __enter__(self) -> Self:
+        self.decoding.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.decoding.__exit__(kind, error, trace)
+
+    def take(self, step: Step | None) -> str:
+        """The text that a pass adds."""
+        if step is None:
+            return ""
+        known: Sequence[float | None] = step.logprobs or [None] * len(step.ids)
+        self._logprobs += [logprob if decided else None for logprob, decided in zip(known, step.decisions, strict=True)]
+        text = self._stream.push(step.ids)
+        return text if self.decoding.finish_reason is None else text + self._stream.finish()
+
+    def result(self) -> Decided:
+        """
+        Raises:
+            Truncated: the output did not end by itself.
+        """
+        decoding = self.decoding
+        if decoding.finish_reason is not FinishReason.STOP:
+            raise Truncated(
+                "the output reached its token limit",
+                value=len(decoding.output_ids),
+                limit=decoding.max_new_tokens,
+                remedy="raise max_tokens",
+            )
+        by_line = least_by_line(self._logprobs, self._format.lines_of(decoding.output_ids))
+        return Decided(self._format.decode_output(decoding.output_ids), by_line, decoding.stats)
+
+
+def open_decoding(
+    job: EditJob, request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool] = lambda: False
+) -> Decoding:
+    """A decoding ready to run: prompt, draft sources, constraint, limits."""
+    prompt_format, engine = target.prompt_format, target.engine
+    prompt_ids = prompt_format.encode_prompt(job)
+    sources = prompt_format.encode_sources(job)
+    left = engine.context_limit - len(prompt_ids)
+    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
+    room = max(len(sources.predicted.ids) + 1, min(longest, left))
+    max_new_tokens = room if request.max_tokens is None else request.max_tokens
+    context = DraftContext(sources, prompt_ids, max_new_tokens=max_new_tokens)
+    made: Drafter = resolve(DRAFTERS, target.drafter_name(drafter))(context)
+    return Decoding(
+        engine=engine,
+        prompt_ids=prompt_ids,
+        drafter=made,
+        max_new_tokens=max_new_tokens,
+        stop_ids=prompt_format.stop_ids,
+        sampling=SamplingParams(request.temperature, request.seed),
+        constraint=_constraint(request, prompt_format, job),
+        find_stop=prompt_format.stop_finder(job),
+        cancelled=cancelled,
+        owner=request.owner,
+        deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
+    )
+
+
+def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
+    if request.constrain == "none":
+        return None
+    constraint = prompt_format.constraint(job)
+    if constraint is None and request.constrain == "sources":
+        raise UnsupportedParameter(
+            f"the prompt format {prompt_format.name} has no constraint to the sources",
+            value="sources",
+            limit="none",
+            remedy="leave `constrain` out, or use the embedded model",
+        )
+    return constraint
+
+
+def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
+    least: dict[int, float] = {}
+    for logprob, (first, last) in zip(logprobs, places, strict=True):
+        if logprob is not None:
+            for line in range(first, last + 1):
+                least[line] = min(logprob, least.get(line, logprob))
+    return least
+
+
+def fits(job: EditJob, request: ApplyRequest, target: Target) -> bool:
+    """Whether the prompt and all that may be written fit the target's context."""
+    decoding = open_decoding(job, request, target, "none")
+    return len(decoding.prompt_ids) + decoding.max_new_tokens <= target.engine.context_limit
+
+
+def shifted_logprobs(decided: Sequence[Decided], starts: Sequence[int]) -> dict[int, float]:
+    """All lines' log probabilities, where the text of `decided[i]` begins at line `starts[i]`."""
+    return {
+        start + line: logprob
+        for start, one in zip(starts, decided, strict=True)
+        for line, logprob in one.line_logprobs.items()
+    }
+
+
+def confidence_of(decided: Sequence[Decided]) -> float | None:
+    """The least probability of any decision; None where none is known."""
+    logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
+    return math.exp(min(logprobs)) if logprobs else None
+
+
+def total_stats(decided: Sequence[Decided]) -> DecodeStats:
+    """The counts of all windows; times are the longest one's, as they share passes."""
+    if len(decided) == 1:
+        return decided[0].stats
+    total = DecodeStats()
+    for stats in (one.stats for one in decided):
+        for name in ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "drafted_tokens", "accepted_tokens"):
+            setattr(total, name, getattr(total, name) + getattr(stats, name))
+        for name in ("passes", "prefill_passes", "rejections", "draft_s"):
+            setattr(total, name, getattr(total, name) + getattr(stats, name))
+        total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(stats.accepted_by_source))
+        total.pass_counts += stats.pass_counts
+        total.prefill_s = max(total.prefill_s, stats.prefill_s)
+        total.decode_s = max(total.decode_s, stats.decode_s)
+    return total

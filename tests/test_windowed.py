@@ -1,0 +1,125 @@
+"""Long files: the target decides the touched regions, in shared passes, and everything else stays the original's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from apply_service.build import build_runtime
+from apply_service.engine.fake import FakeEngine
+from apply_service.errors import ContextLimitExceeded
+from apply_service.pipeline import apply, read_edit
+from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.settings import Settings
+from apply_service.strategies import Runtime
+from apply_service.target import Target
+from apply_service.types import ApplyRequest
+from apply_service.windows.jobs import cut_job
+from apply_service.windows.regions import find_regions
+
+N_FUNCTIONS = 400
+ORIGINAL = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(N_FUNCTIONS))
+MARKER = "# ... existing code ..."
+UPDATE = f"{MARKER}\ndef f20(x):\n    y = x * 20\n    return y\n{MARKER}\ndef f300(x):\n    y = x * 300\n    return y\n{MARKER}\n"
+MERGED = ORIGINAL.replace("y = x + 20\n", "y = x * 20\n").replace("y = x + 300\n", "y = x * 300\n")
+REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="long.py", strategy="model")
+
+
+class KnowingEngine(FakeEngine):
+    """Writes the answer known for each prompt."""
+
+    def __init__(self, answers: dict[bytes, list[int]], context_limit: int) -> None:
+        self._answers = answers
+        super().__init__(self._row, max_draft=255, context_limit=context_limit, max_rows=1024)
+
+    def _row(self, ids: list[int]) -> npt.NDArray[np.float32]:  # type: ignore[override]
+        for prompt, answer in self._answers.items():
+            n_prompt = len(prompt) // 8
+            if np.array(ids[:n_prompt], np.int64).tobytes() == prompt:
+                row = np.zeros(N_VOCAB, np.float32)
+                row[answer[min(len(ids) - n_prompt, len(answer) - 1)]] = 20.0
+                return row
+        raise AssertionError("a prompt that no answer is known for")
+
+
+def knowing_runtime(request: ApplyRequest, *, windows: str = "context", context_limit: int = 8000) -> Runtime:
+    job = read_edit(request, "python")[1]
+    jobs = [cut_job(job, region) for region in find_regions(job.prediction, job.original, "python")]
+    answers = {
+        np.array(PlainBytes().encode_prompt(one), np.int64).tobytes(): [*one.prediction.text.encode(), END]
+        for one in [job, *jobs]
+    }
+    target = Target("embedded", KnowingEngine(answers, context_limit), PlainBytes())
+    return Runtime(load=lambda _: target, windows=windows)
+
+
+def test_a_file_past_the_context_is_decided_in_windows_that_share_passes() -> None:
+    runtime = knowing_runtime(REQUEST)
+    result = apply(REQUEST, runtime)
+    assert (result.strategy, result.merged_code, result.agreement) == ("windowed", MERGED, True)
+    lines = ORIGINAL.split("\n")
+    shown = ["\n".join(lines[window.start_line : window.end_line]) for window in result.windows]
+    assert [("f20(" in text, "f300(" in text) for text in shown] == [(True, False), (False, True)]
+    assert sum(len(text) for text in shown) < len(ORIGINAL) / 10
+    engine = runtime.load("embedded").engine
+    assert isinstance(engine, FakeEngine)
+    assert engine.n_steps < result.stats.passes
+    assert engine.n_open == 0
+    assert result.confidence is not None
+    assert all(hunk.confidence is not None for hunk in result.hunks)
+
+
+def test_windows_can_be_switched_off_and_on() -> None:
+    with pytest.raises(ContextLimitExceeded):
+        apply(REQUEST, knowing_runtime(REQUEST, windows="never"))
+    assert apply(REQUEST, knowing_runtime(REQUEST, context_limit=10**6)).strategy == "model"
+    saved = apply(REQUEST, knowing_runtime(REQUEST, windows="always", context_limit=10**6))
+    assert (saved.strategy, saved.merged_code) == ("windowed", MERGED)
+
+
+def test_a_short_file_is_never_cut_to_save_time() -> None:
+    short = replace(REQUEST, original="\n".join(ORIGINAL.split("\n")[:55]), update=UPDATE.split(MARKER)[1].strip())
+    short = replace(short, update=f"{MARKER}\ndef f2(x):\n    y = x * 2\n    return y\n{MARKER}\n")
+    assert apply(short, knowing_runtime(short, windows="always")).strategy == "model"
+
+
+def test_a_region_past_the_context_is_an_error_and_no_half_answer() -> None:
+    with pytest.raises(ContextLimitExceeded):
+        apply(REQUEST, knowing_runtime(REQUEST, context_limit=200))
+
+
+def test_an_instruction_has_no_windows() -> None:
+    request = ApplyRequest(original=ORIGINAL, instruction="rename f20", strategy="model")
+    runtime = knowing_runtime(REQUEST)
+    target = replace(runtime.load("embedded"), prompt_format=FollowsInstructions())
+    with pytest.raises(ContextLimitExceeded):
+        apply(request, replace(runtime, load=lambda _: target))
+
+
+class FollowsInstructions(PlainBytes):
+    takes_instructions = True
+
+
+@cache
+def embedded() -> Runtime:
+    return build_runtime(Settings())
+
+
+def test_twenty_thousand_lines_with_the_embedded_model() -> None:
+    original = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(4000))
+    request = replace(REQUEST, original=original)
+    result = apply(request, embedded())
+    assert result.strategy == "windowed"
+    assert result.merged_code == original.replace("x + 20\n", "x * 20\n").replace("x + 300\n", "x * 300\n")
+
+
+def test_drafts_change_nothing_in_windows() -> None:
+    drafted, plain = (apply(replace(REQUEST, drafter=name), embedded()) for name in ("merged_edit", "none"))
+    assert drafted.strategy == plain.strategy == "windowed"
+    assert drafted.merged_code == plain.merged_code
+    assert drafted.stats.completion_tokens == plain.stats.completion_tokens
+    assert drafted.stats.passes * 3 < plain.stats.passes
