@@ -24,7 +24,8 @@ from apply_service.windows.regions import find_regions
 N_FUNCTIONS = 400
 ORIGINAL = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(N_FUNCTIONS))
 MARKER = "# ... existing code ..."
-UPDATE = f"{MARKER}\ndef f20(x):\n    y = x * 20\n    return y\n{MARKER}\ndef f300(x):\n    y = x * 300\n    return y\n{MARKER}\n"
+CHANGED = "def f{0}(x):\n    y = x * {0}\n    return y"
+UPDATE = "\n".join([MARKER, CHANGED.format(20), MARKER, CHANGED.format(300), MARKER, ""])
 MERGED = ORIGINAL.replace("y = x + 20\n", "y = x * 20\n").replace("y = x + 300\n", "y = x * 300\n")
 REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="long.py", strategy="model")
 
