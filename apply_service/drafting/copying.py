@@ -9,11 +9,14 @@ drafter decides how fast the output comes, never what it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from apply_service.drafting.acceptance import Acceptance, Counts
+from apply_service.drafting.reindentation import Reindenter
 from apply_service.drafting.suffix_match import MAX_MATCH, SuffixIndex
+from apply_service.drafting.tracks import Course, Track, Tracks
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
 MIN_MATCH = 3
@@ -25,28 +28,34 @@ BACKWARD_PENALTY = 3.0
 """Edits are monotone: going back in a source costs this much more."""
 TEXT_TAILS = (64, 32, 16, 8)
 """Characters of output text to look for where no token suffix matches, longest first."""
+SETTLED_TOKENS = 32
+"""A course that has agreed for so long counts as followed, however it was found."""
+
+LONG_MATCH = 8
+"""Agreeing tokens from which on a match is a sure one."""
+
+Found = Literal["start", "long", "short", "loose", "guess"]
+"""How a course was found: it is the first one; by so many agreeing tokens; by one token near by, by text or by another
+indentation; by nothing."""
+
+PRIORS = {
+    "followed predicted": Counts(2500.0, 0.5),
+    "followed": Counts(400.0, 1.0),
+    "long": Counts(50.0, 1.0),
+    "short": Counts(20.0, 1.0),
+    "loose": Counts(8.0, 1.0),
+    "guess": Counts(0.5, 2.0),
+}
+"""By how the course was found, or that it has been followed for long; means measured on mined edits (docs/log.md)."""
 
 
-class Track:
-    """One source and where the output stands in it."""
-
-    def __init__(self, source: DraftSource) -> None:
-        self.source = source
-        self.name = source.name
-        self.index = SuffixIndex(source.ids)
-        self.pointer = 0
-
-    def __len__(self) -> int:
-        return len(self.source.ids)
-
-
-class Target(NamedTuple):
-    """A place to draft from: `prefix` tokens, then `track` from `pointer` on."""
+class Candidate(NamedTuple):
+    """A place to draft from, and how much speaks for it."""
 
     score: float
     track: Track
-    pointer: int
-    prefix: tuple[int, ...] = ()
+    place: int
+    n_matched: int = 0
 
 
 class CopyDrafter:
@@ -55,104 +64,88 @@ class CopyDrafter:
     names: tuple[str, ...] = ()
 
     def __init__(self, context: DraftContext) -> None:
-        sources = self._sources = context.sources
-        by_name = {s.name: s for s in (sources.predicted, sources.original, sources.update)}
-        self._tracks = [Track(by_name[name]) for name in self.names]  # type: ignore[index]
-        self._by_name = {track.name: track for track in self._tracks}
-        self._at = Target(0.0, self._tracks[0], 0)
+        self._sources = context.sources
+        self._tracks = Tracks(context.sources, self.names)
+        self._reindenter = Reindenter(context.sources, self._tracks)
+        self._course = Course(self._tracks.ordered[0], 0)
+        self._acceptance = Acceptance(PRIORS)
+        self._found: Found = "start"
+        self._n_agreed = 0
+        self._n_seen = 0
         self._drafted: list[int] = []
-        self._is_lost = False
 
     # -- the drafter's contract ----------------------------------------------------------------------------------------
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        if self._is_lost and output_ids:
-            self._at = self._realigned(output_ids)
-        self._is_lost = False
+        self._follow(output_ids)
         if limit <= 0:
-            self._drafted = []
             return EMPTY_DRAFT
-        _, track, pointer, prefix = self._at
-        room = max(0, limit - len(prefix))
-        self._drafted = [*prefix, *track.source.ids[pointer : pointer + room].tolist()][:limit]
-        return Draft(self._drafted, 0.9 if self._drafted else 0.0, track.name)
+        ids = self._drafted = self._course.take(limit)
+        return Draft(ids, self._acceptance.expected(self._kind) if ids else 0.0, self._course.track.name)
 
     def observe(self, n_accepted: int, next_id: int) -> None:
-        expected = self._expected(n_accepted)
-        self._advance(n_accepted)
-        if expected == next_id:
-            self._advance(1)
-        else:
-            self._is_lost = True
+        """Learns how drafts of this kind fare; where the output stands is seen at the next `propose`."""
+        is_rejected = n_accepted < len(self._drafted) and self._drafted[n_accepted] != next_id
+        self._acceptance.learn(self._kind, n_accepted=n_accepted, is_rejected=is_rejected)
 
     def close(self) -> None:
         """Holds nothing."""
 
+    @property
+    def _kind(self) -> str:
+        if self._found != "start" and self._n_agreed < SETTLED_TOKENS:
+            return self._found
+        return "followed predicted" if self._course.track.name == "predicted" else "followed"
+
     # -- following -----------------------------------------------------------------------------------------------------
-    def _expected(self, n_accepted: int) -> int | None:
-        """What the draft's source has at the place of the target's own token."""
-        if n_accepted < len(self._drafted):
-            return self._drafted[n_accepted]
-        _, track, pointer, prefix = self._at
-        place = pointer + n_accepted - len(prefix)
-        return int(track.source.ids[place]) if 0 <= place < len(track) else None
-
-    def _advance(self, n_tokens: int) -> None:
-        score, track, pointer, prefix = self._at
-        from_prefix = min(n_tokens, len(prefix))
-        pointer = min(len(track), pointer + n_tokens - from_prefix)
-        self._at = Target(score, track, pointer, prefix[from_prefix:])
-        track.pointer = pointer
-        self._carry_pointers(track)
-
-    def _carry_pointers(self, track: Track) -> None:
-        """Move the other sources' pointers along the alignment of the predicted merge."""
-        predicted = self._by_name.get("predicted")
-        if predicted is None:
+    def _follow(self, output_ids: Sequence[int]) -> None:
+        """Go along with what the target wrote since the last time, whoever drafted it."""
+        written = list(output_ids[self._n_seen :])
+        self._n_seen = len(output_ids)
+        expected = self._course.take(len(written))
+        if expected == written:
+            self._course = self._course.advance(len(written))
+            self._n_agreed += len(written)
             return
-        maps = {"original": self._sources.predicted_to_original, "update": self._sources.predicted_to_update}
-        if track is predicted:
-            for name, positions in maps.items():
-                if name in self._by_name:
-                    self._by_name[name].pointer = int(positions[track.pointer])
-        elif track.name in maps:
-            predicted.pointer = int(np.searchsorted(maps[track.name], track.pointer))
+        agreed = next((i for i, (a, b) in enumerate(zip(written, expected, strict=False)) if a != b), len(expected))
+        self._course = self._realigned(self._course.advance(agreed), output_ids)
 
     # -- realigning ----------------------------------------------------------------------------------------------------
-    def _realigned(self, output_ids: Sequence[int]) -> Target:
+    def _realigned(self, course: Course, output_ids: Sequence[int]) -> Course:
+        track = course.track
+        if course.n_used < len(course.prefix):
+            char = course.source_char(self._sources.decode)
+            track.pointer = track.mark = int(np.searchsorted(track.source.starts[:-1], char))
+        self._tracks.carry_from(track)
+        written = self._sources.decode(output_ids[-2 * MAX_MATCH :])
         tail = list(output_ids[-MAX_MATCH:])
-        best = max((self._best_match(track, tail) for track in self._tracks), key=lambda t: t.score)
+        resumed = self._reindenter.resume(course, written)
+        if resumed is not None and track.name == "predicted":
+            return self._taken("loose", resumed)
+        best = max((_best_match(track, tail) for track in self._tracks.ordered), key=lambda found: found.score)
         if best.score > 0:
-            return best
-        return self._by_text(output_ids) or self._in_output(output_ids, tail) or self._replaced()
+            how: Found = "loose" if best.n_matched < 2 else "short" if best.n_matched < LONG_MATCH else "long"
+            return self._taken(how, Course(best.track, best.place))
+        found = resumed or self._by_text(written) or _in_output(output_ids, tail)
+        return self._taken("guess", _replaced(course)) if found is None else self._taken("loose", found)
 
-    def _best_match(self, track: Track, tail: Sequence[int]) -> Target:
-        """The longest agreeing suffix of the output in a source, less the distance from its pointer; score 0 where
-        none is long enough."""
-        ends, lengths = track.index.matches(tail)
-        if not len(ends):
-            return Target(0.0, track, track.pointer)
-        distance = ends - track.pointer
-        is_near = (distance >= 0) & (distance <= NEAR_TOKENS)
-        penalty = np.log2(1 + np.abs(distance)) / 2 + np.where(distance < 0, BACKWARD_PENALTY, 0.0)
-        scores = np.where((lengths >= MIN_MATCH) | is_near, np.maximum(lengths - penalty, 0.01 * lengths), 0.0)
-        best = int(np.argmax(scores))
-        return Target(float(scores[best]), track, int(ends[best]))
+    def _taken(self, found: Found, course: Course) -> Course:
+        self._found, self._n_agreed = found, 0
+        return course
 
-    def _by_text(self, output_ids: Sequence[int]) -> Target | None:
+    def _by_text(self, written: str) -> Course | None:
         """Token boundaries shift around an edit: find the output's last characters in a source's text, tokenise the
         rest of that line anew, and go on with the source's own tokens at the next line."""
-        written = self._sources.decode(output_ids[-MAX_MATCH:])
         for n_chars in TEXT_TAILS:
             tail = written[-n_chars:]
             if len(tail) < n_chars or not tail.strip():
                 continue
-            for track in self._tracks:
+            for track in self._tracks.ordered:
                 found = self._find_text(track, tail)
                 if found is not None:
                     return found
         return None
 
-    def _find_text(self, track: Track, tail: str) -> Target | None:
+    def _find_text(self, track: Track, tail: str) -> Course | None:
         text, starts = track.source.text, track.source.starts
         here = max(0, int(starts[min(track.pointer, len(track))]) - len(tail))
         at = text.find(tail, here)
@@ -163,26 +156,37 @@ class CopyDrafter:
         line_end = text.find("\n", end)
         line_end = len(text) if line_end < 0 else line_end
         prefix = tuple(self._sources.encode(text[end:line_end])) if line_end > end else ()
-        return Target(0.0, track, int(np.searchsorted(starts[:-1], line_end)), prefix)
+        return Course(track, int(np.searchsorted(starts[:-1], line_end)), prefix, end)
 
-    def _in_output(self, output_ids: Sequence[int], tail: Sequence[int]) -> Target | None:
-        """Repetition: the output's suffix earlier in the output itself."""
-        ids = np.asarray(output_ids, dtype=np.int64)
-        ends, lengths = SuffixIndex(ids[:-1]).matches(tail)
-        if not len(ends) or lengths.max() < MIN_MATCH:
-            return None
-        end = int(ends[len(ends) - 1 - int(np.argmax(lengths[::-1]))])
-        source = DraftSource("predicted", "", ids, np.zeros(len(ids) + 1, dtype=np.int64))
-        track = Track(source)
-        track.name = "output"  # type: ignore[assignment]
-        return Target(0.0, track, end)
 
-    def _replaced(self) -> Target:
-        """Nothing matches: take it that one token was replaced, and go on after it."""
-        _, track, pointer, prefix = self._at
-        if prefix:
-            return Target(0.0, track, pointer, prefix[1:])
-        return Target(0.0, track, min(len(track), pointer + 1))
+def _best_match(track: Track, tail: Sequence[int]) -> Candidate:
+    """The longest agreeing suffix of the output in a source, less the distance from where the source stands; score 0
+    where none is long enough."""
+    ends, lengths = track.index.matches(tail)
+    if not len(ends):
+        return Candidate(0.0, track, track.pointer)
+    from_pointer, from_mark = ends - track.pointer, ends - track.mark
+    is_near = ((from_pointer >= 0) & (from_pointer <= NEAR_TOKENS)) | ((from_mark >= 0) & (from_mark <= NEAR_TOKENS))
+    distance = np.minimum(np.abs(from_pointer), np.abs(from_mark))
+    penalty = np.log2(1 + distance) / 2 + np.where(from_mark < 0, BACKWARD_PENALTY, 0.0)
+    scores = np.where((lengths >= MIN_MATCH) | is_near, np.maximum(lengths - penalty, 0.01 * lengths), 0.0)
+    best = int(np.argmax(scores))
+    return Candidate(float(scores[best]), track, int(ends[best]), int(lengths[best]))
+
+
+def _in_output(output_ids: Sequence[int], tail: Sequence[int]) -> Course | None:
+    """Repetition: the output's suffix earlier in the output itself."""
+    ids = np.asarray(output_ids, dtype=np.int64)
+    ends, lengths = SuffixIndex(ids[:-1]).matches(tail)
+    if not len(ends) or lengths.max() < MIN_MATCH:
+        return None
+    end = int(ends[len(ends) - 1 - int(np.argmax(lengths[::-1]))])
+    return Course(Track("output", DraftSource("predicted", "", ids, np.zeros(len(ids) + 1, dtype=np.int64))), end)
+
+
+def _replaced(course: Course) -> Course:
+    """Nothing matches: take it that one token was replaced, and go on after it."""
+    return course.advance(1)
 
 
 class Original(CopyDrafter):

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from apply_service.decoding.scheduler import decode_alone
-from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.suffix_match import SuffixIndex
-from apply_service.engine.fake import ScriptedEngine
-from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.protocols import DraftContext, EditJob
-from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
+from apply_service.prompts.plain_bytes import PlainBytes
+from apply_service.protocols import DraftContext
+from tests.drafting.simulation import job, passes, passes_of
 
 FILE = "".join(f"def function_{i}(a, b):\n    total_{i} = a + b * {i}\n    return total_{i}\n\n\n" for i in range(60))
-
-
-def job(original: str, update: str, predicted: str) -> EditJob:
-    """A job whose predicted merge is given as text (line operations don't matter to byte drafts)."""
-    ops = tuple(LineOp("take", None, 0, line) for line in predicted.split("\n"))
-    return EditJob(original, update, "", None, None, Prediction(ops, tuple(update.split("\n")), Certainty.LIKELY))
-
-
-def passes(drafter: type[CopyDrafter], job: EditJob, after: str, *, window: int = 255) -> DecodeStats:
-    sources = PlainBytes().encode_sources(job)
-    answer = [*after.encode(), END]
-    decoding = Decoding(
-        ScriptedEngine(answer, max_draft=window), [0], drafter(DraftContext(sources)), len(answer) + 9, frozenset({END})
-    )
-    for _ in decode_alone(decoding):
-        pass
-    assert bytes(decoding.output_ids[:-1]).decode() == after
-    return decoding.stats
 
 
 def test_the_original_drafts_everything_but_the_change() -> None:
@@ -100,3 +81,19 @@ def test_suffix_index_against_a_plain_search() -> None:
             if token == tail[-1]:
                 wanted[i + 1] = n
         assert dict(zip(ends.tolist(), lengths.tolist(), strict=True)) == wanted
+
+
+def test_lines_that_the_merge_drops_wrongly_are_taken_up_where_they_stand() -> None:
+    """The line after them begins as they do, and they occur once more further on: the target does not go there."""
+    opening = "    workers = find_all_workers(here, there)\n"
+    first, dropped = FILE[:600] + opening, "    remove(alpha)\n    discard(alpha)\n    notify(alpha)\n"
+    rest = (
+        f"    remove(beta)\n    done()\n\n\ndef other():\n{opening}    remove(alpha)\n    finish(alpha)\n" + FILE[600:]
+    )
+    original = first + dropped + rest
+    sources = PlainBytes().encode_sources(job(original, "", first + rest))
+    places = [*range(len(first)), *range(len(first + dropped), len(original) + 1), len(original)]
+    drafter = MergedEdit(DraftContext(replace(sources, predicted_to_original=np.array(places))))
+    stats = passes_of(drafter, original)
+    assert stats.rejections == 1
+    assert stats.accepted_by_source["original"] >= len(dropped) - 12
