@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
-
-from apply_service.api.answer import EditOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
+from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
 from apply_service.api.errors import NEVER_SENT, STATUS
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
+from docs.dialect_parts import DIALECT_PARTS
+from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md")
+PAGES = ("cli.md", "http-api.md", "dialects.md")
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -91,60 +89,12 @@ def _status(kind: type, status: int) -> str:
 
 
 def request_fields() -> str:
-    return _fields(NativeRequest, with_default=True)
+    return field_table(NativeRequest, with_default=True)
 
 
 def answer_fields() -> str:
-    parts = [_fields(NativeAnswer)]
-    for name, shape in (("verdicts", VerdictOut), ("edits", EditOut), ("spans", SpanOut), ("usage", UsageOut)):
-        parts.append(f"`{name}`: {' '.join((inspect.getdoc(shape) or '').split())}\n")
-        parts.append(_fields(shape))
-    return "\n".join(parts)
-
-
-def _fields(model: type[BaseModel], *, with_default: bool = False) -> str:
-    schema = model.model_json_schema()
-    enums = {name: shape for name, shape in schema.get("$defs", {}).items() if "enum" in shape}
-    properties: Mapping[str, Any] = {
-        name: {**enums.get(str(field.get("$ref")).rsplit("/", 1)[-1], {}), **field}
-        for name, field in schema["properties"].items()
-    }
-    if not with_default:
-        return table(
-            ("field", "type", "meaning"),
-            ((f"`{n}`", _type(f), f.get("description", "")) for n, f in properties.items()),
-        )
-    rows = (
-        (f"`{name}`", _type(field), f"`{json.dumps(field.get('default', {}))}`", field.get("description", ""))
-        for name, field in properties.items()
-    )
-    return table(("field", "type", "default", "meaning"), rows)
-
-
-def _type(field: Mapping[str, Any]) -> str:
-    if "enum" in field:
-        return " / ".join(f"`{value}`" for value in field["enum"])
-    if "$ref" in field:
-        return str(field["$ref"].rsplit("/", 1)[-1].removesuffix("Out"))
-    if "anyOf" in field:
-        return " or ".join(_type(option) for option in field["anyOf"])
-    if field.get("type") == "array":
-        return f"list of {_type(field['items'])}" if "items" in field else "list"
-    return " ".join([str(field.get("type", "any")), *_limits(field)])
-
-
-def _limits(field: Mapping[str, Any]) -> Iterator[str]:
-    for key, word in {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "pattern": "like"}.items():
-        if key in field:
-            yield f"{word} `{field[key]}`"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table."""
-    lines = [list(head)]
-    lines.append(["---"] * len(lines[0]))
-    lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    shapes = {"verdicts": VerdictOut, "edits": EditOut, "hunks": HunkOut, "spans": SpanOut, "usage": UsageOut}
+    return "\n".join([field_table(NativeAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -154,6 +104,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "errors": errors,
     "request": request_fields,
     "answer": answer_fields,
+    **DIALECT_PARTS,
 }
 
 if __name__ == "__main__":
