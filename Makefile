@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-slow node-clients test-compat lint types check train clean
+.PHONY: demo test test-slow node-clients test-compat lint types check bench train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ test-compat:
 	grep -v -i -E '^(transformers|huggingface_hub|hf-xet)==' constraints.txt > .venv-compat/constraints.txt
 	.venv-compat/bin/pip install --quiet --constraint .venv-compat/constraints.txt 'transformers==5.17.0' --editable '.[dev]'
 	OMP_NUM_THREADS=1 .venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
+
+bench: $(STAMP)  ## every drafter and peer on the same targets, in one run, into runs/bench; BENCH='--targets replay:tiny-50m ...'
+	$(BIN)/python -m benchmarks.bench $(BENCH)
 
 train: $(STAMP)  ## five minutes from scratch on a CPU; DATA=FILE.jsonl.xz, else the git history here; into runs/train
 	$(BIN)/python -m training.train --run runs/train --minutes 5 $(if $(DATA),--data $(DATA))

@@ -19,11 +19,12 @@ from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
+from benchmarks.bench_tables import render_all
 from docs.dialect_parts import DIALECT_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md", "dialects.md")
+PAGES = ("cli.md", "http-api.md", "dialects.md", "performance.md")
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -105,6 +106,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "request": request_fields,
     "answer": answer_fields,
     **DIALECT_PARTS,
+    "performance": render_all,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,191 @@
+"""Every drafter and every peer on the same target, in one run: `make bench`, docs/performance.md.
+
+    python -m benchmarks.bench [--targets embedded,replay:tiny-10m] [--data F.jsonl] [--updates G.jsonl] [--quick]
+
+Contenders take turns on each edit, in an order that rotates, after a warm-up.  `plain` is the faster of the undrafted
+candidates.  Windows are off, and so is the copy constraint unless asked for.  Undrafted runs stop after
+`--plain-tokens` tokens: their speed hardly changes along an output, and falls if at all, so this is in their favour.
+In batches all prompts are read before the first token is written, and decoding alone is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from apply_eval.provenance import provenance
+from apply_service.errors import ApplyError
+from apply_service.settings import Settings
+from benchmarks.bench_cases import OWN_EDITS, Case, make_cases, read_edits
+from benchmarks.bench_sample import Sample
+from benchmarks.bench_summary import PLAIN_CANDIDATES, summarise
+from benchmarks.bench_tables import render
+from benchmarks.bench_target import CONTENDERS, PEERS, BenchTarget, describe_device, load
+
+SCHEMA_VERSION = 1
+DEFAULT_OUT = Path("runs/bench/bench.json")
+WARM_UP_TOKENS = 24
+QUICK = {
+    "targets": "replay:tiny-2m",
+    "limit": 2,
+    "max_tokens": 1_600,
+    "batches": "1,2",
+    "groups": 1,
+    "plain_tokens": 24,
+    "kv_cache_mb": 64,
+}
+"""A run of seconds that says nothing about speed: that everything works."""
+
+
+class Contender(Protocol):
+    """One way to decode edits."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_batch(self) -> int | None:
+        """The most edits that it takes together; None: any number."""
+        ...
+
+    def run(self, cases: Sequence[Case], group: str, *, cap: int | None) -> Sample: ...
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        result = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
+    except ApplyError as error:
+        sys.exit(f"{error.code}: {error.message} ({error.value}); {error.remedy}")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(render(result))
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
+    parser.add_argument("--targets", default="embedded,replay:tiny-10m", help="models, separated by commas")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="of these, separated by commas")
+    parser.add_argument("--data", type=Path, default=OWN_EDITS, help="edits; default: this project's own")
+    parser.add_argument("--updates", type=Path, help="other snippets for the same edits")
+    parser.add_argument("--limit", type=int, default=12, help="edits drawn at random")
+    parser.add_argument("--max-tokens", type=int, default=8_192, help="context that an edit may take")
+    parser.add_argument("--batches", default="1,8,32,64", help="edits decoded together")
+    parser.add_argument("--groups", type=int, default=5, help="runs of each batch size above 1")
+    parser.add_argument("--plain-tokens", type=int, default=256, help="tokens of undrafted runs; 0: whole outputs")
+    parser.add_argument("--batch-max-tokens", type=int, default=2_048, help="context that an edit in a batch may take")
+    parser.add_argument(
+        "--constrain", choices=("none", "sources"), default="none", help="`sources`: ours alone, as the peers have none"
+    )
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--window", type=int, help="draft tokens a pass; default: the engine's choice")
+    parser.add_argument("--kv-cache-mb", type=int, default=4_096, help="memory for keys and values")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: torch's")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="a run of seconds, to see that it works")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if "--quick" in arguments:
+        parser.set_defaults(**QUICK)
+    options = parser.parse_args(arguments)
+    if options.constrain == "sources":
+        options.contenders = ",".join(name for name in options.contenders.split(",") if name not in PEERS)
+    return options
+
+
+def run(options: argparse.Namespace, *, log: Callable[[str], None]) -> dict[str, Any]:
+    """The whole run as it stands in the results' file.
+
+    Raises:
+        ApplyError: a target can't be loaded, or no edit fits.
+    """
+    device = describe_device(options.device)
+    records = read_edits(options.data, options.updates)
+    samples: list[Sample] = []
+    targets: list[dict[str, Any]] = []
+    for name in options.targets.split(","):
+        target = load(name, settings_of(options))
+        draw = partial(
+            make_cases,
+            records,
+            target.target.prompt_format,
+            limit=options.limit,
+            seed=options.seed,
+            constrain=options.constrain,
+        )
+        cases, n_too_long = draw(max_tokens=min(options.max_tokens, target.engine.context_limit))
+        small, _ = draw(max_tokens=min(options.batch_max_tokens, target.engine.context_limit))
+        targets.append(target.describe(cases, n_too_long))
+        for sample in run_target(target, cases, small, options):
+            log(f"{sample.target} batch {sample.batch} {sample.group} {sample.contender}: {sample.tok_s:,.0f} tok/s")
+            samples.append(sample)
+    data = [options.data] + ([options.updates] if options.updates else [])
+    return {
+        "kind": "bench",
+        "schema_version": SCHEMA_VERSION,
+        "provenance": provenance(data, seed=options.seed),
+        "device": device | {"threads": torch.get_num_threads()},
+        "constrain": options.constrain,
+        "options": {name: str(v) if isinstance(v, Path) else v for name, v in vars(options).items() if name != "out"},
+        "targets": targets,
+        "summary": summarise(samples),
+        "samples": [sample.as_json() for sample in samples],
+    }
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Room for the largest batch; the prefix cache spares batches the reading of prompts seen before."""
+    return Settings(
+        device=options.device,
+        dtype=options.dtype,
+        window=options.window,
+        torch_threads=options.threads,
+        kv_cache_mb=options.kv_cache_mb,
+        prefix_cache_mb=options.kv_cache_mb // 4,
+    )
+
+
+def run_target(
+    target: BenchTarget, cases: Sequence[Case], small: Sequence[Case], options: argparse.Namespace
+) -> Iterator[Sample]:
+    """All samples of one target: alone, then in batches."""
+    contenders = target.contenders(options.contenders.split(","))
+    target.expect([*cases, *small])
+    for size in sorted(map(int, options.batches.split(","))):
+        able = [contender for contender in contenders if size <= (contender.max_batch or size)]
+        if size == 1:
+            groups = {case.id: [case] for case in cases}
+        else:
+            groups = {f"group {i}": take(small, size, start=i * size) for i in range(options.groups)}
+        yield from take_turns(able, groups, n_undrafted=options.plain_tokens)
+
+
+def take(cases: Sequence[Case], size: int, *, start: int) -> list[Case]:
+    """`size` cases from `start` on, in a circle: in a large batch some come twice."""
+    return [cases[(start + i) % len(cases)] for i in range(size)]
+
+
+def take_turns(
+    contenders: Sequence[Contender], groups: Mapping[str, Sequence[Case]], *, n_undrafted: int
+) -> Iterator[Sample]:
+    """Every contender on every group, in an order that rotates; each once unmeasured before, on the first group."""
+    for contender in contenders:
+        contender.run(next(iter(groups.values())), "warm-up", cap=WARM_UP_TOKENS)
+    for i, (name, cases) in enumerate(groups.items()):
+        first = i % len(contenders)
+        for contender in (*contenders[first:], *contenders[:first]):
+            cap = n_undrafted if contender.name in PLAIN_CANDIDATES and n_undrafted else None
+            yield contender.run(cases, name, cap=cap)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
