@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 
 from apply_service.api.auth import AuthMiddleware
 from apply_service.api.batch import batch_router
-from apply_service.api.calls import current_call
+from apply_service.api.calls import note_error
 from apply_service.api.dialects import dialect_routers
 from apply_service.api.docs_page import render_docs
 from apply_service.api.error_shapes import error_response
@@ -64,6 +65,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     app.include_router(metrics_router(metrics))
     _add_docs_page(app)
     _add_error_handlers(app)
+    if settings.keys_file is not None:
+        _document_keys(app)
     _observe(app, service, settings, metrics)
     return app
 
@@ -111,6 +114,19 @@ def _add_docs_page(app: FastAPI) -> None:
         return HTMLResponse(render_docs(app.openapi()))
 
 
+def _document_keys(app: FastAPI) -> None:
+    """Say in the OpenAPI page how a key is sent."""
+    describe = app.openapi
+
+    def with_keys() -> dict[str, Any]:
+        schema = describe()
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"key": []}]
+        return schema
+
+    app.openapi = with_keys  # type: ignore[method-assign]
+
+
 def _add_error_handlers(app: FastAPI) -> None:
     """Errors within the application; those of the layers, and crashes, end in `CallMiddleware`."""
 
@@ -130,6 +146,5 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _refuse(request: Request, error: ApplyError) -> Response:
-    if (call := current_call()) is not None:
-        call.note_error(error)
+    note_error(error)
     return error_response(error, request.url.path)

@@ -41,6 +41,12 @@ def current_call() -> Call | None:
     return _current.get()
 
 
+def note_error(error: ApplyError) -> None:
+    """Let the current call, if there is one, remember an error that its client is told of."""
+    if (call := _current.get()) is not None:
+        call.note_error(error)
+
+
 def enter_call(call: Call) -> None:
     """Make it the current call of this task and of what it starts."""
     _current.set(call)

@@ -19,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from apply_service.api import sse
 from apply_service.api.auth import caller_of
+from apply_service.api.calls import note_error
 from apply_service.api.disconnect import cancel_when_gone
 from apply_service.api.error_shapes import error_model
 from apply_service.api.errors import codes_by_status
@@ -96,6 +97,7 @@ async def _guarded(first: bytes, frames: AsyncGenerator[bytes], reply: Reply) ->
             async for frame in frames:
                 yield frame
     except ApplyError as error:
+        note_error(error)
         yield reply.error_frame(error)
 
 

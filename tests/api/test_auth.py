@@ -100,3 +100,13 @@ def test_a_network_is_refused_without_keys_unless_asked_for() -> None:
         assert "--keys-file" in caught.value.remedy
         refuse_open_network(address, Settings(allow_open=True))
         refuse_open_network(address, Settings(keys_file="keys.toml"))
+
+
+def test_the_openapi_page_says_how_a_key_is_sent(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path)) as http:
+        schema = http.get("/openapi.json").json()
+        assert http.get("/docs").status_code == 200
+    assert schema["components"]["securitySchemes"]["key"] == {"type": "http", "scheme": "bearer"}
+    assert schema["security"] == [{"key": []}]
+    with layered(ScriptedRun()) as http:
+        assert "security" not in http.get("/openapi.json").json()
