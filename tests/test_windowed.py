@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -37,7 +38,7 @@ class KnowingEngine(FakeEngine):
         self._answers = answers
         super().__init__(self._row, max_draft=255, context_limit=context_limit, max_rows=1024)
 
-    def _row(self, ids: list[int]) -> npt.NDArray[np.float32]:  # type: ignore[override]
+    def _row(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
         for prompt, answer in self._answers.items():
             n_prompt = len(prompt) // 8
             if np.array(ids[:n_prompt], np.int64).tobytes() == prompt:
