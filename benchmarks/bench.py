@@ -78,8 +78,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=12, help="edits drawn at random")
     parser.add_argument("--max-tokens", type=int, default=8_192, help="context that an edit may take")
     parser.add_argument("--batches", default="1,8,32,64", help="edits decoded together")
-    parser.add_argument("--groups", type=int, default=5, help="runs of each batch size above 1")
+    parser.add_argument("--groups", type=int, default=3, help="times that each batch size is run")
     parser.add_argument("--plain-tokens", type=int, default=256, help="tokens of undrafted runs; 0: whole outputs")
+    parser.add_argument("--batch-plain-tokens", type=int, default=64, help="the same of each edit in a batch")
     parser.add_argument("--batch-max-tokens", type=int, default=2_048, help="context that an edit in a batch may take")
     parser.add_argument(
         "--constrain", choices=("none", "sources"), default="none", help="`sources`: ours alone, as the peers have none"
@@ -166,7 +167,8 @@ def run_target(
             groups = {case.id: [case] for case in cases}
         else:
             groups = {f"group {i}": take(small, size, start=i * size) for i in range(options.groups)}
-        yield from take_turns(able, groups, n_undrafted=options.plain_tokens)
+        n_undrafted = options.plain_tokens if size == 1 else options.batch_plain_tokens
+        yield from take_turns(able, groups, n_undrafted=n_undrafted)
 
 
 def take(cases: Sequence[Case], size: int, *, start: int) -> list[Case]:

@@ -53,10 +53,6 @@ class Sample:
         """Characters a second end to end."""
         return None if self.end_to_end_s is None else self.n_chars / self.end_to_end_s
 
-    @property
-    def acceptance(self) -> float | None:
-        return self.accepted / self.drafted if self.drafted else None
-
     def as_json(self) -> dict[str, Any]:
         return {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(self).items()}
 

@@ -1,4 +1,5 @@
-"""Samples -> medians by target, batch and contender, and paired ratios with intervals.
+"""Samples -> figures by target, batch and contender: medians of speeds and times, means of counts, and paired ratios
+with intervals.
 
 `plain` is a contender of its own here: of every group of edits the faster of the undrafted candidates that ran in the
 same batch.  Every speed-up divides by it.
@@ -49,6 +50,7 @@ def _row(key: Key, by_key: Mapping[Key, list[Sample]]) -> dict[str, Any]:
     samples = by_key[key]
     row: dict[str, Any] = {"target": target, "batch": batch, "contender": contender, "n": len(samples)}
     row |= {name: _median(of(sample) for sample in samples) for name, of in MEDIANS.items()}
+    row |= _shares(samples)
     row["n_exact"] = sum(sample.n_exact for sample in samples)
     row["n_edits"] = batch * len(samples)
     if contender == PLAIN:
@@ -68,12 +70,25 @@ MEDIANS: Mapping[str, Callable[[Sample], float | None]] = {
     "chars_s": lambda s: s.chars_s,
     "first_token_s": lambda s: s.first_token_s,
     "end_to_end_s": lambda s: s.end_to_end_s,
-    "tokens_per_pass": lambda s: s.n_tokens / s.passes if s.passes else None,
-    "passes_per_edit": lambda s: None if s.is_capped else s.passes / s.batch,
-    "rejections_per_edit": lambda s: None if s.is_capped else s.rejections / s.batch,
-    "acceptance": lambda s: s.acceptance,
-    "draft_us_per_token": lambda s: 1e6 * s.draft_s / s.drafted if s.draft_s is not None and s.drafted else None,
 }
+
+
+def _shares(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Counts of all samples over counts of all samples; by edit only where outputs are whole."""
+    drafted = sum(s.drafted for s in samples)
+    n_edits = 0 if any(s.is_capped for s in samples) else sum(s.batch for s in samples)
+    is_timed = all(s.draft_s is not None for s in samples)
+    return {
+        "tokens_per_pass": _share(sum(s.n_tokens for s in samples), sum(s.passes for s in samples)),
+        "passes_per_edit": _share(sum(s.passes for s in samples), n_edits),
+        "rejections_per_edit": _share(sum(s.rejections for s in samples), n_edits),
+        "acceptance": _share(sum(s.accepted for s in samples), drafted),
+        "draft_us_per_token": _share(1e6 * sum(s.draft_s or 0.0 for s in samples), drafted) if is_timed else None,
+    }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from apply_service.decoding.scheduler import Scheduler
-from apply_service.decoding.verify import Decoding, Step
+from apply_service.decoding.verify import Decoding
 from apply_service.errors import EngineFailure
 from apply_service.target import Target, open_decoding
 from benchmarks.bench_cases import Case, read_again
@@ -106,7 +106,7 @@ def write_outputs(decodings: Sequence[Decoding]) -> list[float]:
     return [first_s[decoding] for decoding in decodings]
 
 
-def _raise_errors(outcomes: Sequence[Step | Exception | None]) -> None:
+def _raise_errors(outcomes: Sequence[object]) -> None:
     for outcome in outcomes:
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             raise outcome

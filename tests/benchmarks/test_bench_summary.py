@@ -58,18 +58,18 @@ def test_batches_and_targets_are_apart() -> None:
     assert both == ["replay:tiny", "embedded"]
 
 
-def test_medians_are_of_what_is_known() -> None:
+def test_speeds_are_medians_and_counts_are_means() -> None:
     samples = [
         sample("merged_edit", 10, "a"),
-        sample("merged_edit", 30, "b"),
+        sample("merged_edit", 30, "b", passes=30, rejections=5, drafted=280, accepted=70, draft_s=0.0028),
         sample("plain_engine", 10, "a", is_capped=True, end_to_end_s=None, drafted=0, accepted=0),
     ]
     rows = rows_of(samples)
     fast, plain = rows[1, "merged_edit"], rows[1, "plain"]
     assert fast["tok_s"] == 20
-    assert fast["tokens_per_pass"] == 10
-    assert fast["rejections_per_edit"] == 2
-    assert fast["acceptance"] == 0.75
+    assert fast["tokens_per_pass"] == 200 / 40
+    assert fast["rejections_per_edit"] == 3.5
+    assert fast["acceptance"] == 160 / 400
     assert fast["draft_us_per_token"] == 10
     assert fast["chars_s"] == pytest.approx((400 / 11 + 400 / (1 + 100 / 30)) / 2)
     assert (plain["chars_s"], plain["acceptance"], plain["rejections_per_edit"]) == (None, None, None)
