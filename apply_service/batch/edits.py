@@ -76,6 +76,7 @@ class _Round:
         self._submit = submit
         self._waiting = deque(enumerate(requests))
         self._running: set[asyncio.Task[None]] = set()
+        self._tickets: list[Ticket] = []
         self._answers: dict[int, Answer] = {}
         self._n_requests = len(requests)
 
@@ -87,6 +88,8 @@ class _Round:
                 if self._running:
                     _, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for ticket in reversed(self._tickets):  # the last ones first: none is to start when the first one ends
+                ticket.cancel()
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
@@ -107,6 +110,7 @@ class _Round:
             except ApplyError as error:
                 self._answers[number] = error
             else:
+                self._tickets.append(ticket)
                 self._running.add(asyncio.create_task(self._collect(number, ticket)))
             self._waiting.popleft()
 

@@ -17,7 +17,8 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """The pieces of a line that has not ended."""
         self._name = ""
         self._has_ended = False
 
@@ -33,7 +34,12 @@ class EventReader:
             ApplyError: the stream's own terminal error.
             KeyError, TypeError, ValueError: it is no stream of this service.
         """
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        if not others:
+            return
+        lines = [b"".join(self._rest), *others]
+        self._rest = [lines.pop()]
         for line in lines:
             field, _, value = line.decode().partition(": ")
             if field == "event":

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -296,7 +297,7 @@ def raw_server(answer: bytes | None, received: list[bytes] | None = None) -> Ite
             with contextlib.suppress(OSError):
                 while True:
                     connection = connections.enter_context(listener.accept()[0])
-                    data = connection.recv(65536)
+                    data = _read_request(connection)
                     if received is not None:
                         received.append(data)
                     if answer is not None:
@@ -308,6 +309,20 @@ def raw_server(answer: bytes | None, received: list[bytes] | None = None) -> Ite
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
         thread.join(5)
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    """All of it: to close on unread bytes would reset the connection, and lose the answer."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (piece := connection.recv(65536)):
+            return data
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head.lower())
+    while length is not None and len(body) < int(length[1]):
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
 
 
 def test_nobody_listens(connect: Connect) -> None:

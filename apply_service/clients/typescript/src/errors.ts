@@ -1,0 +1,50 @@
+/** Errors of the service and of the way to it, as one class. */
+
+import type { ErrorBody, ErrorCode } from "./types.js";
+
+/** An error with the service's own fields. `code` is stable; a newer service may have codes that this client does not know. */
+export class ApplyError extends Error {
+  override readonly name = "ApplyError";
+
+  constructor(
+    readonly code: ErrorCode | (string & {}),
+    message: string,
+    /** What offended. */
+    readonly value: unknown = null,
+    /** What would have been allowed. */
+    readonly limit: unknown = null,
+    readonly remedy: string = "",
+    /** HTTP status; undefined where there was none. */
+    readonly status?: number,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+
+  /** The error in an error body; `unreachable` where it is none of this service. */
+  static of(body: unknown, status: number | undefined, url: string): ApplyError {
+    const detail = (body as Partial<ErrorBody> | null)?.error;
+    if (typeof detail !== "object" || typeof detail?.code !== "string" || typeof detail.message !== "string") {
+      return foreign(url, status);
+    }
+    return new ApplyError(detail.code, detail.message, detail.value, detail.limit, detail.remedy, status);
+  }
+}
+
+/** What answered is no apply service. */
+export function foreign(url: string, status?: number): ApplyError {
+  const message = "The server's answer is not one of an apply service.";
+  return new ApplyError("unreachable", message, url, null, "Correct the URL.", status);
+}
+
+/** Nothing answered, or what did broke off. */
+export function unreachable(url: string, cause: unknown): ApplyError {
+  const why = cause instanceof Error ? ((cause.cause as Error | undefined)?.message ?? cause.message) : String(cause);
+  const remedy = "Start one with `apply-service serve`, or correct the URL.";
+  return new ApplyError("unreachable", `The server cannot be reached: ${why}.`, url, null, remedy, undefined, { cause });
+}
+
+/** The server was silent for too long. */
+export function late(url: string, waitedMs: number): ApplyError {
+  return new ApplyError("deadline_exceeded", "The server did not answer in time.", url, waitedMs, "Allow more time.");
+}

@@ -1,0 +1,75 @@
+/** A native stream: bytes in, events out. */
+
+import { ApplyError, foreign } from "./errors.js";
+import type { NativeAnswer } from "./types.js";
+
+/** `token`: provisional text, in order. `final`: the answer, and the end. */
+export type ApplyEvent = { type: "token"; text: string } | { type: "final"; answer: NativeAnswer };
+
+/**
+ * Server-sent events, in whatever pieces they arrive. Lines end at "\n" alone: text may hold other separators. Events
+ * of other kinds are passed over: they repeat what the final one says, or come from a newer server.
+ */
+export class EventReader {
+  readonly #decoder = new TextDecoder("utf-8", { fatal: true });
+  readonly #url: string;
+  /** The pieces of a line that has not ended. */
+  #rest: string[] = [];
+  #name = "";
+  #hasEnded = false;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Whether the final event has been read; nothing follows it. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** The events that these bytes complete. Throws the stream's own error. */
+  *feed(data: Uint8Array): Generator<ApplyEvent> {
+    const [first = "", ...others] = this.#text(data).split("\n");
+    this.#rest.push(first);
+    if (others.length === 0) return;
+    const lines = [this.#rest.join(""), ...others];
+    this.#rest = [lines.pop() ?? ""];
+    for (const line of lines) {
+      if (line.startsWith("event: ")) {
+        this.#name = line.slice("event: ".length);
+      } else if (line.startsWith("data: ")) {
+        const event = this.#decode(this.#json(line.slice("data: ".length)));
+        if (event !== null) yield event;
+      }
+    }
+  }
+
+  #text(data: Uint8Array): string {
+    try {
+      return this.#decoder.decode(data, { stream: true });
+    } catch {
+      throw foreign(this.#url);
+    }
+  }
+
+  #json(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw foreign(this.#url);
+    }
+  }
+
+  #decode(data: unknown): ApplyEvent | null {
+    if (this.#name === "error") throw ApplyError.of(data, undefined, this.#url);
+    if (this.#name === "token") {
+      const text = (data as { text?: unknown }).text;
+      if (typeof text !== "string") throw foreign(this.#url);
+      return { type: "token", text };
+    }
+    if (this.#name !== "final") return null;
+    if (typeof (data as { merged_code?: unknown }).merged_code !== "string") throw foreign(this.#url);
+    this.#hasEnded = true;
+    return { type: "final", answer: data as NativeAnswer };
+  }
+}

@@ -1,0 +1,349 @@
+// Made by `python -m docs.generate_typescript` from the service's OpenAPI page. Do not edit.
+
+/** One edit of one file. A field that is not listed is refused by name. */
+export interface NativeRequest {
+  /** The file's text as it is, line ends untouched; `""`: a new file. */
+  original?: string | null;
+  /** The file's bytes in base64, in place of `original`; the answer then has `merged_b64`. */
+  original_b64?: string | null;
+  /** What the file's bytes are encoded in. */
+  encoding?: string;
+  /** The edit: lazy snippet, search/replace blocks, diff, patch or whole file. */
+  update?: string;
+  /** What the edit is to do, in words. */
+  instruction?: string;
+  /** The file's name; tells the language. Nothing is opened. */
+  path?: string | null;
+  /** The file's language, where its name does not tell. */
+  language?: string | null;
+  /** Format of the update; left out, it is detected. */
+  format?: string | null;
+  /** Hash of the bytes that the edit was made for; another original is refused as stale. */
+  base_sha256?: string | null;
+  /** Who decides: `exact` the program, `model` the target. */
+  strategy?: "auto" | "model" | "exact";
+  /** Drafter by name. Changes the speed, never the answer. */
+  drafter?: string | null;
+  /** `sources`: the target may only copy from original and update, where its prompt format can. */
+  constrain?: "sources" | "none" | null;
+  /** Deadline in seconds, queueing included. */
+  timeout_s?: number | null;
+  /**
+   * What a finding does, by the name of its check: marker_leak, truncation, no_op, outside_edit, symbols, syntax,
+   * chat_text, indentation, fallback, merge_certainty, instruction, replay.
+   */
+  on_verdict?: Record<string, "warn" | "fail">;
+  /** Also answer with a unified diff. */
+  diff?: boolean;
+  /** Target model by name or alias; left out, the service's own. */
+  model?: string | null;
+  /** 0 is greedy. */
+  temperature?: number;
+  /** Seed of the sampling; the answer repeats it. */
+  seed?: number;
+  /** Most tokens to generate; reaching it is an error. */
+  max_tokens?: number | null;
+  /** Answer as server-sent events. */
+  stream?: boolean;
+}
+
+/** Several files in one request. A field that is not listed is refused by name. */
+export interface BatchRequest {
+  /** `all_or_nothing`: one file that fails withholds every result. `independent`: each for itself. */
+  mode?: "all_or_nothing" | "independent";
+  /** Edits, each of a file of its own, as `POST /v1/apply` takes them, without `stream`. */
+  edits?: NativeRequest[] | null;
+  /** In place of `edits`: one unified diff or V4A patch over `files`; no model is asked. */
+  patch?: string | null;
+  /** The files that the patch names, as they are. */
+  files?: BatchFile[];
+  /** With `patch`: what a finding does, by the name of its check. */
+  on_verdict?: Record<string, "warn" | "fail">;
+  /** With `patch`: also answer with diffs. */
+  diff?: boolean;
+}
+
+/** A file that the patch may name. */
+export interface BatchFile {
+  /** Its name, as the patch has it. */
+  path: string;
+  /** Its text as it is, line ends untouched. */
+  original?: string | null;
+  /** Its bytes in base64, in place of `original`. */
+  original_b64?: string | null;
+  /** What its bytes are encoded in. */
+  encoding?: string;
+  /** Hash of the bytes that the patch was made for. */
+  base_sha256?: string | null;
+}
+
+/** The merged file and everything that tells how far to trust it. */
+export interface NativeAnswer {
+  /** The whole merged file, line ends as in the original. */
+  merged_code: string;
+  /** The merged file's bytes, where the original came as bytes. */
+  merged_b64: string | null;
+  /** What decided the result. */
+  strategy: "exact" | "model" | "windowed" | "fallback";
+  /** Why decoding ended; of an answer always `stop`. */
+  finish_reason: FinishReason;
+  /** The edit's format, as declared or detected. */
+  format: string;
+  /** The file's language; null where it is unknown. */
+  language: string | null;
+  /** null where no model took part. */
+  model: string | null;
+  /** null where no model took part, or none was asked for. */
+  drafter: string | null;
+  /** How far the deterministic merge trusts itself. */
+  certainty: Certainty;
+  /** Why it does not trust itself more. */
+  reasons: string[];
+  /** Whether the target wrote what the deterministic merge predicted. */
+  agreement: boolean | null;
+  /** Whether drafts can change no bit here, by the engine's self-test. */
+  determinism: "bitwise" | "tolerant" | null;
+  verdicts: Verdict[];
+  /** What turns the original into the merged text, as LSP text edits. */
+  edits: Edit[];
+  /** What changed, stretch by stretch. */
+  hunks: Hunk[];
+  /** Where the merged lines come from. */
+  spans: Span[];
+  /** With strategy `windowed`: the lines that the target decided; all others are the original's bytes. */
+  windows: LineRange[];
+  /** Least probability of the target at a decision; null without one. */
+  confidence: number | null;
+  /** Hash of the original's bytes. */
+  source_sha256: string;
+  /** Hash of the merged file's bytes. */
+  result_sha256: string;
+  /** What both are encoded in. */
+  encoding: string;
+  /** As in the request. */
+  seed: number;
+  usage: UsageOut;
+  /** Seconds by stage. */
+  timings_s: Record<string, number>;
+  /** Unified diff, where it was asked for. */
+  diff: string | null;
+}
+
+/** Why decoding ended. Only `STOP` can become a successful result. */
+export type FinishReason = "stop" | "length" | "cancelled" | "deadline";
+
+/** How far a deterministic merger trusts its own answer. */
+export type Certainty = "certain" | "likely" | "guess";
+
+/** What one check found, or that it passed. */
+export interface Verdict {
+  /** The check's name. */
+  check: string;
+  severity: "pass" | "warning" | "error";
+  /** Empty where the check passed. */
+  message: string;
+  /** First and last line it speaks of; 1-based, inclusive. */
+  lines: [number, number] | null;
+  /** Which text the lines are of. */
+  side: "merged" | "original";
+}
+
+/** A text edit as the Language Server Protocol spells it, and the byte columns of the same places. */
+export interface Edit {
+  /** `start` and `end`, each `line` (0-based) and `character` (UTF-16 code units). */
+  range: Range;
+  /** What takes the range's place. */
+  newText: string;
+  /** `start` and `end`, in bytes of UTF-8 into their lines. */
+  utf8_columns: Utf8Columns;
+}
+
+export interface Range {
+  start: Position;
+  end: Position;
+}
+
+export interface Position {
+  line: number;
+  /** UTF-16 code units into the line. */
+  character: number;
+}
+
+export interface Utf8Columns {
+  start: number;
+  end: number;
+}
+
+/** One stretch of changed lines (0-based, half-open), and how sure the target was of it. */
+export interface Hunk {
+  /** First line of the original; where lines are only added, the one after them. */
+  original_start: number;
+  original_end: number;
+  /** First line of the merged text. */
+  merged_start: number;
+  merged_end: number;
+  /** The first of its edits, as a place in `edits`. */
+  first_edit: number;
+  /** One past the last. */
+  end_edit: number;
+  /** Least probability of the target at a decision in these lines or the one after; null without one. */
+  confidence: number | null;
+}
+
+/** Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from. */
+export interface Span {
+  start_line: number;
+  end_line: number;
+  /** The file, the edit, or the model's own words. */
+  origin: "original" | "update" | "model";
+}
+
+/** Lines `start_line..end_line` (0-based, half-open) of the original. */
+export interface LineRange {
+  start_line: number;
+  end_line: number;
+}
+
+/** Counts of the decode; all 0 where no model took part. */
+export interface UsageOut {
+  prompt_tokens: number;
+  /** Prompt tokens whose keys and values the prefix cache had. */
+  cached_prompt_tokens: number;
+  /** Generated, drafted ones included. */
+  completion_tokens: number;
+  /** Prompt and completion. */
+  total_tokens: number;
+  /** Drafted tokens that stood. */
+  accepted_prediction_tokens: number;
+  /** Drafted tokens that did not. */
+  rejected_prediction_tokens: number;
+  /** Accepted tokens by the source they were drafted from. */
+  accepted_by_source: Record<string, number>;
+  /** Forward passes over generated positions. */
+  passes: number;
+  /** Forward passes over the prompt. */
+  prefill_passes: number;
+  /** Passes that accepted fewer tokens than were drafted. */
+  rejections: number;
+}
+
+/** What became of each file. */
+export interface BatchAnswer {
+  mode: "all_or_nothing" | "independent";
+  /** `applied`: every file is ok; `partial`: some are; `refused`: none is. */
+  status: "applied" | "partial" | "refused";
+  /** In the order of the edits, or of the patch. */
+  items: BatchItem[];
+}
+
+/** One file of the batch. */
+export interface BatchItem {
+  /** Its name after; of a deleted file its name before. */
+  path: string | null;
+  /** Its name before; null for a new file. */
+  source: string | null;
+  /** What happens to it. */
+  action: "create" | "modify" | "delete" | "rename" | "copy" | "mode";
+  /** git's mode (`100755`), where a patch sets one. */
+  new_mode: string | null;
+  /** `withheld`: it is well, but another one failed. */
+  status: "ok" | "failed" | "withheld";
+  /** What every check found, whatever the status. */
+  verdicts: Verdict[];
+  /** As of `POST /v1/apply`; null unless ok, and of a deleted file. */
+  answer: NativeAnswer | null;
+  /** Why it failed. */
+  error: ErrorDetail | null;
+  /** The whole change, names and mode included, where it was asked for. */
+  diff: string | null;
+}
+
+export interface ErrorDetail {
+  code: string;
+  message: string;
+  /** What offended. */
+  value: unknown;
+  /** What would have been allowed. */
+  limit: unknown;
+  remedy: string;
+}
+
+export interface ModelList {
+  object: "list";
+  data: ModelCard[];
+}
+
+export interface ModelCard {
+  id: string;
+  object: "model";
+  created: number;
+  owned_by: string;
+  /** The model that answers for this name; null where it is one. */
+  alias_of: string | null;
+}
+
+export interface Readiness {
+  status: string;
+  model: string;
+  models: string[];
+  n_active: number;
+  queue_length: number;
+  queue_limit: number;
+}
+
+/** Every error has this shape. */
+export interface ErrorBody {
+  error: ErrorDetail;
+}
+
+/** Every code that an error of the service can have. */
+export type ErrorCode =
+  | "ambiguous_tags"
+  | "bad_encoding"
+  | "bad_request"
+  | "bad_result"
+  | "bad_setting"
+  | "cancelled"
+  | "check_failed"
+  | "context_limit"
+  | "deadline_exceeded"
+  | "empty_update"
+  | "engine_failure"
+  | "error"
+  | "file_changed"
+  | "file_error"
+  | "file_not_readable"
+  | "file_not_writable"
+  | "idempotency_conflict"
+  | "instruction_unsupported"
+  | "invalid_field"
+  | "malformed_edit"
+  | "method_not_allowed"
+  | "missing_dependency"
+  | "model_error"
+  | "model_not_loadable"
+  | "needs_more_context"
+  | "no_backup"
+  | "not_an_edit"
+  | "not_found"
+  | "not_ready"
+  | "nul_byte"
+  | "origin_refused"
+  | "outside_roots"
+  | "overloaded"
+  | "rate_limited"
+  | "remote_code_refused"
+  | "request_timeout"
+  | "service_error"
+  | "stale_base"
+  | "stream_replaced"
+  | "too_large"
+  | "truncated"
+  | "unauthorized"
+  | "unknown_drafter"
+  | "unknown_edit_format"
+  | "unknown_field"
+  | "unknown_model"
+  | "unreachable"
+  | "unsupported_media_type"
+  | "unsupported_parameter";
