@@ -1,7 +1,7 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz), 2 bad arguments
-or data, 130 interrupted.
+Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz: a failure; run:
+a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from apply_eval.commands.compare import add_compare
+from apply_eval.commands.report import add_report
+from apply_eval.commands.run import add_run
 from apply_eval.errors import DataError
 from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS, names
@@ -46,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_import(commands.add_parser("import", help="any JSONL with before, after and update as a data set"))
     _add_merge(commands.add_parser("merge", help="the deterministic merger on a data set"))
     _add_fuzz(commands.add_parser("fuzz", help="random edits of real files through the merger"))
+    add_run(commands.add_parser("run", help="drafters, peers or a service on a data set: right answers, speed, report"))
+    add_report(commands.add_parser("report", help="the HTML page of a run"))
+    add_compare(commands.add_parser("compare", help="two runs on the same samples; fails on a regression"))
     return parser
 
 

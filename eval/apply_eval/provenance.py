@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from apply_eval.datasets import hash_file
 
+SECRET_OPTIONS = ("--api-key",)
 PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "transformers", "numpy")
 
 
@@ -20,13 +22,25 @@ def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
     """Everything that a reader needs to repeat a run on `data`."""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": safe_command(sys.argv),
         "seed": seed,
         "data": [{"name": path.name, "sha256": hash_file(path)} for path in data],
         **_code_state(),
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": hardware(),
     }
+
+
+def safe_command(arguments: Sequence[str]) -> list[str]:
+    """The command line without the secrets in it, the program by its bare name."""
+    safe = [Path(arguments[0]).name]
+    for at, argument in enumerate(arguments[1:], 1):
+        option, sign, _ = argument.partition("=")
+        if option in SECRET_OPTIONS and sign:
+            safe.append(f"{option}=...")
+        else:
+            safe.append("..." if arguments[at - 1] in SECRET_OPTIONS else argument)
+    return safe
 
 
 def _code_state() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from apply_eval.datasets import EditRecord
+from apply_service import errors
 from apply_service.errors import ApplyError, Cancelled, NotReady, Overloaded, ServiceError
 from apply_service.types import ApplyResult, PassCount
 
@@ -39,6 +40,10 @@ class Answer:
     agreement: bool | None = None
 
 
+LABELS = frozenset({"replay"})
+"""Verdicts that label an answer and say nothing of whether it is right."""
+
+
 class Runner(Protocol):
     """One contestant of a run: a drafter on a target, a peer, a service."""
 
@@ -56,8 +61,18 @@ class Runner(Protocol):
 
 
 MISSING_IN_PROCESS: tuple[type[ApplyError], ...] = (Cancelled, NotReady, Overloaded)
-MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (ServiceError,)
-"""From outside, a broken connection and a service that fell over look alike."""
+MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
+    ServiceError,
+    errors.NotFound,
+    errors.MethodNotAllowed,
+    errors.RequestTimeout,
+    errors.Unauthorized,
+    errors.OriginRefused,
+    errors.UnknownModel,
+    errors.UnknownDrafter,
+)
+"""From outside, a broken connection and a service that fell over look alike; and a wrong URL, key or name is the
+measurer's mistake."""
 
 
 def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | None) -> Answer:
@@ -76,7 +91,7 @@ def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | N
         rejections=stats.rejections,
         accepted_by_source=dict(stats.accepted_by_source),
         pass_counts=tuple(stats.pass_counts),
-        findings=tuple(dict.fromkeys(verdict.check for verdict in result.verdicts if not verdict.is_pass)),
+        findings=tuple(dict.fromkeys(v.check for v in result.verdicts if not v.is_pass and v.check not in LABELS)),
         confidence=result.confidence,
         certainty=result.certainty.value,
         strategy=result.strategy,

@@ -49,15 +49,17 @@ def open_contest(options: RunOptions, records: Sequence[EditRecord], *, plain: d
         return Contest({runner.name: runner for runner in _open_server(options)})
     if options.request.strategy == "exact":
         return _open_exact(options)
+    drafters = known_drafters(DEFAULT_DRAFTERS if options.drafters is None else options.drafters)
+    _refuse_unknown_peers(options.peers)
     target = open_target(options.target, records, options.request)
+    peers = {name: _open_peer(name, url, target, options) for name, url in options.peers.items()}
     contest = Contest({}, model=target.identity)
     if options.with_plain:
         contest.plain = plain or choose_plain(target, options, records)
         contest.runners[PLAIN] = _open_plain(target, options, contest.plain["is"])
-    for name in known_drafters(DEFAULT_DRAFTERS if options.drafters is None else options.drafters):
+    for name in drafters:
         contest.runners[name] = _open_own(name, target.runtime, options, drafter=name)
-    for name, url in options.peers.items():
-        contest.runners[name] = _open_peer(name, url, target, options)
+    contest.runners |= peers
     return contest
 
 
@@ -100,10 +102,15 @@ def _open_own(name: str, runtime: Runtime, options: RunOptions, *, drafter: str 
 def _open_peer(name: str, url: str | None, target: OpenTarget, options: RunOptions) -> Runner:
     if name in METHODS:
         return Vllm(name, url, target.runtime, options=options.request)
-    if name not in HF_PEERS:
-        raise UnsupportedParameter("no such peer", value=name, limit=list(PEERS), remedy="name one of these")
     n_lookup = PROMPT_LOOKUP_TOKENS if name == "hf-prompt-lookup" else None
     return HfGenerate(name, target.runtime, options=options.request, n_lookup=n_lookup)
+
+
+def _refuse_unknown_peers(peers: Iterable[str]) -> None:
+    for name in peers:
+        if name not in PEERS:
+            remedy = f"name one of {', '.join(PEERS)}"
+            raise UnsupportedParameter(f"no such peer: {name}", value=name, limit=list(PEERS), remedy=remedy)
 
 
 def known_drafters(wanted: Iterable[str]) -> tuple[str, ...]:
@@ -114,8 +121,9 @@ def known_drafters(wanted: Iterable[str]) -> tuple[str, ...]:
     """
     for name in wanted:
         if unknown := [part for part in name.split("+") if part not in DRAFTERS]:
-            limit = list(names(DRAFTERS))
-            raise UnknownDrafter("no such drafter", value=unknown[0], limit=limit, remedy="name one of these")
+            known = list(names(DRAFTERS))
+            remedy = f"name one of {', '.join(known)}, or two joined by +"
+            raise UnknownDrafter(f"no such drafter: {unknown[0]}", value=unknown[0], limit=known, remedy=remedy)
     return tuple(dict.fromkeys(wanted))
 
 

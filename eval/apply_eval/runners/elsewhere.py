@@ -55,7 +55,8 @@ def answer_elsewhere(
     generated = generate(target, decoding)
     merged = target.prompt_format.decode_output(generated.ids)
     stats = DecodeStats(prompt_tokens=len(decoding.prompt_ids), completion_tokens=len(generated.ids))
-    outcome = Outcome(merged, "model", stats, target, name, agreement=merged == job.prediction.text)
+    agreement = None if target.is_replay else merged == job.prediction.text
+    outcome = Outcome(merged, "model", stats, target, name, agreement=agreement)
     result = finish(request, source, format_name, job, outcome, Stopwatch())
     latency_s = time.perf_counter() - started
     answer = answer_of_result(result, latency_s=latency_s, ttft_s=before_s + generated.ttft_s)

@@ -115,11 +115,12 @@ class RowsFile:
         self._append({"session": session})
 
     def add_block(self, number: int, name: str, wall_s: float, rows: Sequence[RunRow]) -> None:
-        """Keep what was measured; on disk when this returns."""
-        block = Block(number, name, round(wall_s, 6), tuple(rows))
-        self.record.blocks.append(block)
-        values = {"number": number, "name": name, "wall_s": block.wall_s}
-        self._append({"block": values | {"rows": [as_json(row, with_diff=True) for row in rows]}})
+        """Keep what was measured; on disk when this returns.  The record holds what the file holds, to the digit, so
+        that a run has one summary however often it was stopped."""
+        values = {"number": number, "name": name, "wall_s": round(wall_s, 6)}
+        values["rows"] = [as_json(row, with_diff=True) for row in rows]
+        self._append({"block": values})
+        _take(self.record, {"block": values})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -7,14 +7,11 @@ from apply_eval.runners.own_service import OwnService
 from apply_eval.runners.request import RequestOptions
 from apply_eval.transports import Endpoint
 from apply_service.clients.http import HttpClient
-from apply_service.errors import UnsupportedParameter
 
 
 def open_native(name: str, endpoint: Endpoint, options: RequestOptions) -> OwnService:
     """Streams, so that the time to the first text is known.  Raises SettingsError."""
-    if endpoint.api_key is not None:
-        raise UnsupportedParameter("the native client sends no key yet", value="--api-key", remedy="leave it out")
-    client = HttpClient(endpoint.url, timeout_s=options.timeout_s)
+    client = HttpClient(endpoint.url, api_key=endpoint.api_key, timeout_s=options.timeout_s)
     return OwnService(
         name,
         client.stream,

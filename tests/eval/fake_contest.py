@@ -1,0 +1,122 @@
+"""A run without a model: contestants whose answers and times depend on names alone.
+
+    python -m tests.eval.fake_contest FOLDER DELAY_S
+
+does such a run into FOLDER, slowly enough to be killed in the middle; started again it goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from apply_eval.datasets import EditRecord
+from apply_eval.metrics.summary import SummaryOptions
+from apply_eval.runners.answer import MISSING_OVER_HTTP, Answer
+from apply_eval.running.loop import Loop
+from apply_eval.running.results import ROWS, build_results, write_results
+from apply_eval.running.rows import facts_of
+from apply_eval.running.rows_file import RowsFile
+from apply_eval.running.schedule import schedule
+from apply_service.errors import ApplyError, NeedsMoreContext
+from apply_service.types import PassCount
+from tests.eval.rows import record
+
+NAMES = ("plain", "fast", "faster")
+N_SAMPLES, REPEATS = 30, 2
+
+
+class FakeRunner:
+    """Right for two samples in three, wrong for one in six, else it refuses.  Counts what it is asked."""
+
+    is_concurrent = True
+    missing = MISSING_OVER_HTTP
+
+    def __init__(self, name: str, *, delay_s: float = 0.0, errors: Sequence[ApplyError] = ()) -> None:
+        self.name = name
+        self.asked: list[str] = []
+        self._delay_s = delay_s
+        self._errors = list(errors)
+
+    def answer(self, edit: EditRecord) -> Answer:
+        self.asked.append(edit.id)
+        time.sleep(self._delay_s)
+        if self._errors:
+            raise self._errors.pop(0)
+        chance = zlib.crc32(edit.id.encode()) % 6
+        if chance == 0:
+            raise NeedsMoreContext("no anchor")
+        speed = 10.0 * (1 + NAMES.index(self.name)) if self.name in NAMES else 10.0
+        return Answer(
+            text=edit.before if chance == 1 else edit.after,
+            latency_s=(1 + chance) / speed,
+            ttft_s=0.01,
+            n_tokens=50,
+            tok_s=speed * (1 + chance),
+            passes=5,
+            n_drafted=60,
+            n_accepted=45,
+            rejections=1,
+            accepted_by_source={"predicted": 45},
+            pass_counts=(PassCount(40, 40, 39, "predicted"), PassCount(10, 20, 6, "original")),
+            confidence=0.4 if chance == 2 else 0.9,
+            strategy="model",
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def ticking() -> Iterator[float]:
+    """A clock that depends on nothing: a second a look."""
+    return itertools.count().__iter__()
+
+
+def samples() -> list[EditRecord]:
+    return [record(f"sample-{i:02d}", language="go" if i % 3 else "python") for i in range(N_SAMPLES)]
+
+
+def plan(**changes: Any) -> dict[str, Any]:
+    values = {
+        "data": [{"name": "made.jsonl", "sha256": "0" * 64}],
+        "sample_ids": [found.id for found in samples()],
+        "names": list(NAMES),
+        "model": None,
+        "server": None,
+        "request": {"strategy": "auto", "constrain": None},
+        "repeats": REPEATS,
+        "concurrency": 1,
+    }
+    return values | changes
+
+
+def session() -> dict[str, Any]:
+    return {"created": "2026-01-01T00:00:00+00:00", "commit": "c0ffee", "dirty": False, "versions": {"python": "3"},
+            "hardware": {"cpu": "none", "n_cpus": 1}, "command": ["apply-eval", "run"], "seed": 0,
+            "data": [{"name": "made.jsonl", "sha256": "0" * 64}]}  # fmt: skip
+
+
+def do_run(folder: Path, *, delay_s: float = 0.0) -> dict[str, Any]:
+    """Begin or go on with the run in `folder`; its results, also written there."""
+    records = samples()
+    clock = ticking()
+    with RowsFile(folder / ROWS, plan()) as file:
+        file.add_session(session())
+        runners = {name: FakeRunner(name, delay_s=delay_s) for name in NAMES}
+        loop = Loop({r.id: r for r in records}, runners, file, clock=lambda: float(next(clock)))
+        ids = [r.id for r in records]
+        loop.run(list(schedule(ids, NAMES, repeats=REPEATS, concurrency=1, seed=0)))
+        results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(), plain=None)
+    write_results(folder, results)
+    return results
+
+
+if __name__ == "__main__":
+    do_run(Path(sys.argv[1]), delay_s=float(sys.argv[2]))
+    print(json.dumps("done"))
