@@ -17,7 +17,7 @@ from apply_service.api.body import read_json_body
 from apply_service.api.chat_edit import ChatEdit
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.error_shapes import flat_error
-from apply_service.api.openai_answer import REPORT_TEXT, Usage, data_frame, report
+from apply_service.api.openai_answer import EVENTS, REPORT_TEXT, Usage, data_frame, report
 from apply_service.api.openai_reply import OpenAIReply, is_sent_at_once, refuse_unseen
 from apply_service.api.openai_schema import ApplyOptions, options_field
 from apply_service.api.schema import RequestModel, body_schema
@@ -113,7 +113,7 @@ def code_apply_router(service: Service, settings: Settings) -> APIRouter:
         summary="Apply one edit, file and edit in fields of their own",
         description="With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`.",
         response_model=None,
-        responses=documented_responses(PATH, CodeApplyAnswer),
+        responses=documented_responses(PATH, CodeApplyAnswer, events=EVENTS),
         openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _schema()}}}},
     )
     async def apply(request: Request) -> Response:

@@ -8,7 +8,7 @@ last frame.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol
@@ -101,13 +101,18 @@ async def _guarded(first: bytes, frames: AsyncGenerator[bytes], reply: Reply) ->
         yield reply.error_frame(error)
 
 
-def documented_responses(
-    path: str, answer: type[BaseModel], *, is_stream: bool = True
-) -> dict[int | str, dict[str, Any]]:
-    """Every status that the route can answer, with the error codes it stands for, for the OpenAPI page."""
-    responses: dict[int | str, dict[str, Any]] = {200: {"description": "The answer.", "model": answer}}
-    if is_stream:
-        responses[200]["content"] = {sse.MEDIA_TYPE: {"schema": {"type": "string"}}}
+def documented_responses(path: str, answer: type[BaseModel], *, events: Sequence[str] = ()) -> dict[int | str, Any]:
+    """Every status that the route can answer, with the error codes it stands for, for the OpenAPI page.  `events` are
+    the kinds of the stream's events; none where the route has no stream."""
+    responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}}
+    if events:
+        responses[200]["content"] = {sse.MEDIA_TYPE: {"schema": _event_schema(events)}}
     for status, codes in codes_by_status().items():
         responses[status] = {"description": "Error codes: " + ", ".join(codes) + ".", "model": error_model(path)}
     return responses
+
+
+def _event_schema(events: Sequence[str]) -> dict[str, Any]:
+    """One event of a stream; an event without a name is a `message`."""
+    properties = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
+    return {"type": "object", "properties": properties, "required": ["data"]}

@@ -22,6 +22,7 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
 
 PATH = "/v1/apply"
+EVENTS = ("token", "hunk", "verdict", "final", "error")
 STREAM_TEXT = (
     "With `stream: true`: `token` events (`{text}`: the merged text piece by piece, **provisional**: only the final "
     "event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event "
@@ -38,7 +39,7 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
         summary="Apply one edit to one file",
         description=STREAM_TEXT,
         response_model=None,
-        responses=documented_responses(PATH, NativeAnswer),
+        responses=documented_responses(PATH, NativeAnswer, events=EVENTS),
         openapi_extra={"requestBody": request_body(NativeRequest)},
     )
     async def apply(request: Request) -> Response:

@@ -17,6 +17,8 @@ from apply_service.types import ApplyResult, DecodeStats
 
 REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage: strategy, verdicts, edits, confidence."
 CHAT, TEXT = "chat.completion", "text_completion"
+EVENTS = ("message",)
+"""Of a stream: every event is data without a name."""
 Kind = Literal["chat.completion", "text_completion"]
 
 

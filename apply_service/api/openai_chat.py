@@ -13,7 +13,7 @@ from apply_service.api.body import read_json_body
 from apply_service.api.chat_edit import ChatEdit, read_chat
 from apply_service.api.chat_tags import MERCURY, MORPH, TagSet
 from apply_service.api.dialect import documented_responses, respond
-from apply_service.api.openai_answer import ChatAnswer, Kind
+from apply_service.api.openai_answer import EVENTS, ChatAnswer, Kind
 from apply_service.api.openai_reply import OpenAIReply, is_sent_at_once
 from apply_service.api.openai_schema import ChatRequest, CompletionFields
 from apply_service.api.schema import request_body
@@ -49,7 +49,7 @@ def _add_route(router: APIRouter, path: str, tags: TagSet, text: str, service: S
         summary="Apply one edit, asked as a chat",
         description=text,
         response_model=None,
-        responses=documented_responses(path, ChatAnswer),
+        responses=documented_responses(path, ChatAnswer, events=EVENTS),
         openapi_extra={"requestBody": request_body(ChatRequest)},
     )
     async def chat(request: Request) -> Response:

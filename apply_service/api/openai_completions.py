@@ -11,7 +11,7 @@ from apply_service.api.body import read_json_body
 from apply_service.api.chat_edit import read_chat
 from apply_service.api.chat_tags import MORPH
 from apply_service.api.dialect import documented_responses
-from apply_service.api.openai_answer import TextAnswer
+from apply_service.api.openai_answer import EVENTS, TextAnswer
 from apply_service.api.openai_chat import answer_edit
 from apply_service.api.openai_schema import CompletionRequest
 from apply_service.api.schema import request_body
@@ -30,7 +30,7 @@ def completions_router(service: Service, settings: Settings) -> APIRouter:
         summary="Apply one edit, asked as a tagged prompt",
         description="The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused.",
         response_model=None,
-        responses=documented_responses(PATH, TextAnswer),
+        responses=documented_responses(PATH, TextAnswer, events=EVENTS),
         openapi_extra={"requestBody": request_body(CompletionRequest)},
     )
     async def complete(request: Request) -> Response:
