@@ -20,11 +20,13 @@ from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
 from benchmarks.bench_tables import render_all
+from docs.batch_parts import BATCH_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.evaluation_parts import EVALUATION_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md", "dialects.md", "performance.md")
+PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "performance.md")
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -105,7 +107,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "errors": errors,
     "request": request_fields,
     "answer": answer_fields,
+    **BATCH_PARTS,
     **DIALECT_PARTS,
+    **EVALUATION_PARTS,
     "performance": render_all,
 }
 

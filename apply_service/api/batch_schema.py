@@ -50,7 +50,7 @@ class BatchRequest(BaseModel):
     patch: str | None = Field(
         None, description="In place of `edits`: one unified diff or V4A patch over `files`; no model is asked."
     )
-    files: list[BatchFile] = Field(default_factory=list, description="The files that the patch names, as they are.")
+    files: list[BatchFile] = Field([], description="The files that the patch names, as they are.")
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(
         default_factory=dict, description="With `patch`: what a finding does, by the name of its check."
     )
