@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-slow node-clients test-compat lint types check bench train clean
+.PHONY: demo test test-clients test-slow node-clients test-compat lint types check bench train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -16,6 +16,10 @@ demo: $(STAMP)  ## apply a shipped example with the embedded model; measures spe
 
 test: $(STAMP)  ## the whole suite but for what is marked slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2
+
+test-clients: $(STAMP)  ## the TypeScript client, compiled strictly, against real servers; needs node and npm
+	npm ci --no-fund --no-audit --prefix apply_service/clients/typescript
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/clients/test_typescript.py
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
