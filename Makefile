@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-slow node-clients test-compat lint types check bench train clean
+.PHONY: demo test test-clients test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,23 @@ test-compat:
 
 bench: $(STAMP)  ## every drafter and peer on the same targets, in one run, into runs/bench; BENCH='--targets replay:tiny-50m ...'
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
+	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)
+
+# The development sets; hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.
+EVAL_DATA ?= ../shared/data
+EVAL_DRAFTERS ?= prompt_lookup,suffix,original,original_snippet,merged_edit
+EVAL_PEERS ?= hf-plain,hf-prompt-lookup
+eval-dev: eval-dev-sketched eval-dev-model-written eval-dev-replay
+
+eval-dev-sketched: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl
+eval-dev-model-written: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl
+eval-dev-replay: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --limit 60 --target replay:tiny-10m --constrain none
+eval-dev-sketched eval-dev-model-written eval-dev-replay: $(STAMP)
+	$(BIN)/apply-eval run $(EVAL_ARGS) --drafters $(EVAL_DRAFTERS) --peers $(EVAL_PEERS) --out runs/$@
+	cp runs/$@/results.json benchmarks/results/$@.json
+	$(BIN)/python -m docs.generate
 
 train: $(STAMP)  ## five minutes from scratch on a CPU; DATA=FILE.jsonl.xz, else the git history here; into runs/train
 	$(BIN)/python -m training.train --run runs/train --minutes 5 $(if $(DATA),--data $(DATA))

@@ -26,7 +26,7 @@ from docs.evaluation_parts import EVALUATION_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "performance.md")
+PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "evaluation.md", "performance.md")
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -29,7 +29,7 @@ OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     try:
         code: int = arguments.command(arguments)
     except ApplyError as error:
@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
     parser = argparse.ArgumentParser(prog="apply-eval", description=__doc__.split("\n")[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_mine(commands.add_parser("mine", help="real edits out of a local git history, with lazy snippets"))

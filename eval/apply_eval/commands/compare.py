@@ -24,8 +24,8 @@ _DEFAULTS = Limits()
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("a", type=Path, help="the run before: its --out, or its results.json")
-    parser.add_argument("b", type=Path, help="the run after")
+    parser.add_argument("a", type=Path, metavar="A", help="the run before: its --out, or its results.json")
+    parser.add_argument("b", type=Path, metavar="B", help="the run after")
     parser.add_argument(
         "--pair", action="append", default=[], metavar="A=B", help="compare contestant A with B (default: equal names)"
     )
@@ -36,7 +36,11 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         help="exact match may fall by that (default: %(default)s)",
     )
     parser.add_argument(
-        "--silent-rise", type=float, default=_DEFAULTS.silent_rise, help="silent errors may rise by that (%(default)s)"
+        "--silent-rise",
+        type=float,
+        metavar="X",
+        default=_DEFAULTS.silent_rise,
+        help="silent errors may rise by that (%(default)s)",
     )
     parser.add_argument(
         "--slowdown",

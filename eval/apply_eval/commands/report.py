@@ -8,11 +8,15 @@ from pathlib import Path
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("run", type=Path, help="the --out of a run, or its results.json")
+    parser.add_argument("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
     parser.add_argument(
-        "others", type=Path, nargs="*", help="runs of the same at other concurrencies, for the throughput curve"
+        "others",
+        type=Path,
+        nargs="*",
+        metavar="RUN...",
+        help="runs of the same at other concurrencies, for the throughput curve",
     )
-    parser.add_argument("--out", type=Path, help="folder of the page (default: the run's)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the page (default: the run's)")
     parser.set_defaults(command=report)
 
 

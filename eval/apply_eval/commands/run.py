@@ -40,50 +40,76 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrain", choices=("sources", "none"), help="the copy constraint (default: the target's own choice)"
     )
-    parser.add_argument("--concurrency", type=_positive, default=1, help="requests at a time (default: 1)")
-    parser.add_argument("--repeats", type=_positive, default=1, help="times each sample is run; medians count")
+    parser.add_argument("--concurrency", type=_positive, metavar="N", default=1, help="requests at a time (default: 1)")
+    parser.add_argument(
+        "--repeats", type=_positive, metavar="N", default=1, help="times each sample is run; medians count"
+    )
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="deadline of a request in seconds")
-    parser.add_argument("--seed", type=int, default=0, help="of the order, of sampling, of the intervals")
+    parser.add_argument("--seed", type=int, metavar="N", default=0, help="of the order, of sampling, of the intervals")
     parser.add_argument("--price-per-hour", type=float, metavar="P", help="of the machine: adds costs to the results")
     parser.add_argument(
-        "--confidence-threshold", type=float, default=CONFIDENCE_THRESHOLD, help="less counts as flagged (%(default)s)"
+        "--confidence-threshold",
+        type=float,
+        metavar="P",
+        default=CONFIDENCE_THRESHOLD,
+        help="less counts as flagged (%(default)s)",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder; a run that was stopped there goes on")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder; a run that was stopped there goes on"
+    )
     parser.add_argument("--fresh", action="store_true", help="throw away what lies in --out")
     parser.set_defaults(command=run)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--data", type=Path, help="a data set, JSONL (default: edits mined from this project's history)"
+        "--data", type=Path, metavar="FILE", help="a data set, JSONL (default: edits mined from this project's history)"
     )
-    parser.add_argument("--updates", type=Path, help="JSONL with `id` and `update`: replaces the snippets")
-    parser.add_argument("--limit", type=_positive, help=f"only the first N samples (without --data: {OWN_LIMIT})")
     parser.add_argument(
-        "--max-lines", type=_positive, help=f"only files of at most N lines (without --data: {OWN_MAX_LINES})"
+        "--updates", type=Path, metavar="FILE", help="JSONL with `id` and `update`: replaces the snippets"
+    )
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", help=f"only the first N samples (without --data: {OWN_LIMIT})"
+    )
+    parser.add_argument(
+        "--max-lines",
+        type=_positive,
+        metavar="N",
+        help=f"only files of at most N lines (without --data: {OWN_MAX_LINES})",
     )
 
 
 def _add_contestants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--drafters", type=_names, help=f"comma-separated, `+` chains two (default: {','.join(DEFAULT_DRAFTERS)})"
+        "--drafters",
+        type=_names,
+        metavar="A,B",
+        help=f"comma-separated, `+` chains two (default: {','.join(DEFAULT_DRAFTERS)})",
     )
     parser.add_argument(
         "--no-plain", action="store_true", help="leave out the undrafted baseline, and speed-ups with it"
     )
     parser.add_argument(
-        "--peers", type=_peers, default={}, help="hf-plain, hf-prompt-lookup; vllm=URL, vllm-ngram=URL, vllm-suffix=URL"
+        "--peers",
+        type=_peers,
+        default={},
+        metavar="A,B=URL",
+        help="hf-plain, hf-prompt-lookup; vllm=URL, vllm-ngram=URL, vllm-suffix=URL",
     )
-    parser.add_argument("--target", default="embedded", help="embedded, a folder, a Hugging Face id, or replay:SHAPE")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
-    parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
-    parser.add_argument("--window", type=_positive, help="drafted tokens of a pass (default: the engine's choice)")
-    parser.add_argument("--torch-threads", type=_positive)
-    parser.add_argument("--kv-cache-mb", type=_positive, default=1024)
+    parser.add_argument(
+        "--target", default="embedded", metavar="NAME", help="embedded, a folder, a Hugging Face id, or replay:SHAPE"
+    )
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"), help="of the target")
+    parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of its weights")
+    parser.add_argument(
+        "--window", type=_positive, metavar="N", help="drafted tokens of a pass (default: the engine's choice)"
+    )
+    parser.add_argument("--torch-threads", type=_positive, metavar="N", help="CPU threads of a pass")
+    parser.add_argument("--kv-cache-mb", type=_positive, default=1024, metavar="N", help="for keys and values")
     parser.add_argument("--server", metavar="URL", help="measure a running service instead of a target in this process")
     parser.add_argument("--dialect", choices=tuple(TRANSPORTS), default="native", help="what the server speaks")
     parser.add_argument("--api-key", metavar="KEY", help="for the server; env:NAME reads it from the environment")
-    parser.add_argument("--model", help="which of the server's models")
+    parser.add_argument("--model", metavar="NAME", help="which of the server's models")
 
 
 def _positive(text: str) -> int:

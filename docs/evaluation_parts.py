@@ -1,0 +1,121 @@
+"""The generated parts of `evaluation.md`: the harness's options, the fields of its results, and the tables of the runs
+that are kept in `benchmarks/results/eval-*.json`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from apply_eval.cli import build_parser
+from apply_eval.metrics.fields import SUMMARY_FIELDS
+from apply_eval.metrics.summary import PLAIN
+from apply_eval.report.numbers import COLUMNS, MORE_COLUMNS, share, times, with_interval
+from apply_eval.report.terminal import notes, used_columns
+from apply_eval.running.results import RunResults, read_results
+from docs.tables import table
+
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+COMMANDS = ("run", "report", "compare")
+WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
+
+
+def commands() -> str:
+    """The options of the commands that measure."""
+    parser = build_parser()
+    subparsers = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return "\n".join(f"### `apply-eval {name}`\n\n{_options(subparsers.choices[name])}" for name in COMMANDS)
+
+
+def _options(command: argparse.ArgumentParser) -> str:
+    own = [action for action in command._actions if action.dest != "help"]
+    return table(("option", "meaning"), ((f"`{_spelling(action)}`", _meaning(action)) for action in own))
+
+
+def _spelling(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return str(action.metavar or action.dest)
+    if action.nargs == 0:
+        return action.option_strings[0]
+    value = "|".join(map(str, action.choices)) if action.choices else action.metavar or action.dest.upper()
+    return f"{action.option_strings[0]} {value}"
+
+
+def _meaning(action: argparse.Action) -> str:
+    return (action.help or "") % {"default": action.default}
+
+
+def fields() -> str:
+    """The summary's fields."""
+    return table(("field", "meaning"), ((f"`{name}`", text) for name, text in SUMMARY_FIELDS.items()))
+
+
+def results() -> str:
+    """Every kept run, in the order of their names."""
+    kept = sorted(RESULTS.glob("eval-*.json"))
+    if not kept:
+        return "No results are kept yet; `make eval-dev` makes them.\n"
+    return "\n".join(f"## {path.stem.removeprefix('eval-')}\n\n{_run(read_results(path))}" for path in kept)
+
+
+def _run(run: RunResults) -> str:
+    parts = [_head(run.values), _table(run, COLUMNS), _table(run, MORE_COLUMNS)]
+    parts += [_groups(run, way, what) for way, what in _ways(run)]
+    return "\n".join(parts)
+
+
+def _head(values: Mapping[str, Any]) -> str:
+    start, plan = values["provenance"], values["plan"]
+    data = ", ".join(item["name"] for item in plan["data"])
+    hardware = f"{start['hardware']['cpu']}, {start['hardware']['n_cpus']} CPUs"
+    target = plan["model"]["name"] if plan["model"] else "no model"
+    commit = f"{str(start['commit'])[:10]}{' with uncommitted changes' if start['dirty'] else ''}"
+    lines = [
+        f"`{' '.join(start['command'])}`",
+        f"{data}; {len(values['samples'])} samples; target {target}; {hardware}; {start['created'][:10]}; "
+        f"commit {commit}.",
+        *(f"{note[0].upper()}{note[1:]}." for note in notes(values)),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _table(run: RunResults, columns: Mapping[str, Any]) -> str:
+    used = used_columns(columns, run.summary)
+    rows = [[f"`{name}`", *_cells(found, used)] for name, found in run.summary.items()]
+    return table(("", *(heading for heading, _ in used.values())), rows)
+
+
+def _cells(found: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str]:
+    for field, (_, show) in columns.items():
+        interval = found["intervals"].get(field) if field in WITH_INTERVAL else None
+        yield with_interval(show, found[field], interval)
+
+
+def _ways(run: RunResults) -> Iterator[tuple[str, str]]:
+    for way, what in (("by_language", "language"), ("by_size", "lines"), ("by_kind", "kind"), ("by_tag", "tag")):
+        if any(len(found[way]) > 1 for found in run.summary.values()):
+            yield way, what
+
+
+def _groups(run: RunResults, way: str, what: str) -> str:
+    """Exact match, silent errors and speed-up of the contestant that the service uses by default, else the last."""
+    name = "merged_edit" if "merged_edit" in run.names else [n for n in run.names if n != PLAIN][-1]
+    rows = [
+        (
+            key,
+            str(found["n_scored"]),
+            with_interval(share, found["exact_match"], found["intervals"].get("exact_match")),
+            share(found["silent_errors"]),
+            times(found["speedup_vs_plain"]),
+        )
+        for key, found in run.summary[name][way].items()
+    ]
+    return f"`{name}` by {what}:\n\n" + table((what, "scored", "exact", "silent errors", "speed-up"), rows)
+
+
+EVALUATION_PARTS: Mapping[str, Callable[[], str]] = {
+    "evaluation-commands": commands,
+    "evaluation-fields": fields,
+    "evaluation-results": results,
+}
