@@ -7,7 +7,6 @@ other dialects' schemas share with it is here too.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -125,7 +124,7 @@ def read_original(original: str | None, original_b64: str | None, encoding: str)
         return SourceText.of(original, encoding)
     try:
         data = base64.b64decode(original_b64 or "", validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii's own, and another one for what is not ASCII
         raise InvalidField(
             f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
         ) from error

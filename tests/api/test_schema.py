@@ -188,8 +188,9 @@ def test_bytes_that_are_not_in_their_encoding(data: bytes, encoding: str) -> Non
     assert isinstance(error, BadEncoding)
 
 
-def test_bytes_that_are_no_base64() -> None:
-    assert refusal({"original_b64": "a!b"}).value == "original_b64"
+@pytest.mark.parametrize("text", ["a!b", "abc", "é", "_-==", "\x1e"])
+def test_bytes_that_are_no_base64(text: str) -> None:
+    assert refusal({"original_b64": text}).value == "original_b64"
 
 
 def test_too_many_lines() -> None:

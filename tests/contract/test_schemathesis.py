@@ -9,7 +9,6 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -25,8 +24,14 @@ from apply_service.service import open_service
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime, Target
 
+
+def no_failure(_: object, response: schemathesis.Response, __: schemathesis.Case) -> None:
+    """No 5xx, but for a deadline that the request itself made too short."""
+    assert response.status_code < 500 or response.status_code == 504, response.text
+
+
 CHECKS = [
-    not_a_server_error,
+    no_failure,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
