@@ -48,11 +48,15 @@ class Roots:
             raise OutsideRoots(f"{name} belongs to git itself.", value=str(place), remedy="Edit files of the project.")
         return place
 
+    def is_link(self, name: str) -> bool:
+        """Whether the name, as it is written, is that of a symbolic link."""
+        return os.path.islink(self._place(_path_of(name)))
+
     def _place(self, path: Path) -> Path:
         if path.is_absolute():
             return path
         places = [folder / path for folder in self.folders]
-        return next((place for place in places if os.path.exists(place)), places[0])
+        return next((place for place in places if os.path.lexists(place)), places[0])
 
 
 def _path_of(name: str) -> Path:

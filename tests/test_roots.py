@@ -49,6 +49,8 @@ def test_links_are_followed(root: Path) -> None:
     for name in ("away/x.py", "file", "away/../root2/b.py"):
         with pytest.raises(OutsideRoots):
             roots.resolve(name)
+    assert roots.is_link("file")
+    assert not roots.is_link("a.py")
     assert roots.resolve("home/x.py") == root / "sub" / "x.py"
     assert roots.resolve(str(root.parent / "entry" / "a.py")) == root / "a.py"
 

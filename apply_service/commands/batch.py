@@ -129,7 +129,9 @@ def _plan_patch(fields: Mapping[str, Any], encoding: str, roots: Roots, *, wants
     """A patch with the files that it names and that there are."""
     from apply_service.edits.patch import read_patch
 
-    names = dict.fromkeys(name for change in read_patch(str(fields["patch"])) for name in change.names if name)
+    changes = read_patch(str(fields["patch"]))
+    _refuse_moved_links([change.path for change in changes if change.action in ("delete", "rename")], roots)
+    names = dict.fromkeys(name for change in changes for name in change.names if name)
     sources = {name: read_source(roots.resolve(name), needs_folder=False) for name in names}
     files = [
         {"path": name, **dict(original_fields(source.data, encoding))}
@@ -137,6 +139,17 @@ def _plan_patch(fields: Mapping[str, Any], encoding: str, roots: Roots, *, wants
         if source.exists
     ]
     return Plan({**fields, "files": files, "diff": wants_diff}, sources)
+
+
+def _refuse_moved_links(names: list[str], roots: Roots) -> None:
+    """What goes by deleting or moving is the file that a link leads to, which nobody asked for."""
+    for name in names:
+        if roots.is_link(name):
+            raise UnsupportedParameter(
+                f"{name} is a symbolic link: the patch would take away the file that it leads to.",
+                value=name,
+                remedy="Name the file itself, or change the link by other means.",
+            )
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

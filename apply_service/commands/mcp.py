@@ -50,7 +50,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
         from apply_service.mcp.editing import FileEditor
         from apply_service.mcp.server import create_server
 
-        editor = FileEditor(roots, apply, store, strategy=arguments.strategy or "auto")
+        editor = FileEditor(
+            roots, apply, store, strategy=arguments.strategy or "auto", max_bytes=settings.max_body_bytes
+        )
         server = create_server(editor)
         return _serve_stdio(server) if address is None else _serve_http(server, address, settings)
 

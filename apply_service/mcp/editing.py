@@ -7,6 +7,7 @@ send several at once.  What the file held is kept for `apply-service undo`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ import anyio.to_thread
 from apply_service.backups import BackupStore
 from apply_service.edits.fidelity import SourceText, decode, encode, normalise
 from apply_service.edits.markers import is_marker
-from apply_service.errors import FileNotReadable
+from apply_service.errors import FileNotReadable, TooLarge
 from apply_service.files import FileWrite, SourceFile, read_source
 from apply_service.mcp.arguments import EditCall
 from apply_service.roots import Roots
@@ -43,7 +44,17 @@ class EditOutcome:
 class FileEditor:
     """Edits files in the allowed folders."""
 
-    def __init__(self, roots: Roots, apply: Apply, store: BackupStore, *, strategy: Strategy = "auto") -> None:
+    def __init__(
+        self,
+        roots: Roots,
+        apply: Apply,
+        store: BackupStore,
+        *,
+        strategy: Strategy = "auto",
+        max_bytes: int = 16 * 2**20,
+    ) -> None:
+        """`max_bytes`: larger files are refused unread."""
+        self._max_bytes = max_bytes
         self._roots = roots
         self._apply = apply
         self._store = store
@@ -54,13 +65,13 @@ class FileEditor:
         """Carry out one call.
 
         Raises:
-            OutsideRoots, InvalidField: the file may not be edited.
+            OutsideRoots, InvalidField, TooLarge: the file may not be edited.
             FileNotReadable, BadEncoding, FileChanged, FileNotWritable: it cannot be; nothing was written.
             ApplyError: the edit cannot be applied.
         """
         target = self._roots.resolve(call.path)
         async with self._alone(target):
-            source = await anyio.to_thread.run_sync(_read, target)
+            source = await anyio.to_thread.run_sync(self._read, target)
             _refuse_gaps_of_nothing(source, call)
             text = decode(source.data, call.encoding)
             result = await self._apply(self._request(call, target, text))
@@ -68,6 +79,14 @@ class FileEditor:
             if outcome.status in ("written", "created"):
                 await anyio.to_thread.run_sync(self._write, source, result, text)
         return outcome
+
+    def _read(self, target: Path) -> SourceFile:
+        with contextlib.suppress(OSError):  # no such file, or one that reading it says more about
+            if (n_bytes := target.stat().st_size) > self._max_bytes:
+                raise TooLarge(
+                    "The file is too large.", value=n_bytes, limit=self._max_bytes, remedy="Edit it by other means."
+                )
+        return read_source(target, needs_folder=False)
 
     def _request(self, call: EditCall, target: Path, text: SourceText) -> ApplyRequest:
         root = next(root for root in self._roots.folders if target.is_relative_to(root))
@@ -100,10 +119,6 @@ class FileEditor:
             self._locks[target] = (lock, n_waiting)
             if n_waiting == 0:
                 del self._locks[target]
-
-
-def _read(target: Path) -> SourceFile:
-    return read_source(target, needs_folder=False)
 
 
 def _refuse_gaps_of_nothing(source: SourceFile, call: EditCall) -> None:

@@ -188,6 +188,20 @@ def test_names_that_lead_out_are_refused(
         assert (project.parent / "evil.py").read_bytes() == b"fresh\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
+def test_links_are_followed_and_never_taken_away(project: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    (project / "old.py").rename(project / "real.py")
+    (project / "old.py").symlink_to("real.py")
+    before = tree(project)
+    assert main(["apply", "--patch", "../p.diff", "--in-place"]) == 2
+    assert b"old.py is a symbolic link" in capsysbinary.readouterr().err
+    assert tree(project) == before
+    edit = {"path": "old.py", "update": block("gone", "here")}
+    assert main(["apply", "--batch", write_batch(project, edit), "--in-place"]) == 0
+    assert (project / "old.py").is_symlink()
+    assert (project / "real.py").read_bytes() == b"here\n"
+
+
 @pytest.mark.parametrize(
     ("batch", "code"),
     [

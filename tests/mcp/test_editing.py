@@ -55,7 +55,7 @@ def local(service: Service) -> Apply:
 async def connected(root: Path, run: Run = pipeline_run) -> AsyncIterator[Client]:
     with Service(run) as service:
         store = BackupStore(root.parent / "state", 5)
-        async with Client(create_server(FileEditor(Roots([root]), local(service), store))) as client:
+        async with Client(create_server(FileEditor(Roots([root]), local(service), store, max_bytes=50_000))) as client:
             yield client
         assert service.wait_until_idle(5)
         service.check_integrity()
@@ -196,10 +196,12 @@ def test_files_outside_the_roots_are_refused(root: Path, path: str) -> None:
         ({"path": "src/a.py", "code_edit": "a\0b"}, "nul_byte"),
         ({"path": "latin.txt", "code_edit": block("x", "y")}, "bad_encoding"),
         ({"path": ".git/config", "code_edit": "x"}, "outside_roots"),
+        ({"path": "large.txt", "code_edit": block("x", "y")}, "too_large"),
     ],
 )
 def test_errors_are_typed_texts(root: Path, arguments: dict[str, Any], code: str) -> None:
     (root / "latin.txt").write_bytes(b"\xe9\nx\n")
+    (root / "large.txt").write_bytes(b"x" * 70_000)
     before = tree(root)
     result = call(root, arguments)
     assert result.is_error
