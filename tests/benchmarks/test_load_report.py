@@ -1,0 +1,71 @@
+"""What the load benchmark makes of its samples."""
+
+from benchmarks.load_clients import CUT, Kind, Sample
+from benchmarks.load_report import faults, memory, summarise
+from benchmarks.server_process import Gauges
+
+
+def sample(
+    kind: Kind = "whole", status: int = 200, code: str = "", seconds: float = 1.0, deadline_s: float | None = None
+) -> Sample:
+    return Sample(kind, status, code, seconds, None, deadline_s, 0.0, has_retry_after=status == 429)
+
+
+def gauge(memory_mb: float) -> Gauges:
+    return Gauges(0.0, memory_mb, 3, 2, 9)
+
+
+def test_what_was_asked_for_is_no_fault() -> None:
+    fine = [
+        sample(),
+        sample(status=429, code="overloaded"),
+        sample(status=422, code="needs_more_context"),
+        sample("deadline", 504, "deadline_exceeded", deadline_s=0.1),
+        sample("deadline", 200, "deadline_exceeded", deadline_s=0.1),
+        sample("gone", CUT),
+    ]
+    assert faults(fine) == []
+
+
+def test_what_must_not_happen_is_named() -> None:
+    bad = [
+        sample(status=500, code="engine_failure"),
+        sample("stream", 200, "engine_failure"),
+        sample(status=504, code="deadline_exceeded"),
+        sample(status=CUT),
+        sample("gone", CUT, "ReadError"),
+        sample(status=200, code="unreadable"),
+        Sample("whole", 429, "overloaded", 1.0, None, None, 0.0, has_retry_after=False),
+    ]
+    assert faults(bad) == [
+        "500 engine_failure",
+        "200 engine_failure",
+        "504 deadline_exceeded",
+        "cut by the client",
+        "cut ReadError",
+        "200 unreadable",
+        "429 without Retry-After",
+    ]
+
+
+def test_percentiles_are_of_the_answered_by_nearest_rank() -> None:
+    samples = [sample(seconds=i / 100) for i in range(1, 101)]
+    samples += [sample(status=504, code="deadline_exceeded", seconds=9.0, deadline_s=8.5)]
+    summary = summarise(samples, [gauge(1.0)], 50.0)
+    assert summary["latency_s"]["whole"] == {"n": 100, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    assert summary["latency_s"]["stream"] is None
+    assert summary["late_by_s"]["max"] == 0.5
+    assert summary["answers_per_s"] == 2.0
+    assert summary["ended"] == {"200": 100, "504 deadline_exceeded": 1}
+    assert (summary["max_queue_length"], summary["max_active"], summary["max_open_files"]) == (3, 2, 9)
+
+
+def test_memory_is_compared_once_it_is_warm() -> None:
+    warming = [gauge(float(i)) for i in range(20)]
+    assert memory([*warming, *[gauge(100.0)] * 40, *[gauge(110.0)] * 40]) == {
+        "first": 100.0,
+        "last": 110.0,
+        "growth": 10.0,
+        "max": 110.0,
+    }
+    assert memory([gauge(1.0)] * 5) is None
