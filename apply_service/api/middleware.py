@@ -33,6 +33,10 @@ OnEnd = Callable[[Call, Scope, int, float], None]
 REQUEST_ID = "X-Request-Id"
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+EXPECTED = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+"""A stop and a deadline are no fault of the service."""
+
 log = logging.getLogger("apply_service.access")
 
 
@@ -106,7 +110,7 @@ def _request_id(headers: Headers) -> str:
 
 # -- the log line ------------------------------------------------------------------------------------------------------
 def _log_call(call: Call, scope: Scope, answer: _Answer, seconds: float) -> None:
-    level = logging.ERROR if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
+    level = _level(scope["path"], answer.status)
     if not log.isEnabledFor(level):
         return
     fields: dict[str, object] = {
@@ -123,6 +127,13 @@ def _log_call(call: Call, scope: Scope, answer: _Answer, seconds: float) -> None
     if call.results:
         fields["edits"] = [_describe(result) for result in call.results]
     log.log(level, "answered", extra={"fields": fields})
+
+
+def _level(path: str, status: int) -> int:
+    """Probes and scrapes come every few seconds, and say nothing as long as they are answered."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in EXPECTED:
+        return logging.ERROR
+    return logging.DEBUG if path in PROBES else logging.INFO
 
 
 def _describe(result: ApplyResult) -> dict[str, object]:

@@ -83,6 +83,7 @@ class DrainingServer(uvicorn.Server):
             log_config=None,
             log_level=settings.log_level,
             access_log=False,
+            server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s + ANSWER_TIMEOUT_S),
         )

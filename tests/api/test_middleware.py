@@ -6,6 +6,7 @@ import logging
 import re
 
 import pytest
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
@@ -173,3 +174,18 @@ def test_the_engines_own_log_lines_carry_the_id(caplog: pytest.LogCaptureFixture
     crashes = [json.loads(line) for line in lines if "engine crashed" in line]
     assert [line["request_id"] for line in crashes] == ["crash-7"]
     assert SECRET not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "level"),
+    [("/v1/apply", 200, "INFO"), ("/healthz", 200, "DEBUG"), ("/readyz", 503, "DEBUG"), ("/v1/apply", 504, "INFO")]
+    + [("/v1/apply", 500, "ERROR"), ("/metrics", 500, "ERROR")],
+)
+def test_levels_of_the_log_line(path: str, status: int, level: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "apply_service.access")
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(status_code=status)(scope, receive, send)
+
+    around(answer).get(path)
+    assert [record.levelname for record in caplog.records if record.name == "apply_service.access"] == [level]
