@@ -1,6 +1,8 @@
 """The OpenAI dialect over a scripted pipeline: requests read, answers and streams as its clients expect, refusals."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ from apply_service.service import Run, Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, Verdict
 from tests.doubles import ScriptedRun, make_result
+from tests.live_server import live_server
 
 TAGGED = "<instruction>I do.</instruction>\n<code>old\n</code>\n<update>new\n</update>"
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": TAGGED}]}
@@ -408,3 +411,19 @@ def test_pieces_are_the_text(text: str) -> None:
     assert "".join(cut) == text
     assert all(cut)
     assert all(piece.endswith("\n") for piece in cut[:-1])
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_client_that_goes_away_stops_its_decoding(at_once: bool) -> None:
+    """Also while the text is held back, when nothing has been sent yet."""
+    run = ScriptedRun(gate=threading.Event())
+    body = json.dumps(CHAT | {"stream": True, "apply_service": {"stream_at_once": at_once}}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+    with live_server(run) as (url, service):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(f"{head}{len(body)}\r\n\r\n".encode() + body)
+            assert run.started.wait(5)
+            assert not run.closed.wait(0.05)
+        assert run.closed.wait(5)
+        assert service.wait_until_idle(5)
