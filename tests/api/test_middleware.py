@@ -178,8 +178,14 @@ def test_the_engines_own_log_lines_carry_the_id(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize(
     ("path", "status", "level"),
-    [("/v1/apply", 200, "INFO"), ("/healthz", 200, "DEBUG"), ("/readyz", 503, "DEBUG"), ("/v1/apply", 504, "INFO")]
-    + [("/v1/apply", 500, "ERROR"), ("/metrics", 500, "ERROR")],
+    [
+        ("/v1/apply", 200, "INFO"),
+        ("/healthz", 200, "DEBUG"),
+        ("/readyz", 503, "DEBUG"),
+        ("/v1/apply", 504, "INFO"),
+        ("/v1/apply", 500, "ERROR"),
+        ("/metrics", 500, "ERROR"),
+    ],
 )
 def test_levels_of_the_log_line(path: str, status: int, level: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "apply_service.access")
