@@ -7,7 +7,8 @@ known answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self, cast
 
@@ -27,11 +28,18 @@ class FakeSession:
     """Its `ids` are what a real session has keys and values of."""
 
     def __init__(
-        self, prompt_ids: Sequence[int], capacity: int, *, n_cached: int, on_close: Callable[[], None]
+        self,
+        prompt_ids: Sequence[int],
+        capacity: int,
+        *,
+        owner: str,
+        n_cached: int,
+        on_close: Callable[[FakeSession], None],
     ) -> None:
         self.prompt_ids = list(prompt_ids)
         self.ids = self.prompt_ids[:n_cached]
         self.capacity = capacity
+        self.owner = owner
         self.n_cached = n_cached
         self._on_close = on_close
         self.is_open = True
@@ -50,7 +58,7 @@ class FakeSession:
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self._on_close()
+            self._on_close(self)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +71,8 @@ class FakeSession:
 
 class FakeEngine:
     """Verifies windows against `logits`.  `n_open` and `n_steps` let tests see leaks and count passes over windows;
-    `max_open` bounds the sessions, `max_rows` the rows of a pass (None: one full window)."""
+    `max_open` bounds the sessions, `max_rows` the rows of a pass (None: one full window), `n_kept_prompts` the prompts
+    whose beginnings are known again.  A pass that no real engine could run is an AssertionError."""
 
     determinism: Literal["bitwise", "tolerant"] = "bitwise"
 
@@ -77,54 +86,87 @@ class FakeEngine:
         max_open: int | None = None,
         max_rows: int | None = None,
         prefill_grain: int = 16,
+        n_kept_prompts: int = 0,
     ) -> None:
         self.logits = logits
         self.max_draft = max_draft
         self.context_limit = context_limit
         self.name = name
         self.max_open = max_open
-        self.pass_times = {max_rows or max_draft + 1: 1.0}
-        self.prefill_grain = min(prefill_grain, max_draft + 1)
+        self.pass_times: Mapping[int, float] = {max_rows or max_draft + 1: 1.0}
+        self.prefill_grain = max(1, min(prefill_grain, max(self.pass_times) // 2))
         self.n_open = 0
         self.n_steps = 0
+        self._kept: deque[tuple[str, list[int]]] = deque(maxlen=n_kept_prompts)
 
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:  # noqa: ARG002
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         needed = len(prompt_ids) + max_new_tokens
         if needed > self.context_limit:
             raise ContextLimitExceeded("over the context", value=needed, limit=self.context_limit, remedy="send less")
         if self.max_open is not None and self.n_open >= self.max_open:
             return None
         self.n_open += 1
-        return FakeSession(prompt_ids, needed, n_cached=0, on_close=self._closed)
+        n_cached = self._n_cached(owner, prompt_ids[:-1])
+        return FakeSession(prompt_ids, needed, owner=owner, n_cached=n_cached, on_close=self._closed)
 
-    def _closed(self) -> None:
+    def _n_cached(self, owner: str, ids: Sequence[int]) -> int:
+        """Tokens of the longest known beginning, whole grains of it."""
+        n_shared = (_n_shared(ids, past) for who, past in self._kept if who == owner)
+        return max(n_shared, default=0) // self.prefill_grain * self.prefill_grain
+
+    def _closed(self, session: FakeSession) -> None:
         self.n_open -= 1
+        self._kept.append((session.owner, session.prompt_ids[: min(session.length, len(session.prompt_ids) - 1)]))
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+        assert sum(part.n_rows for part in parts) <= max(self.pass_times), "more rows than a pass has"
+        assert len({id(part.session) for part in parts}) == len(parts), "two parts of one session"
         self.n_steps += any(isinstance(part, Window) for part in parts)
-        return [self._take(part) for part in parts]
+        answers = [self._look(part) for part in parts]  # all of it before any session changes, as it may raise
+        for part, answer in zip(parts, answers, strict=True):
+            self._advance(part, answer)
+        return answers
 
-    def _take(self, part: Part) -> Verification | None:
+    def _look(self, part: Part) -> Verification | None:
         session = cast(FakeSession, part.session)
         assert session.is_open, "the session is closed"
+        assert session.length + part.n_rows <= session.capacity, "more tokens than the session has room for"
         if isinstance(part, Window):
+            assert not session.n_pending, "a window before the prompt has been read"
             return self._verify(part)
-        session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
+        assert part.n_rows <= session.n_pending, "more rows than the prompt has"
+        assert part.n_rows % self.prefill_grain == 0 or part.n_rows == session.n_pending, "a broken grain"
         return None
+
+    def _advance(self, part: Part, answer: Verification | None) -> None:
+        session = cast(FakeSession, part.session)
+        if isinstance(part, Window) and answer is not None:
+            session.ids += [part.last_id, *answer.choices[:-1]]
+        else:
+            session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
 
     def _verify(self, window: Window) -> Verification:
         session = cast(FakeSession, window.session)
+        n_before = session.length
         choices: list[int] = []
         logprobs: list[float] = []
-        for i, fed in enumerate([window.last_id, *window.draft_ids]):
-            if i and fed != choices[-1]:
-                break
-            session.ids.append(fed)
-            row = torch.from_numpy(self.logits(session.ids)).float()[None]
-            allowed = None if window.allowed is None else [window.allowed[i]]
-            choices.append(int(choose(row, [Rows(0, 1, len(session.ids), window.sampling, allowed)])[0]))
-            logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
+        try:
+            for i, fed in enumerate([window.last_id, *window.draft_ids]):
+                if i and fed != choices[-1]:
+                    break
+                session.ids.append(fed)
+                row = torch.from_numpy(self.logits(session.ids)).float()[None]
+                allowed = None if window.allowed is None else [window.allowed[i]]
+                choices.append(int(choose(row, [Rows(0, 1, len(session.ids), window.sampling, allowed)])[0]))
+                logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
+        finally:
+            del session.ids[n_before:]
         return Verification(choices=choices, logprobs=logprobs)
+
+
+def _n_shared(ids: Sequence[int], past: Sequence[int]) -> int:
+    n_both = min(len(ids), len(past))
+    return next((i for i in range(n_both) if ids[i] != past[i]), n_both)
 
 
 def scripted(prompt_length: int, answer: Sequence[int], n_vocab: int, *, margin: float = 20.0) -> Logits:
@@ -172,7 +214,6 @@ class ScriptedEngine(FakeEngine):
             (i for i, (a, b) in enumerate(zip(window.draft_ids, wanted, strict=False)) if a != b),
             size - 1,
         )
-        session.ids += [window.last_id, *wanted[:n_accepted]]
         return Verification(choices=wanted[: n_accepted + 1], logprobs=None)
 
 
