@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from apply_service.errors import EngineFailure
 from apply_service.protocols import SamplingParams, TokenSet
 
 # Odd 64-bit constants of SplitMix64 (Steele, Lea, Flood 2014), as signed integers.
@@ -63,6 +64,8 @@ def _masked(scores: torch.Tensor, choices: torch.Tensor, masked: Sequence[tuple[
     width = max(len(tokens) for _, tokens in masked)
     table = torch.empty((len(masked), width), dtype=torch.int64)
     for i, (_, tokens) in enumerate(masked):
+        if not len(tokens) or tokens[0] < 0 or tokens[-1] >= scores.shape[-1]:
+            raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
         table[i, : len(tokens)] = torch.from_numpy(tokens)
         table[i, len(tokens) :] = int(tokens[0])
     table = table.to(scores.device)
@@ -72,7 +75,8 @@ def _masked(scores: torch.Tensor, choices: torch.Tensor, masked: Sequence[tuple[
 
 
 def gumbel_noise(seed: int, positions: torch.Tensor, n_vocab: int) -> torch.Tensor:
-    """Standard Gumbel noise [n_rows, n_vocab] float32, a pure function of (seed, position, token id)."""
+    """Standard Gumbel noise [n_rows, n_vocab] float32, a pure function of (seed modulo 2**64, position, token id)."""
+    seed = (seed + 2**63) % 2**64 - 2**63
     tokens = torch.arange(n_vocab, device=positions.device, dtype=torch.int64)
     key = _mix(_mix(positions.to(torch.int64) * _GOLDEN + seed) + seed)
     bits = _mix(key[:, None] + tokens[None, :] * _GOLDEN)

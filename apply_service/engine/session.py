@@ -11,6 +11,7 @@ class TorchSession:
     """Owns `slots` until it is closed; `length` of them hold keys and values.
 
     `n_cached` of these came from the prefix cache.  Slots from `cleared` on may hold what an earlier session left.
+    Where `is_sound` is no longer true, what it has read is of no use to others.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class TorchSession:
         self.length = n_cached
         self.cleared = n_cached
         self.is_open = True
+        self.is_sound = True
         self._release = release
 
     @property

@@ -7,6 +7,7 @@ choice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -68,10 +69,11 @@ class TorchEngine:
         self.pass_times = pass_times or {bucket: max(1.0, bucket / 64) for bucket in self.buckets}
         self.query_grain = query_grain
         self.padded = padded
-        self.prefill_grain = min(PREFILL_GRAIN, self.buckets[-1])
+        self.prefill_grain = max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2))
         config = model.config.get_text_config()
         self.context_limit: int = config.max_position_embeddings
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        self._n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
@@ -114,7 +116,8 @@ class TorchEngine:
         return slots
 
     def _release(self, session: TorchSession) -> None:
-        known = session.prompt_ids[: min(session.length, len(session.prompt_ids) - 1)]
+        n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
+        known = session.prompt_ids[:n_known]
         self.prefix_cache.keep(session.owner, known, session.slots)
 
     def check_integrity(self) -> None:
@@ -154,7 +157,7 @@ class TorchEngine:
     @torch.inference_mode()
     def hidden(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
         """The forward itself: last hidden states [1, n_rows, d]."""
-        layout = pack(parts, n_rows, n_keys=self._n_keys, n_padded=self._n_padded)
+        layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
         for part, segment in zip(sorted(parts, key=lambda p: not isinstance(p, Window)), layout.segments, strict=True):
             self._clear(cast(TorchSession, part.session), segment.n_keys)
         output = self.model.base_model(
@@ -179,7 +182,7 @@ class TorchEngine:
         return _round_up(n_rows, self.query_grain) if self.padded else n_rows
 
     def _clear(self, session: TorchSession, n_keys: int) -> None:
-        if n_keys > session.cleared:
+        if self.padded and n_keys > session.cleared:  # unpadded, every key that is attended to has been written
             self.pool.clear(session.slots[session.cleared : n_keys])
             session.cleared = n_keys
 
@@ -193,10 +196,20 @@ class TorchEngine:
         logits = logits.float()
         logprobs = logits.gather(1, choices[:, None])[:, 0] - logits.logsumexp(dim=-1)
         table = torch.stack([choices.double(), logprobs.double()]).tolist()
-        return [
+        found = [
             _accepted(window.draft_ids, *(column[rows.first : rows.first + rows.n_rows] for column in table))
             for window, rows in zip(windows, layout.windows, strict=True)
         ]
+        for window, verification in zip(windows, found, strict=True):
+            _refuse_nan(cast(TorchSession, window.session), verification)
+        return found
+
+
+def _refuse_nan(session: TorchSession, verification: Verification) -> None:
+    """A choice made of what is no number is nobody's, and what the session has read must not be found again."""
+    if any(map(math.isnan, verification.logprobs or ())):
+        session.is_sound = False
+        raise EngineFailure("the model's output is not a number", value=session.length)
 
 
 def _accepted(draft_ids: Sequence[int], choices: Sequence[float], logprobs: Sequence[float]) -> Verification:

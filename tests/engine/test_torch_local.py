@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from apply_service.decoding.scheduler import decode_alone
+from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.copying import MergedEdit
@@ -16,7 +16,7 @@ from apply_service.drafting.none import NoDraft
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import Cancelled, ContextLimitExceeded
+from apply_service.errors import Cancelled, ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Verification, Window
 from tests.decoding.test_parity import context
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
@@ -205,3 +205,52 @@ def test_a_closed_session_gives_its_slots_back() -> None:
         assert engine.pool.n_free == n_free - session.capacity
     session.close()
     assert engine.pool.n_free == n_free
+
+
+def poisoned(token: int) -> TorchEngine:
+    """An engine whose model gives no number from `token` on."""
+    model = tiny_model("qwen2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[token] = float("nan")
+    return TorchEngine(model, name="q", buckets=(4, 16), prefix_cache_bytes=2**20)
+
+
+def test_a_choice_made_of_no_number_is_an_error_of_that_sequence_alone() -> None:
+    engine = poisoned(99)
+    good, bad = [token % 99 for token in ids_of(70, 1)], [*ids_of(69, 2), 99]
+    wanted = decode(engine, NoDraft(), good, SamplingParams(), 10).output_ids
+    scheduler = Scheduler()
+    lost, kept = (Decoding(engine, ids, NoDraft(), 10, frozenset({3})) for ids in ([*bad, 5], good))
+    error: object = None
+    while kept.finish_reason is None:
+        pair = [one for one in (lost, kept) if one.finish_reason is None and not one.is_closed]
+        error = next((out for out in scheduler.run_pass(pair) if isinstance(out, BaseException)), error)
+    assert isinstance(error, EngineFailure)
+    assert kept.output_ids == wanted
+    engine.check_integrity()
+    assert opened(engine, [*bad, 5], 10).n_cached == 0, "and what it has read is kept for nobody"
+
+
+@pytest.mark.parametrize("wrong", [N_VOCAB, -1])
+def test_a_token_beyond_the_vocabulary_is_an_error_of_that_sequence_alone(wrong: int) -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 32))
+    wanted = decode(engine, NoDraft(), ids_of(9), SamplingParams(), 10).output_ids
+    decodings = [Decoding(engine, ids, NoDraft(), 10, frozenset({3})) for ids in (ids_of(9), [5, wrong, 6])]
+    scheduler = Scheduler()
+    _, error = scheduler.run_pass(decodings)
+    assert isinstance(error, EngineFailure)
+    while decodings[0].finish_reason is None:
+        scheduler.run_pass(decodings[:1])
+    assert decodings[0].output_ids == wanted
+    engine.check_integrity()
+
+
+def test_slots_that_are_nobodys_are_noticed() -> None:
+    engine = TorchEngine(tiny_model("llama"), name="l")
+    engine.check_integrity()
+    session = engine.open([1, 2, 3], 10)
+    assert session is not None
+    with pytest.raises(EngineFailure, match="512 slots are lent, 0 kept"):
+        engine.check_integrity()
+    session.close()
+    engine.check_integrity()
