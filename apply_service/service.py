@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -33,6 +33,8 @@ JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
 """Requests that join between two passes while others are running: starting one takes the time of its merge."""
+ROOM_POLL_S = 0.01
+"""How long to wait before asking again for room that someone outside this service holds."""
 
 
 class Service:
@@ -161,7 +163,7 @@ class Service:
         return timeout_s
 
     def _refuse_if_unable(self) -> None:
-        if not self._is_open:
+        if not self.is_ready:
             raise closing_error()
         if len(self._waiting) >= self._queue_limit:
             raise Overloaded(
@@ -195,11 +197,9 @@ class Service:
                 task.ticket.start()
                 task.advance(None)
             tasks = self._still_active([*tasks, *started])
-            outcomes = iter(self._run_pass(scheduler, [one for task in tasks for one in task.decodings]))
-            for task in tasks:
-                answer = joined([next(outcomes) for _ in task.decodings])
-                if isinstance(answer, Exception) or any(answer) or task.ticket.is_stopped():
-                    task.advance(answer)
+            outcomes = self._run_pass(scheduler, [one for task in tasks for one in task.decodings])
+            if not _advance(tasks, outcomes):
+                self._wait_for_room(tasks)
             tasks = self._still_active(tasks)
 
     def _run_pass(self, scheduler: Scheduler, decodings: list[Decoding]) -> Sequence[Outcome]:
@@ -207,6 +207,12 @@ class Service:
             return scheduler.run_pass(decodings)
         except BaseException as error:  # the scheduler's own fault; the thread goes on
             return [crash_error(error)] * len(decodings)
+
+    def _wait_for_room(self, tasks: Sequence[Task]) -> None:
+        """Where every sequence waits for room that none of them holds, passes would only burn the processor."""
+        if tasks and all(decoding.session is None for task in tasks for decoding in task.decodings):
+            with self._state:
+                self._state.wait(ROOM_POLL_S)
 
     def _start(self, n_free: int, *, has_others: bool) -> list[Task] | None:
         """Tasks for the next tickets in the queue; waits for one where there is nothing else to do.  None: closed."""
@@ -228,6 +234,17 @@ class Service:
                 self._running = [task.ticket for task in active]
                 self._state.notify_all()
         return active
+
+
+def _advance(tasks: Sequence[Task], outcomes: Iterable[Outcome]) -> int:
+    """Tell each task what the pass did for its decodings, where it did anything or nobody waits for more; how many."""
+    n_advanced, rest = 0, iter(outcomes)
+    for task in tasks:
+        answer = joined([next(rest) for _ in task.decodings])
+        if isinstance(answer, BaseException) or any(answer) or task.ticket.is_stopped():
+            task.advance(answer)
+            n_advanced += 1
+    return n_advanced
 
 
 def open_service(runtime: Runtime, settings: Settings) -> Service:

@@ -29,7 +29,7 @@ class Task:
     def __init__(self, ticket: Ticket, run: Run) -> None:
         self.ticket = ticket
         self.decodings: tuple[Decoding, ...] = ()
-        self._events = run(ticket.request, ticket.is_stopped)
+        self._events = _started(run, ticket)
 
     def advance(self, outcome: Answer | None) -> None:
         """Send in what the last pass did, and pass on events until the request needs another pass or has ended."""
@@ -58,7 +58,7 @@ class Task:
         if self.ticket.is_stopped():
             return cancelled_error()
         try:
-            item = self._events.throw(outcome) if isinstance(outcome, Exception) else self._events.send(outcome)
+            item = self._events.throw(outcome) if isinstance(outcome, BaseException) else self._events.send(outcome)
             while not isinstance(item, NextPass):
                 if isinstance(item, FinalEvent):
                     return item
@@ -72,6 +72,11 @@ class Task:
             )
         self.decodings = item.decodings
         return None
+
+
+def _started(run: Run, ticket: Ticket) -> Running:
+    """Calls `run` at the first step only, where its errors are caught, whatever it is."""
+    return (yield from run(ticket.request, ticket.is_stopped))
 
 
 def crash_error(error: BaseException) -> EngineFailure:

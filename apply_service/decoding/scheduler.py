@@ -16,7 +16,7 @@ from apply_service.decoding.window_policy import Want, share_rows
 from apply_service.errors import Overloaded
 from apply_service.protocols import Engine, Part, Prefill, Verification
 
-Outcome = Step | Exception | None
+Outcome = Step | BaseException | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
 for room)."""
 
@@ -28,7 +28,7 @@ class NextPass:
     decodings: tuple[Decoding, ...]
 
 
-Answer = tuple[Step | None, ...] | Exception
+Answer = tuple[Step | None, ...] | BaseException
 """What a task is sent for its decodings."""
 
 T = TypeVar("T")
@@ -44,16 +44,30 @@ class Turn:
     outcome: Outcome = None
 
     def attempt(self, act: Callable[[], T]) -> T | None:
-        """`act`, whose error is this sequence's own."""
+        """`act`, whose error is this sequence's own; also one that is no `Exception`, as a panic of native code is."""
         try:
             return act()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self.outcome = error
             return None
 
+    def release(self) -> None:
+        """Free what an ended sequence holds; where that fails as well, the first error stays."""
+        before = self.outcome
+        self.attempt(self.decoding.close)
+        if isinstance(before, BaseException):
+            self.outcome = before
+
     @property
     def is_failed(self) -> bool:
-        return isinstance(self.outcome, Exception)
+        return isinstance(self.outcome, BaseException)
+
+    @property
+    def is_reading(self) -> bool:
+        session = self.decoding.session
+        return session is not None and session.n_pending > 0
 
 
 class Scheduler:
@@ -65,8 +79,9 @@ class Scheduler:
     def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
         """One pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
 
-        They are admitted in order: none overtakes one that waits for room.
+        They are admitted in order: none overtakes one that waits for room.  One that ends or fails has freed its slots.
         """
+        self._n_passes += 1
         turns = [Turn(decoding) for decoding in decodings]
         for turn in turns:
             turn.attempt(turn.decoding.check_patience)
@@ -74,11 +89,13 @@ class Scheduler:
         for key, engine in engines.items():
             mine = [turn for turn in turns if id(turn.decoding.engine) == key and not turn.is_failed]
             self._run_on(engine, _admitted(mine))
+        for turn in turns:
+            if turn.is_failed or turn.decoding.finish_reason is not None:
+                turn.release()
         return [turn.outcome for turn in turns]
 
     def _run_on(self, engine: Engine, turns: Sequence[Turn]) -> None:
         started = time.perf_counter()
-        self._n_passes += 1
         self._plan(engine, turns)
         planned = [turn for turn in turns if turn.part is not None]
         if not planned:
@@ -90,28 +107,39 @@ class Scheduler:
             _take(turn, seconds)
 
     def _plan(self, engine: Engine, turns: Sequence[Turn]) -> None:
-        """Give each sequence its part of the pass: up to half of the rows for windows while prompts are being read."""
+        """Give each sequence its part of the pass, those that have waited longest for theirs first."""
         max_rows = max(engine.pass_times)
-        reading = [turn for turn in turns if _is_reading(turn)]
-        writing = sorted((turn for turn in turns if not _is_reading(turn)), key=lambda turn: turn.decoding.last_pass)
-        window_rows = max(1, max_rows // 2) if reading else max_rows
+        reading = [turn for turn in turns if turn.is_reading]
+        writing = sorted((turn for turn in turns if not turn.is_reading), key=_last_served)
+        window_rows = self._window_rows(engine, reading[0], max_rows) if reading else max_rows
         n_used = _plan_windows(engine, writing[:window_rows], window_rows)
         _plan_prefills(engine, reading, max_rows - n_used)
 
+    def _window_rows(self, engine: Engine, reader: Turn, max_rows: int) -> int:
+        """Rows for windows while prompts are being read: half of them, as long as a chunk of a prompt fits beside them,
+        else all and none in turn."""
+        session = reader.decoding.session
+        assert session is not None
+        rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, session.n_pending))
+        return rows if rows > 0 else max_rows * (self._n_passes % 2)
 
-def _is_reading(turn: Turn) -> bool:
-    session = turn.decoding.session
-    return session is not None and session.n_pending > 0
+
+def _last_served(turn: Turn) -> tuple[int, int]:
+    """Sorts those first that were served longest ago, and of these those served least often."""
+    return turn.decoding.last_pass, turn.decoding.stats.passes
 
 
 def _admitted(turns: Iterable[Turn]) -> list[Turn]:
-    found = []
+    """Those that have their slots; from the first that must wait for some on, none gets any."""
+    found, waits = [], False
     for turn in turns:
+        if waits and turn.decoding.session is None:
+            continue
         if turn.attempt(turn.decoding.admit):
             found.append(turn)
-        elif not turn.is_failed:
-            break
-    return found + [turn for turn in turns if turn not in found and turn.decoding.session is not None]
+        else:
+            waits = waits or not turn.is_failed
+    return found
 
 
 def _plan_windows(engine: Engine, turns: Sequence[Turn], max_rows: int) -> int:
@@ -176,13 +204,13 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
     outcome: Answer | None = None
     try:
         while True:
-            item = task.throw(outcome) if isinstance(outcome, Exception) else task.send(outcome)
+            item = task.throw(outcome) if isinstance(outcome, BaseException) else task.send(outcome)
             outcome = None
             if not isinstance(item, NextPass):
                 yield item
                 continue
             outcome = joined(scheduler.run_pass(item.decodings))
-            if all(decoding.session is None for decoding in item.decodings) and not isinstance(outcome, Exception):
+            if not isinstance(outcome, BaseException) and all(one.session is None for one in item.decodings):
                 outcome = Overloaded("the engine has no room", remedy="wait until other requests have ended")
     except StopIteration:
         return
@@ -192,8 +220,8 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
 
 def joined(outcomes: Sequence[Outcome]) -> Answer:
     """What a task is sent for the decodings it asked a pass for: its steps, or the first error."""
-    error = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
-    return error or tuple(outcome for outcome in outcomes if not isinstance(outcome, Exception))
+    error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
+    return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error
 
 
 def decode_alone(decoding: Decoding) -> Generator[Step]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from apply_service.errors import Cancelled, DeadlineExceeded
+from apply_service.errors import Cancelled, DeadlineExceeded, EngineFailure
 from apply_service.protocols import (
     EMPTY_DRAFT,
     Constraint,
@@ -64,6 +64,7 @@ class Decoding:
     session: Session | None = None
     last_pass: int = 0
     """Number of the scheduler's pass that last served this sequence."""
+    is_closed: bool = False
     _draft: Draft = EMPTY_DRAFT
     _allowed: Sequence[TokenSet | None] | None = None
 
@@ -76,10 +77,15 @@ class Decoding:
         self.close()
 
     def close(self) -> None:
-        """Free slots and drafter.  A second call does nothing."""
-        self.drafter.close()
-        if self.session is not None:
-            self.session.close()
+        """Free slots and drafter, the slots even where the drafter fails.  A second call does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            self.drafter.close()
+        finally:
+            if self.session is not None:
+                self.session.close()
 
     # -- before a pass -------------------------------------------------------------------------------------------------
     def check_patience(self) -> None:
@@ -109,20 +115,27 @@ class Decoding:
         return self.session is not None
 
     def propose(self) -> Draft:
-        """The drafter's word on what comes next; as much as one window holds and the limit allows."""
+        """The drafter's word on what comes next; as much as one window holds and the limit allows, whatever it says."""
         started = time.perf_counter()
-        room = self.max_new_tokens - len(self.output_ids) - 1
-        self._draft = self.drafter.propose(self.output_ids, min(self.engine.max_draft, room))
+        limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
+        draft = self.drafter.propose(self.output_ids, limit)
+        self._draft = _cut(draft, limit)
         self.stats.draft_s += time.perf_counter() - started
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it."""
+        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it.
+
+        Raises:
+            EngineFailure: the constraint does not say what is allowed at every place of it.
+        """
         assert self.session is not None
         started = time.perf_counter()
-        self._draft = Draft(self._draft.token_ids[:n_drafted], self._draft.expected_acceptance, self._draft.source)
+        self._draft = _cut(self._draft, n_drafted)
         constraint, draft_ids = self.constraint, self._draft.token_ids
         self._allowed = None if constraint is None else constraint.masks(self.output_ids, draft_ids)
+        if self._allowed is not None and len(self._allowed) != len(draft_ids) + 1:
+            raise EngineFailure("masks of another length than the window", value=len(self._allowed))
         self.stats.draft_s += time.perf_counter() - started
         last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
         return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)
@@ -171,3 +184,9 @@ class Decoding:
         stats.pass_counts.append(PassCount(n_new, n_drafted, n_accepted, draft.source if n_drafted else ""))
         if n_accepted:
             stats.accepted_by_source[draft.source] = stats.accepted_by_source.get(draft.source, 0) + n_accepted
+
+
+def _cut(draft: Draft, n_tokens: int) -> Draft:
+    if len(draft.token_ids) <= n_tokens:
+        return draft
+    return Draft(draft.token_ids[:n_tokens], draft.expected_acceptance, draft.source)

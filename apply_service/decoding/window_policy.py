@@ -31,16 +31,24 @@ def share_rows(wants: Sequence[Want], pass_times: Mapping[int, float], max_rows:
     """
     n_own = len(wants)
     owners, values = _values(wants, max_rows - n_own)
-    order = np.argsort(-values, kind="stable")[: max_rows - n_own]
+    order = _largest(values, max_rows - n_own)
     gains = n_own + np.concatenate([[0.0], np.cumsum(values[order])])
     n_shared = _best_size(gains, n_own, pass_times, max_rows)
     return [int(n) for n in np.bincount(owners[order[:n_shared]], minlength=n_own)]
 
 
+def _largest(values: np.ndarray, n: int) -> np.ndarray:
+    """Where the `n` largest lie, largest first; equal ones in order, but for those that just fail to be among them."""
+    if len(values) > n:
+        chosen = np.sort(np.argpartition(-values, n)[:n])
+        return chosen[np.argsort(-values[chosen], kind="stable")]
+    return np.argsort(-values, kind="stable")
+
+
 def _values(wants: Sequence[Want], longest: int) -> tuple[np.ndarray, np.ndarray]:
     """For every draft token that may be verified: whose it is, and its chance to be committed."""
     lengths = np.array([min(want.n_tokens, max(0, longest)) for want in wants], dtype=np.int64)
-    chances = np.array([min(max(want.acceptance, 0.0), CERTAIN) for want in wants])
+    chances = np.nan_to_num(np.array([want.acceptance for want in wants], np.float64)).clip(0.0, CERTAIN)
     owners = np.repeat(np.arange(len(wants)), lengths)
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     return owners, chances[owners] ** places
