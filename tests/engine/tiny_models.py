@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
+    Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
     PreTrainedTokenizerFast,
@@ -39,6 +40,9 @@ CONFIGS = {
     "qwen3": Qwen3Config(**SIZES),
     "mistral": MistralConfig(**SIZES, sliding_window=24),
     "gemma2": Gemma2Config(**SIZES, sliding_window=24, query_pre_attn_scalar=16),
+    "gemma3": Gemma3TextConfig(
+        **SIZES, sliding_window=24, query_pre_attn_scalar=16, layer_types=["sliding_attention", "full_attention"]
+    ),
 }
 
 
