@@ -75,6 +75,7 @@ class TorchEngine:
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
+        self.attends_in_blocks = self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
         self.pool = pool or SlotPool(shape, _round_up(n_slots, KEY_GRAIN))
@@ -106,8 +107,15 @@ class TorchEngine:
         slots = self._take(_round_up(needed, KEY_GRAIN))
         if slots is None:
             return None
-        n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
-        return TorchSession(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
+        kept_for = self._kept_for(owner, len(slots))
+        n_cached = self.prefix_cache.restore(kept_for, prompt_ids, slots)
+        return TorchSession(prompt_ids, slots, owner=kept_for, n_cached=n_cached, release=self._release)
+
+    def _kept_for(self, owner: str, capacity: int) -> str:
+        """Who may use a prompt again: where all slots of a session are attended to, only sessions of as many have the
+        same bits."""
+        is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
+        return f"{capacity} {owner}" if is_exact else f"any {owner}"
 
     def _take(self, n_slots: int) -> range | None:
         slots = self.pool.take(n_slots)
@@ -176,7 +184,7 @@ class TorchEngine:
     def _n_keys(self, session: TorchSession, n_filled: int) -> int:
         if not self.padded:
             return n_filled
-        return _round_up(n_filled, KEY_GRAIN) if self.device.type == "cpu" else session.capacity
+        return _round_up(n_filled, KEY_GRAIN) if self.attends_in_blocks else session.capacity
 
     def _n_padded(self, n_rows: int) -> int:
         return _round_up(n_rows, self.query_grain) if self.padded else n_rows

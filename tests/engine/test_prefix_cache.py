@@ -237,6 +237,19 @@ def test_restored_bits_are_those_of_a_prefill(family: str, dtype: torch.dtype) -
         assert torch.equal(found, wanted)
 
 
+def test_where_all_slots_are_attended_to_only_as_many_slots_restore() -> None:
+    """As on CUDA: another number of keys gives other bits, so what a session has read is none of another size's."""
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(64,), prefix_cache_bytes=2**24)
+    engine.attends_in_blocks = False
+    ids = [7, 8, 9] * 50
+    found = {}
+    for determinism in ("bitwise", "tolerant"):
+        engine.determinism = determinism
+        read(engine, ids, 300).close()
+        found[determinism] = [read(engine, ids, limit).n_cached for limit in (300, 900)]
+    assert found == {"bitwise": [128, 0], "tolerant": [128, 128]}
+
+
 def contents(engine: TorchEngine, session: TorchSession) -> list[torch.Tensor]:
     slots = slice(session.slots.start, session.slots.start + session.length)
     return [layer[:, slots] for layer in (*engine.pool.keys, *engine.pool.values)]
