@@ -17,7 +17,7 @@ from apply_service.engine.attention import PackedPass
 from apply_service.engine.kv_cache import KVShape, SlotPool
 from apply_service.engine.packing import Layout, pack
 from apply_service.engine.prefix_cache import PrefixCache
-from apply_service.engine.sampling import Rows, choose
+from apply_service.engine.sampling import Rows, choose, logprobs_of
 from apply_service.engine.session import TorchSession
 from apply_service.errors import ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
@@ -200,9 +200,9 @@ class TorchEngine:
         A draft token stands while it equals the choice before it: greedy and Gumbel choices are functions of the
         prefix, so this is exact, not a ratio test.
         """
+        logits = logits[: layout.n_window_rows]  # rows of padding are nobody's
         choices = self._chooser(logits, layout.windows, windows)
-        logits = logits.float()
-        logprobs = logits.gather(1, choices[:, None])[:, 0] - logits.logsumexp(dim=-1)
+        logprobs = logprobs_of(logits, choices)
         table = torch.stack([choices.double(), logprobs.double()]).tolist()
         found = [
             _accepted(window.draft_ids, *(column[rows.first : rows.first + rows.n_rows] for column in table))

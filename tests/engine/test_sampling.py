@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from apply_service.engine.sampling import Rows, choose, gumbel_noise
+from apply_service.engine.sampling import LOGPROB_ROWS, Rows, choose, gumbel_noise, logprobs_of
 from apply_service.errors import EngineFailure
 from apply_service.protocols import SamplingParams, TokenSet
 
@@ -65,3 +65,19 @@ def test_rows_of_no_window_and_other_windows_do_not_matter() -> None:
     beside = choose(logits, [Rows(0, 3, 5, SamplingParams(0.7, 1)), sampled, Rows(5, 2, 90, GREEDY)]).tolist()
     assert beside[3:5] == alone
     assert beside[5:] == logits[5:].argmax(-1).tolist()
+
+
+def test_logprobs_are_of_the_choice_whatever_stands_beside_it() -> None:
+    logits = torch.randn(3 * LOGPROB_ROWS + 5, 300, generator=torch.Generator().manual_seed(2)) * 4
+    choices = torch.arange(len(logits)) % 300
+    found = logprobs_of(logits, choices)
+    exact = torch.log(torch.exp(logits.double())[range(len(logits)), choices] / torch.exp(logits.double()).sum(-1))
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5)
+    alone = torch.cat([logprobs_of(row[None], choice[None]) for row, choice in zip(logits, choices, strict=True)])
+    assert torch.equal(found, alone)
+
+
+def test_a_row_that_is_no_number_has_no_logprob() -> None:
+    logits = torch.zeros(3, 10)
+    logits[1, 4] = torch.nan
+    assert torch.isnan(logprobs_of(logits, torch.tensor([0, 4, 0]))).tolist() == [False, True, False]
