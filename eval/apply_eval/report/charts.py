@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,8 +12,9 @@ from apply_eval.report.scales import Linear, Log, round_up
 from apply_eval.report.svg import Canvas
 
 WIDTH = 420
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 34
-LABELS = 132
+LEFT, RIGHT, TOP, BOTTOM = 46, 18, 10, 34
+LABELS, MAX_LABELS, CHARACTER = 132, 190, 6.7
+"""Room for labels on the left: at least, at most, and for each character."""
 ROW = 26
 MAX_POINTS = 2500
 N_BINS = 8
@@ -44,22 +45,28 @@ def colour(series: int) -> str:
     return f"s{series % N_SERIES}"
 
 
+def label_room(labels: Iterable[str]) -> float:
+    """Width of the column that holds the labels."""
+    return min(MAX_LABELS, max(LABELS, 12 + CHARACTER * max(map(len, labels), default=0)))
+
+
 def bars(rows: Sequence[Bar], *, show: Show, label: str, mark: float | None = None) -> str:
     """Horizontal bars from zero with their intervals as whiskers; `mark`: a line to compare with."""
     ends = [max(bar.value or 0.0, *(bar.interval or (0.0,))) for bar in rows]
     canvas = Canvas(WIDTH, len(rows) * ROW + 26, label=label)
-    across = Linear(0.0, round_up(max(ends, default=1.0)), LABELS, WIDTH - 62)
+    left = label_room(bar.label for bar in rows)
+    across = Linear(0.0, round_up(max(ends, default=1.0)), left, WIDTH - 62)
     bottom = len(rows) * ROW + 4
     _x_grid(canvas, across, across.ticks(4), 2, bottom, rate)
     for i, bar in enumerate(rows):
         y = i * ROW + 4
-        canvas.text(LABELS - 8, y + 15, bar.label, anchor="end")
+        canvas.text(left - 8, y + 15, bar.label, anchor="end")
         if bar.value is None:
-            canvas.text(LABELS + 4, y + 15, "not measured", class_="muted")
+            canvas.text(left + 4, y + 15, "not measured", class_="muted")
             continue
         tip = f"{bar.label}: {show(bar.value)}"
         canvas.add(
-            "rect", x=LABELS, y=y + 3, width=max(1.0, across(bar.value) - LABELS), height=ROW - 10, rx=2,
+            "rect", x=left, y=y + 3, width=max(1.0, across(bar.value) - left), height=ROW - 10, rx=2,
             class_=f"fill {colour(bar.series)}", title=tip,
         )  # fmt: skip
         edge = across(bar.value)
@@ -77,12 +84,13 @@ def dots(groups: Mapping[str, Sequence[Dot]], *, label: str) -> str:
     heights = {group: max(22, 8 + 12 * len(found)) for group, found in groups.items()}
     bottom = sum(heights.values()) + 4
     canvas = Canvas(WIDTH, bottom + 22, label=label)
-    across = Linear(0.0, 1.0, LABELS, WIDTH - 22)
+    left = label_room(groups)
+    across = Linear(0.0, 1.0, left, WIDTH - 22)
     _x_grid(canvas, across, [0.0, 0.25, 0.5, 0.75, 1.0], 2, bottom, lambda value: f"{value:.0%}")
     top = 4.0
     for group, found in groups.items():
         height = heights[group]
-        canvas.text(LABELS - 8, top + height / 2 + 4, group, anchor="end")
+        canvas.text(left - 8, top + height / 2 + 4, group, anchor="end")
         for i, dot in enumerate(found):
             y = top + height / 2 + (i - (len(found) - 1) / 2) * 12
             if dot.interval is not None:

@@ -116,8 +116,13 @@ def _exact(results: RunResults, way: str, what: str) -> Iterator[Figure]:
                 groups.setdefault(f"{key} ({found['n_scored']})", []).append(dot)
     if len(groups) > 1:
         title = f"Exact match by {what}"
-        legend = tuple(Key(colour(numbers[name]), ", ".join(same)) for name, same in distinct.items())
+        legend = tuple(_key_of_all(name, same, numbers) for name, same in distinct.items())
         yield Figure(title, "share right to the last byte, 95% interval (samples)", dots(groups, label=title), legend)
+
+
+def _key_of_all(name: str, same: Sequence[str], numbers: Mapping[str, int]) -> Key:
+    everyone = len(same) == len(numbers) > 1
+    return Key(colour(numbers[name]), "all contestants" if everyone else ", ".join(same))
 
 
 def _distinct(results: RunResults) -> dict[str, list[str]]:
@@ -140,7 +145,7 @@ def _reliability(results: RunResults) -> Iterator[Figure]:
         title = "Confidence and truth"
         svg = reliability_plot({numbers[name]: bins for name, bins in found.items()}, label=title)
         note = "exact match of answers by their confidence; on the diagonal the confidence is honest; area: answers"
-        yield Figure(title, note, svg, tuple(Key(colour(numbers[name]), ", ".join(distinct[name])) for name in found))
+        yield Figure(title, note, svg, tuple(_key_of_all(name, distinct[name], numbers) for name in found))
 
 
 def _overviews(results: RunResults) -> Iterator[Figure]:
@@ -159,7 +164,7 @@ def _overviews(results: RunResults) -> Iterator[Figure]:
             f"{found['rejections_per_edit'] or 0:.2f} rejections an edit"
         )
         title = f"Acceptance along the file: {name}"
-        svg = overview([(row.id, row.pass_counts) for row in rows], label=title)
+        svg = overview([row.pass_counts for row in rows], label=title)
         yield Figure(title, note, svg, origin_legend(rows))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ SCHEMA_VERSION = 1
 KIND = "run"
 MAX_DEPTH = 3
 """Of objects that are laid out over several lines."""
+MAX_PASS_COUNTS = 64
+"""Longer lists of passes stand in the rows file alone."""
 RESULTS, ROWS = "results.json", "rows.jsonl"
 
 
@@ -71,8 +73,12 @@ def build_results(
         "summary_options": asdict(options),
         "samples": [asdict(fact) for fact in facts],
         "summary": summarise(rows, record.blocks, facts, plan["names"], options),
-        "rows": [as_json(row, with_diff=False) for row in _in_order(rows, plan)],
+        "rows": [as_json(_without_long_counts(row), with_diff=False) for row in _in_order(rows, plan)],
     }
+
+
+def _without_long_counts(row: RunRow) -> RunRow:
+    return row if len(row.pass_counts) <= MAX_PASS_COUNTS else replace(row, pass_counts=())
 
 
 def _why(rows: Sequence[RunRow]) -> str:
@@ -132,11 +138,18 @@ def read_results(path: Path) -> RunResults:
     if values.get("schema_version") != SCHEMA_VERSION:
         raise DataError(f"{file} has another schema", value=values.get("schema_version"), limit=SCHEMA_VERSION)
     facts = [facts_of_json(item) for item in values["samples"]]
-    rows = tuple(row_of_json(row) for row in values["rows"])
-    return RunResults(values, {fact.id: fact for fact in facts}, rows, _diffs(file.parent / ROWS))
+    rows = [row_of_json(row) for row in values["rows"]]
+    kept = _kept_rows(file.parent / ROWS)
+    diffs = {(row.id, row.name): row.diff for row in kept.values() if row.diff is not None}
+    return RunResults(values, {fact.id: fact for fact in facts}, tuple(_with_counts(row, kept) for row in rows), diffs)
 
 
-def _diffs(path: Path) -> dict[tuple[str, str], str]:
-    if not path.is_file():
-        return {}
-    return {(row.id, row.name): row.diff for row in read_rows_file(path).rows if row.diff is not None}
+def _kept_rows(path: Path) -> dict[tuple[str, str, int], RunRow]:
+    """What the rows file beside a results file has; nothing where there is none."""
+    rows = read_rows_file(path).rows if path.is_file() else []
+    return {(row.id, row.name, row.repeat): row for row in rows}
+
+
+def _with_counts(row: RunRow, kept: Mapping[tuple[str, str, int], RunRow]) -> RunRow:
+    found = kept.get((row.id, row.name, row.repeat))
+    return row if found is None or row.pass_counts else replace(row, pass_counts=found.pass_counts)
