@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apply_service.drafting.chain import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
-from apply_service.errors import ModelNotLoadable, SettingsError
-from apply_service.protocols import PromptFormat
-from apply_service.registry import DRAFTERS, PROMPT_FORMATS, names, resolve
+from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
+from apply_service.protocols import DraftEngine, PromptFormat
+from apply_service.registry import PROMPT_FORMATS, names, resolve
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 from apply_service.target import Target
@@ -25,12 +27,19 @@ EMBEDDED = "embedded"
 
 def build_runtime(settings: Settings) -> Runtime:
     """Requests may name the embedded model and the configured ones; nobody loads anything else through a request."""
-    if settings.drafter not in DRAFTERS:
-        raise SettingsError(
-            "no such drafter", value=settings.drafter, limit=list(names(DRAFTERS)), remedy="set drafter to one of these"
-        )
+    has_draft_model = settings.draft_model is not None
+    try:
+        check_drafter(settings.drafter, has_draft_model=has_draft_model)
+    except RequestError as error:
+        raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
     cache = TargetCache(settings)
-    return Runtime(load=cache, models=cache.names, default_drafter=settings.drafter, windows=settings.windows)
+    return Runtime(
+        load=cache,
+        models=cache.names,
+        default_drafter=settings.drafter,
+        has_draft_model=has_draft_model,
+        windows=settings.windows,
+    )
 
 
 class TargetCache:
@@ -39,6 +48,7 @@ class TargetCache:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._targets: dict[str, Target] = {}
+        self._draft_model = cache(partial(load_draft_model, settings)) if settings.draft_model is not None else None
         self._lock = threading.Lock()
 
     @property
@@ -48,19 +58,82 @@ class TargetCache:
     def __call__(self, name: str) -> Target:
         with self._lock:
             if name not in self._targets:
-                self._targets[name] = load_target(name, self._settings)
+                self._targets[name] = load_target(name, self._settings, self._draft_model)
             return self._targets[name]
 
 
-def load_target(name: str, settings: Settings) -> Target:
-    """Weights, self-test and prompt format of one model, by its name in the settings.
+def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
+    """Weights, self-test and prompt format of one model, by its name in the settings; `draft_model` gives the model
+    that drafts for it, where one is set.
 
     Raises:
         ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
     """
     source = settings.model_sources.get(name, name)
     loaded = _load(source, settings)
-    return Target(name, loaded.engine, _prompt_format(loaded), loaded.undrafted, is_replay=source.startswith(PREFIX))
+    return Target(
+        name,
+        loaded.engine,
+        _prompt_format(loaded),
+        loaded.undrafted,
+        is_replay=source.startswith(PREFIX),
+        open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
+    )
+
+
+def load_draft_model(settings: Settings) -> LoadedModel:
+    """The smaller model of the settings, with no prefix cache: its sessions belong to nobody.
+
+    Raises:
+        ModelNotLoadable: it can't take back what it drafted.  Otherwise as `load_target`.
+    """
+    assert settings.draft_model is not None
+    loaded = _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
+    if loaded.undrafted:
+        raise ModelNotLoadable(
+            f"the draft model can't take back what it drafted: {loaded.undrafted}",
+            value=settings.draft_model,
+            remedy="set draft_model to a model without recurrent state",
+        )
+    return loaded
+
+
+def _draft_engine(target: LoadedModel, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
+    """
+    Raises:
+        UnsupportedParameter: the tokenizers differ.
+    """
+    draft = draft_model()
+    if _vocabulary(draft) != _vocabulary(target):
+        raise UnsupportedParameter(
+            "the draft model's tokenizer is not the target's",
+            value=draft.source,
+            limit=target.source,
+            remedy="name another drafter, or set draft_model to a smaller model of the target's family",
+        )
+    return DraftEngine(draft.engine, min(_n_embedded(draft), _n_embedded(target)))
+
+
+def _n_embedded(loaded: LoadedModel) -> int:
+    """Ids that the model knows: more than its tokenizer's where the table is padded."""
+    return int(loaded.engine.model.config.get_text_config().vocab_size)
+
+
+@cache
+def _vocabulary_of(source: str) -> Mapping[str, int]:
+    """Every token and its id, control tokens included."""
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer
+
+    file = Path(source) / "tokenizer.json"
+    vocabulary: Mapping[str, int] = (
+        Tokenizer.from_file(str(file)) if file.is_file() else AutoTokenizer.from_pretrained(source)
+    ).get_vocab()
+    return vocabulary
+
+
+def _vocabulary(loaded: LoadedModel) -> Mapping[str, int]:
+    return _vocabulary_of(str(loaded.directory or loaded.source))
 
 
 def self_test(name: str, settings: Settings) -> SelfTest | None:

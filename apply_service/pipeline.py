@@ -17,6 +17,7 @@ from typing import get_args
 
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.decoding.verify import Step
+from apply_service.drafting.chain import check_drafter
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
@@ -30,11 +31,10 @@ from apply_service.errors import (
     NulByte,
     StaleBase,
     Truncated,
-    UnknownDrafter,
     UnknownModel,
 )
 from apply_service.protocols import EditJob
-from apply_service.registry import CHECKS, DRAFTERS, EDIT_FORMATS, names, resolve
+from apply_service.registry import CHECKS, EDIT_FORMATS, names, resolve
 from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
 from apply_service.strategies import STRATEGY_VERDICTS, Outcome, Runtime, checked, decide, strategy_verdicts
 from apply_service.syntax.languages import detect_language
@@ -130,10 +130,8 @@ def _refuse_unknown_names(request: ApplyRequest, runtime: Runtime) -> None:
             limit=list(runtime.models),
             remedy="name one of these",
         )
-    if request.drafter is not None and request.drafter not in DRAFTERS:
-        raise UnknownDrafter(
-            "no such drafter", value=request.drafter, limit=list(names(DRAFTERS)), remedy="name one of these"
-        )
+    if request.drafter is not None:
+        check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
     if unknown := sorted(request.on_verdict.keys() - {*CHECKS, *STRATEGY_VERDICTS}):
         limit = [*names(CHECKS), *STRATEGY_VERDICTS]
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=limit, remedy="name one of these")

@@ -186,16 +186,24 @@ EMPTY_DRAFT = Draft((), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
+class DraftEngine:
+    """The model that drafts: `engine`, and the `n_vocab` ids from 0 on that it and the target both know."""
+
+    engine: Engine
+    n_vocab: int
+
+
+@dataclass(frozen=True, slots=True)
 class DraftContext:
     """What every drafter is made from: the one argument of its factory.
 
-    `open_draft_engine` gives the engine of the configured draft model, loading it on first use; None where none is
-    configured.  `max_new_tokens` is the limit of the output that is drafted for.
+    `open_draft_engine` gives the configured draft model, loading it on first use; None where none is configured.
+    `max_new_tokens` is the limit of the output that is drafted for.
     """
 
     sources: DraftSources
     prompt_ids: Sequence[int] = ()
-    open_draft_engine: Callable[[], Engine] | None = None
+    open_draft_engine: Callable[[], DraftEngine] | None = None
     max_new_tokens: int = 0
 
 

@@ -39,12 +39,18 @@ PROMPT_FORMATS = {
     "replay": "apply_service.prompts.replay:Replay",
 }
 
-DRAFTERS = {
-    "none": "apply_service.drafting.none:NoDraft",
+COPY_DRAFTERS = {
     "original": "apply_service.drafting.copying:Original",
     "original_snippet": "apply_service.drafting.copying:OriginalSnippet",
     "merged_edit": "apply_service.drafting.copying:MergedEdit",
 }
+NOVEL_DRAFTERS = {
+    "prompt_lookup": "apply_service.drafting.prompt_lookup:PromptLookup",
+    "suffix": "apply_service.drafting.suffix:Suffix",
+    "draft_model": "apply_service.drafting.draft_model:DraftModel",
+}
+DRAFTERS = {"none": "apply_service.drafting.none:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
+"""`drafting.chain` chains a copy drafter with one for novel text: `merged_edit+suffix`."""
 
 
 def resolve(table: dict[str, str], name: str) -> Any:

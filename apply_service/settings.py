@@ -196,7 +196,13 @@ class Settings:
     )
     drafter: str = setting(
         "merged_edit",
-        "Drafter of a request that names none. It changes the speed, never the answer.",
+        "Drafter of a request that names none; two in a chain: `merged_edit+suffix`. It changes the speed, never the "
+        "answer.",
+        group="engine",
+    )
+    draft_model: str | None = setting(
+        None,
+        "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.",
         group="engine",
     )
     allow_remote_code: bool = setting(

@@ -50,6 +50,8 @@ class Runtime:
     models: tuple[str, ...] = ("embedded",)
     """What a request may name; the first is the default."""
     default_drafter: str = "merged_edit"
+    has_draft_model: bool = False
+    """Whether its targets can draft with a smaller model."""
     windows: str = "context"
     """When a file is decided in windows: `never`, past the `context`, or `always` where that saves half of it."""
 

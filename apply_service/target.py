@@ -16,9 +16,17 @@ from typing import NamedTuple, Self
 
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
+from apply_service.drafting.chain import open_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
-from apply_service.protocols import Constraint, DraftContext, Drafter, EditJob, Engine, PromptFormat, SamplingParams
-from apply_service.registry import DRAFTERS, resolve
+from apply_service.protocols import (
+    Constraint,
+    DraftContext,
+    DraftEngine,
+    EditJob,
+    Engine,
+    PromptFormat,
+    SamplingParams,
+)
 from apply_service.types import ApplyRequest, DecodeStats, FinishReason, TokenEvent
 
 SPARE_TOKENS = 64
@@ -35,6 +43,9 @@ class Target:
     """Why the target takes no drafts; empty where it does."""
     is_replay: bool = False
     """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
+    open_draft_engine: Callable[[], DraftEngine] | None = None
+    """Gives the configured draft model, loaded on first use; raises UnsupportedParameter where its tokenizer is not the
+    target's.  None: none is configured."""
 
     def drafter_name(self, wanted: str) -> str:
         """The drafter that runs where `wanted` was asked for."""
@@ -130,8 +141,8 @@ def open_decoding(
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, max_new_tokens=max_new_tokens)
-    made: Drafter = resolve(DRAFTERS, target.drafter_name(drafter))(context)
+    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
+    made = open_drafter(target.drafter_name(drafter), context)
     return Decoding(
         engine=engine,
         prompt_ids=prompt_ids,

@@ -36,7 +36,7 @@ def test_a_drafter_that_does_not_exist(
     monkeypatch.setenv("APPLY_DRAFTER", "nonsense")
     code, findings = run(capsysbinary)
     assert code == 4
-    assert findings["drafter"] == (False, "nonsense: not a drafter")
+    assert findings["drafter"] == (False, "nonsense: no such drafter")
 
 
 def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -64,7 +64,9 @@ class EditOptions(RequestModel):
         None, description="Hash of the bytes that the edit was made for; another original is refused as stale."
     )
     strategy: Strategy = Field("auto", description="Who decides: `exact` the program, `model` the target.")
-    drafter: str | None = Field(None, description="Drafter by name. Changes the speed, never the answer.")
+    drafter: str | None = Field(
+        None, description="Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer."
+    )
     constrain: Literal["sources", "none"] | None = Field(
         None,
         description="`sources`: the target may only copy from original and update, where its prompt format can.",

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from apply_service.commands.exit_codes import OK, UNAVAILABLE
 from apply_service.commands.output import write_line
+from apply_service.drafting.chain import check_drafter
 from apply_service.errors import ApplyError
-from apply_service.registry import DRAFTERS
 from apply_service.settings import Settings
 
 PACKAGES = (
@@ -76,8 +76,11 @@ def _state(settings: Settings) -> Finding:
 
 
 def _drafter(settings: Settings) -> Finding:
-    is_known = settings.drafter in DRAFTERS
-    return Finding("drafter", is_known, settings.drafter if is_known else f"{settings.drafter}: not a drafter")
+    try:
+        check_drafter(settings.drafter, has_draft_model=settings.draft_model is not None)
+    except ApplyError as error:
+        return Finding("drafter", False, f"{settings.drafter}: {error.message}")
+    return Finding("drafter", True, settings.drafter)
 
 
 def _device() -> Finding:

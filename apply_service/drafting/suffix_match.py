@@ -1,5 +1,4 @@
-"""Where in a source the output's last tokens occur, and for how long they agree: numpy narrowing, no loop over the
-file."""
+"""Where in a text the output's last tokens occur, and for how long they agree: numpy narrowing, no loop over it."""
 
 from __future__ import annotations
 
@@ -12,6 +11,21 @@ from apply_service.protocols import TokenIds
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
+
+
+def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
+    """For every place of `tail[-1]` in `ids`: how many tokens up to it (it included) agree with `tail`, at most
+    `longest`."""
+    lengths = np.ones(len(places), dtype=np.int64)
+    rows = np.arange(len(places))
+    for back in range(1, min(len(tail), longest)):
+        stays = places >= back
+        stays[stays] = ids[places[stays] - back] == tail[-1 - back]
+        places, rows = places[stays], rows[stays]
+        if not len(rows):
+            break
+        lengths[rows] += 1
+    return lengths
 
 
 class SuffixIndex:
@@ -30,15 +44,5 @@ class SuffixIndex:
     def matches(self, tail: Sequence[int]) -> tuple[Positions, Positions]:
         """For every occurrence of `tail[-1]`: the position after it, and how many tokens before it (it included) agree
         with `tail`, at most MAX_MATCH."""
-        alive = self.occurrences(tail[-1])
-        ends = alive + 1
-        lengths = np.ones(len(ends), dtype=np.int64)
-        rows = np.arange(len(ends))
-        for back in range(1, min(len(tail), MAX_MATCH)):
-            stays = alive >= back
-            stays[stays] = self.ids[alive[stays] - back] == tail[-1 - back]
-            alive, rows = alive[stays], rows[stays]
-            if not len(rows):
-                break
-            lengths[rows] += 1
-        return ends, lengths
+        found = self.occurrences(tail[-1])
+        return found + 1, agreement(self.ids, found, tail)

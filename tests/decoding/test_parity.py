@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
+from apply_service.drafting.chain import drafter_names, open_drafter
 from apply_service.drafting.copying import MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, scripted
@@ -28,6 +30,7 @@ from apply_service.prompts.plain_bytes import END, N_VOCAB, decode_bytes, encode
 from apply_service.prompts.tokenizer import ContentTokenizer, Encoded
 from apply_service.protocols import (
     DraftContext,
+    DraftEngine,
     Drafter,
     DraftSource,
     DraftSources,
@@ -106,11 +109,11 @@ def test_every_drafter_gives_the_undrafted_output(
     drafters: list[Drafter] = [
         RandomDraft(VOCAB, seed=seed, answer=answer),
         AlwaysWrong(answer, VOCAB),
-        Original(mixed),
-        OriginalSnippet(mixed),
-        MergedEdit(mixed),
         MergedEdit(context(answer, answer, answer)),
     ]
+    draft_engine = FakeEngine(hashed(VOCAB, n_levels=3), max_draft=rng.choice([0, 3, 16]))
+    with_model = replace(mixed, open_draft_engine=lambda: DraftEngine(draft_engine, VOCAB), max_new_tokens=limit)
+    drafters += [open_drafter(name, with_model) for name in drafter_names(has_draft_model=True)]
     for drafter in drafters:
         drafted = decode(drafter, limit=limit, sampling=sampling, window=window, n_levels=n_levels)
         assert drafted.output_ids == answer, f"{type(drafter).__name__} seed={seed}"
@@ -120,6 +123,7 @@ def test_every_drafter_gives_the_undrafted_output(
         assert len(answer) - stats.passes <= stats.accepted_tokens <= len(answer) - stats.passes + 1
         assert stats.accepted_tokens <= stats.drafted_tokens
         assert sum(stats.accepted_by_source.values()) == stats.accepted_tokens
+    assert draft_engine.n_open == 0
 
 
 def test_a_right_draft_is_accepted_whole() -> None:

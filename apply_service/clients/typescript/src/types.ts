@@ -22,7 +22,7 @@ export interface NativeRequest {
   base_sha256?: string | null;
   /** Who decides: `exact` the program, `model` the target. */
   strategy?: "auto" | "model" | "exact";
-  /** Drafter by name. Changes the speed, never the answer. */
+  /** Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer. */
   drafter?: string | null;
   /** `sources`: the target may only copy from original and update, where its prompt format can. */
   constrain?: "sources" | "none" | null;

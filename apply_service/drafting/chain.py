@@ -1,0 +1,90 @@
+"""Drafters by name, and two of them in a chain: `merged_edit+suffix` copies with the first and asks the second for
+novel text, where the first is lost.
+
+The one place that says which names are legal; pipeline, settings and `doctor` ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apply_service.drafting.acceptance import expected_tokens
+from apply_service.errors import UnknownDrafter, UnsupportedParameter
+from apply_service.protocols import Draft, DraftContext, Drafter
+from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, resolve
+
+JOINT = "+"
+DRAFT_MODEL = "draft_model"
+SURE = 0.97
+"""A copy that is expected to be accepted with at least this probability is not compared with anything."""
+
+
+def drafter_names(*, has_draft_model: bool) -> Iterator[str]:
+    """Every legal name."""
+    novel = [name for name in NOVEL_DRAFTERS if has_draft_model or name != DRAFT_MODEL]
+    yield from (name for name in DRAFTERS if name not in NOVEL_DRAFTERS)
+    yield from novel
+    yield from (first + JOINT + second for first in COPY_DRAFTERS for second in novel)
+
+
+def check_drafter(name: str, *, has_draft_model: bool) -> None:
+    """
+    Raises:
+        UnknownDrafter: no such drafter or chain; names those there are.
+        UnsupportedParameter: it needs a draft model, and none is configured.
+    """
+    if name not in drafter_names(has_draft_model=True):
+        raise UnknownDrafter(
+            "no such drafter",
+            value=name,
+            limit=list(drafter_names(has_draft_model=has_draft_model)),
+            remedy="name one of these",
+        )
+    if DRAFT_MODEL in name.split(JOINT) and not has_draft_model:
+        raise UnsupportedParameter(
+            "this service has no draft model",
+            value=name,
+            limit=list(drafter_names(has_draft_model=False)),
+            remedy="name another drafter, or set draft_model to a smaller model with the target's tokenizer",
+        )
+
+
+def open_drafter(name: str, context: DraftContext) -> Drafter:
+    """The drafter of a legal name, for one request.  Closing it closes both of a chain."""
+    first, *second = (resolve(DRAFTERS, part)(context) for part in name.split(JOINT))
+    return Chain(first, second[0]) if second else first
+
+
+class Chain:
+    """Copies with `first` while it knows its way; else the better of its guess and what `second` expects.
+
+    Both follow what the target writes by themselves, whoever drafted it, so neither is told of the other's drafts.
+    """
+
+    def __init__(self, first: Drafter, second: Drafter) -> None:
+        self._drafters = (first, second)
+        self._used = first
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        first, second = self._drafters
+        copied = first.propose(output_ids, limit)
+        self._used = first
+        if copied.expected_acceptance >= SURE or limit <= 0:
+            return copied
+        novel = second.propose(output_ids, limit)
+        if _worth(novel) <= _worth(copied):
+            return copied
+        self._used = second
+        return novel
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        self._used.observe(n_accepted, next_id)
+
+    def close(self) -> None:
+        for drafter in self._drafters:
+            drafter.close()
+
+
+def _worth(draft: Draft) -> float:
+    """Tokens expected to be accepted."""
+    return expected_tokens(draft.expected_acceptance, len(draft.token_ids))
