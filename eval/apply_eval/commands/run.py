@@ -29,7 +29,7 @@ from apply_service.types import Strategy
 
 FAILED, INTERRUPTED = 1, 130
 OWN_DATA = "data.jsonl"
-OWN_LIMIT, OWN_MAX_LINES = 40, 120
+OWN_LIMIT, OWN_MAX_LINES = 24, 100
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
