@@ -14,17 +14,19 @@ PERCENTILES = (50, 90, 95, 99)
 WARM_SHARE = 0.2
 """Of the run: memory is compared after it only, when caches and allocators are warm."""
 
-MAX_GROWTH_MB = 64.0
-"""Between the first and the last fifth of the warm part of the run: more is not flat."""
+MAX_GROWTH = 0.1
+"""Share of memory gained between the first and the last fifth of the warm part of the run: more is not flat."""
 
 
-def summarise(samples: Sequence[Sample], gauges: Sequence[Gauges], seconds: float) -> dict[str, Any]:
+def summarise(samples: Sequence[Sample], gauges: Sequence[Gauges]) -> dict[str, Any]:
     """Everything that one phase of a load measured."""
+    seconds = max((sample.ended_s for sample in samples), default=0.0)
     answered = [sample for sample in samples if sample.status == 200 and not sample.code]
     return {
         "n_requests": len(samples),
         "ended": dict(sorted(Counter(_ending(sample) for sample in samples).items())),
-        "answers_per_s": round(len(answered) / seconds, 3),
+        "seconds": round(seconds, 1),
+        "answers_per_s": round(len(answered) / seconds, 3) if seconds else 0.0,
         "latency_s": {kind: _latencies(answered, kind) for kind in ("whole", "stream", "deadline", "gone")},
         "first_event_s": _percentiles(s.first_s for s in answered if s.kind == "stream" and s.first_s is not None),
         "late_by_s": _percentiles(

@@ -8,7 +8,7 @@ from benchmarks.server_process import Gauges
 def sample(
     kind: Kind = "whole", status: int = 200, code: str = "", seconds: float = 1.0, deadline_s: float | None = None
 ) -> Sample:
-    return Sample(kind, status, code, seconds, None, deadline_s, 0.0, has_retry_after=status == 429)
+    return Sample(kind, status, code, seconds, None, deadline_s, 50.0, has_retry_after=status == 429)
 
 
 def gauge(memory_mb: float) -> Gauges:
@@ -51,7 +51,7 @@ def test_what_must_not_happen_is_named() -> None:
 def test_percentiles_are_of_the_answered_by_nearest_rank() -> None:
     samples = [sample(seconds=i / 100) for i in range(1, 101)]
     samples += [sample(status=504, code="deadline_exceeded", seconds=9.0, deadline_s=8.5)]
-    summary = summarise(samples, [gauge(1.0)], 50.0)
+    summary = summarise(samples, [gauge(1.0)])
     assert summary["latency_s"]["whole"] == {"n": 100, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
     assert summary["latency_s"]["stream"] is None
     assert summary["late_by_s"]["max"] == 0.5
