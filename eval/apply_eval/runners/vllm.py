@@ -1,7 +1,8 @@
 """vLLM on the same target as a peer: token ids in, token ids out, over its completions endpoint.
 
 vLLM runs elsewhere, in its own environment, started by the user with the speculative method that the peer is named
-after; we send the very prompt that our own engine gets and read the tokens as they come.
+after; we send the very prompt that our own engine gets and read the tokens as they come.  An event of the stream is
+counted as a pass: a server that falls behind joins several, so the count is a lower bound.
 """
 
 from __future__ import annotations
@@ -124,5 +125,5 @@ def start_line(name: str) -> str:
     speculative = "" if method is None else f" --speculative-config '{method}'"
     return (
         "start vLLM in an environment of its own on the same model: python -m vllm.entrypoints.openai.api_server "
-        f"--model DIR --port 8100{speculative}; then say --peers {name}=http://127.0.0.1:8100"
+        f"--model DIR --port 8100 --no-enable-prefix-caching{speculative}; then say --peers {name}=http://127.0.0.1:8100"
     )
