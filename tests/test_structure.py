@@ -80,7 +80,9 @@ def test_no_import_cycle() -> None:
     assert list(TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("name", ["api", "edits", "checks", "syntax", "drafting", "decoding", "clients", "mcp", "batch", "journal"])
+@pytest.mark.parametrize(
+    "name", ["api", "edits", "checks", "syntax", "drafting", "decoding", "clients", "mcp", "batch", "journal"]
+)
 def test_room_is_free_of_torch(name: str) -> None:
     for path in (PACKAGE / name).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -14,7 +14,6 @@ import pytest
 
 from apply_service.clients.http import HttpClient
 from apply_service.errors import NeedsMoreContext
-from apply_service.types import ApplyRequest
 from docs.generate_typescript import TARGET, openapi_page, render
 from tests.api.test_batch import GOOD, LOST, PATCH_FILES, pipeline_run
 from tests.clients.test_http import EVENT_STREAM, raw_server

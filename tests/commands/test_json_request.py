@@ -23,7 +23,7 @@ def test_a_json_request_is_answered_as_over_http(
     monkeypatch.setattr(sys, "stdin", Stdin(b'{"original": "a", "update": "b", "seed": 4}'))
     assert main(["apply", "--request", "-", "--server", url]) == 0
     assert decode_answer(json.loads(capsysbinary.readouterr().out)) == run.result
-    assert run.requests == [ApplyRequest(original="a", update="b", seed=4)]
+    assert run.requests == [ApplyRequest(original="a", update="b", seed=4, owner="anonymous")]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_the_merged_file_goes_to_stdout_byte_for_byte(
     assert b"lazy_snippet: model (embedded), as the merge predicted; 1 warning, 1 check passed" in err
     assert b"warning: syntax: line 1 is odd (line 1 of the merged file)" in err
     assert b"6 tokens in 2 passes, 62.5% of drafted tokens accepted, 12 tok/s" in err
-    assert run.requests == [ApplyRequest(original=OLD.decode(), update="new\n", path="a.py")]
+    assert run.requests == [ApplyRequest(original=OLD.decode(), update="new\n", path="a.py", owner="anonymous")]
     assert (folder / "a.py").read_bytes() == OLD
 
 

@@ -46,6 +46,7 @@ def test_every_option_reaches_the_request(
                 "instruction": "fail",
             },
             diff=True,
+            owner="anonymous",
         )
     ]
 

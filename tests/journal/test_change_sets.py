@@ -83,15 +83,18 @@ def test_all_are_written(root: Path, store: BackupStore, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "n_calls"),
-    [("make_folder", 1), ("stage", 1), ("stage", 3), ("refuse_if_changed", 2), ("publish", 1), ("publish", 2)]
-    + [("publish", 4), ("remove", 1), ("sync_folder", 2), ("sync_folder", 3)],
+    [
+        *[("make_folder", 1), ("stage", 1), ("stage", 3), ("refuse_if_changed", 2), ("publish", 1), ("publish", 2)],
+        *[("publish", 4), ("remove", 1), ("sync_folder", 2), ("sync_folder", 3)],
+    ],
 )
 def test_a_dead_process_is_rolled_back_by_the_next(
     root: Path, store: BackupStore, name: str, n_calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         die_at(n_calls, name, patch)
-        store.write_all(writes(root))
+        with pytest.raises(Killed):
+            store.write_all(writes(root))
     (recovery,) = store.recover()
     assert recovery.conflicts == ()
     assert tree(root) == OLD
@@ -107,21 +110,23 @@ def test_a_dead_process_is_rolled_back_by_the_next(
 def test_a_recovery_that_dies_is_taken_up_again(
     root: Path, store: BackupStore, n_restored: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         die_at(1, "remove", patch)
-        store.write_all(writes(root))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        real, count = files.publish, [0]
+        with pytest.raises(Killed):
+            store.write_all(writes(root))
+    real, count = files.publish, [0]
 
-        def publish(*arguments: object) -> None:
-            if count[0] == n_restored:
-                raise Killed
-            count[0] += 1
-            real(*arguments)  # type: ignore[arg-type]
+    def publish(*arguments: object) -> None:
+        if count[0] == n_restored:
+            raise Killed
+        count[0] += 1
+        real(*arguments)  # type: ignore[arg-type]
 
+    with monkeypatch.context() as patch:
         patch.setattr("apply_service.journal.note.publish", publish)
         patch.setattr(change_sets, "_clean", publish)
-        store.recover()
+        with pytest.raises(Killed):
+            store.recover()
     assert len(store.recover()) == 1
     assert tree(root) == OLD
 
@@ -173,9 +178,10 @@ def test_no_room_means_no_file_is_written(root: Path, store: BackupStore, monkey
 
 
 def interrupted(root: Path, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         die_at(1, "remove", patch)
-        store.write_all(writes(root))
+        with pytest.raises(Killed):
+            store.write_all(writes(root))
     assert tree(root) == NEW | {"gone.py": b"g0"}
 
 
