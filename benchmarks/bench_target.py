@@ -14,11 +14,10 @@ import torch
 
 from apply_eval.provenance import hardware
 from apply_service.build import load_target
+from apply_service.drafting.chain import check_drafter
 from apply_service.engine.loading import pick_device
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import UnknownDrafter
-from apply_service.registry import DRAFTERS, names
 from apply_service.settings import Settings
 from apply_service.target import Target
 from benchmarks.bench_cases import Case
@@ -27,9 +26,7 @@ from benchmarks.engine_runs import EngineContender
 from benchmarks.peer_runs import LOOKUP_TOKENS, PeerContender
 
 PLAIN_ENGINE, PLAIN_PEER = "plain_engine", "hf_plain"
-OURS = tuple(
-    name for name in ("prompt_lookup", "suffix", "original", "original_snippet", "merged_edit") if name in DRAFTERS
-)
+OURS = ("prompt_lookup", "suffix", "original", "original_snippet", "merged_edit", "merged_edit+suffix")
 PEERS = (PLAIN_PEER, PEER)
 CONTENDERS = (PLAIN_ENGINE, *PEERS, *OURS)
 
@@ -45,7 +42,7 @@ class BenchTarget:
         """Those of `wanted`, drafters of ours by their names.
 
         Raises:
-            UnknownDrafter: no such contender.
+            UnknownDrafter, UnsupportedParameter: no such drafter, or it needs a draft model.
         """
         plain = Target(self.target.name, self.engine.plain(), self.target.prompt_format)
         others: dict[str, EngineContender | PeerContender] = {
@@ -53,9 +50,9 @@ class BenchTarget:
             PLAIN_PEER: PeerContender(PLAIN_PEER, self.target, self.engine),
             PEER: PeerContender(PEER, self.target, self.engine, LOOKUP_TOKENS),
         }
-        known = [*others, *names(DRAFTERS)]
-        if unknown := [name for name in wanted if name.partition("+")[0] not in known]:
-            raise UnknownDrafter("no such contender", value=unknown, limit=known, remedy="name some of these")
+        for name in wanted:
+            if name not in others:
+                check_drafter(name, has_draft_model=False)
         return [others.get(name) or EngineContender(name, self.target, name) for name in wanted]
 
     def expect(self, cases: Sequence[Case]) -> None:
