@@ -1,6 +1,7 @@
 """A folder to edit in, and a server to ask, for the tests of commands."""
 
 import io
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,16 @@ from tests.doubles import ScriptedRun, make_result
 from tests.live_server import live_server
 
 OLD = b"old\r\nname = 1\n"
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that configures the process's logs sends them to the standard error of its test, which ends with it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture
