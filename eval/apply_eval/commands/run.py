@@ -11,9 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+from apply_eval.commands.progress import progress
 from apply_eval.datasets import EditRecord, join_updates, read_records, write_records
 from apply_eval.errors import DataError
 from apply_eval.metrics.summary import SummaryOptions
@@ -269,9 +267,8 @@ def _measure(
     n_done = sum(row.is_scored for row in file.record.rows)
     loop = Loop({record.id: record for record in records}, contest.runners, file, concurrency=options.concurrency)
     stopped: BaseException | None = None
-    with _progress() as progress, _term_interrupts():
-        task = progress.add_task("run", total=sum(len(turn.ids) for turn in turns), completed=n_done)
-        loop.on_row = lambda row: progress.update(task, advance=1, description=row.name)
+    with progress(sum(len(turn.ids) for turn in turns), n_done) as advance, _term_interrupts():
+        loop.on_row = lambda row: advance(row.name)
         try:
             loop.warm_up(min(records, key=lambda record: len(record.before)))
             loop.run(turns)
@@ -305,18 +302,6 @@ def _finish(
     print_results(results)
     print(f"results in {path}\nreport in {report.resolve().as_uri()}")
     return [name for name, figures in results["summary"].items() if not figures["n_scored"]]
-
-
-def _progress() -> Progress:
-    columns = (
-        TextColumn("{task.description:<18}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
