@@ -104,15 +104,39 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace, *, log: Callable[[str], None]) -> dict[str, Any]:
-    """The whole run as it stands in the results' file.
+    """The whole run as it stands in the results' file; stopped by Ctrl-C, what was measured until then.
 
     Raises:
         ApplyError: a target can't be loaded, or no edit fits.
     """
     device = describe_device(options.device)
-    records = read_edits(options.data, options.updates)
     samples: list[Sample] = []
     targets: list[dict[str, Any]] = []
+    is_complete = True
+    try:
+        for sample in measure(options, targets):
+            log(f"{sample.target} batch {sample.batch} {sample.group} {sample.contender}: {sample.tok_s:,.0f} tok/s")
+            samples.append(sample)
+    except KeyboardInterrupt:
+        is_complete = False
+    data = [options.data] + ([options.updates] if options.updates else [])
+    return {
+        "kind": "bench",
+        "schema_version": SCHEMA_VERSION,
+        "is_complete": is_complete,
+        "provenance": provenance(data, seed=options.seed),
+        "device": device | {"threads": torch.get_num_threads()},
+        "constrain": options.constrain,
+        "options": {name: str(v) if isinstance(v, Path) else v for name, v in vars(options).items() if name != "out"},
+        "targets": targets,
+        "summary": summarise(samples),
+        "samples": [sample.as_json() for sample in samples],
+    }
+
+
+def measure(options: argparse.Namespace, targets: list[dict[str, Any]]) -> Iterator[Sample]:
+    """The samples of every target in turn; appends its description to `targets` when it is loaded."""
+    records = read_edits(options.data, options.updates)
     for name in options.targets.split(","):
         target = load(name, settings_of(options))
         draw = partial(
@@ -126,21 +150,7 @@ def run(options: argparse.Namespace, *, log: Callable[[str], None]) -> dict[str,
         cases, n_too_long = draw(max_tokens=min(options.max_tokens, target.engine.context_limit))
         small, _ = draw(max_tokens=min(options.batch_max_tokens, target.engine.context_limit))
         targets.append(target.describe(cases, n_too_long))
-        for sample in run_target(target, cases, small, options):
-            log(f"{sample.target} batch {sample.batch} {sample.group} {sample.contender}: {sample.tok_s:,.0f} tok/s")
-            samples.append(sample)
-    data = [options.data] + ([options.updates] if options.updates else [])
-    return {
-        "kind": "bench",
-        "schema_version": SCHEMA_VERSION,
-        "provenance": provenance(data, seed=options.seed),
-        "device": device | {"threads": torch.get_num_threads()},
-        "constrain": options.constrain,
-        "options": {name: str(v) if isinstance(v, Path) else v for name, v in vars(options).items() if name != "out"},
-        "targets": targets,
-        "summary": summarise(samples),
-        "samples": [sample.as_json() for sample in samples],
-    }
+        yield from run_target(target, cases, small, options)
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

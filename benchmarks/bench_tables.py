@@ -68,13 +68,14 @@ def _heading(result: Row) -> str:
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in ("torch", "transformers"))
     data = ", ".join(item["name"] for item in where["data"])
     machine = f"{where['hardware']['system']}, {where['hardware']['cpu']}{_load(device)}"
+    stopped = "" if result["is_complete"] else "**stopped before its end**; "
     constraint = {"none": "off", "sources": "on, so the library's peers are left out"}[result["constrain"]]
     commit = str(where["commit"])[:12] + (" with uncommitted changes" if where["dirty"] else "")
     return (
         f"## {device['name']}, {where['created'][:10]}\n\n"
         f"- command: `{' '.join(['python -m benchmarks.bench', *where['command'][1:]])}`, commit {commit}\n"
         f"- {device['threads']} threads, {versions}; {machine}\n"
-        f"- data: {data}; seed {where['seed']}; windows off, copy constraint {constraint}\n"
+        f"- {stopped}data: {data}; seed {where['seed']}; windows off, copy constraint {constraint}\n"
     )
 
 

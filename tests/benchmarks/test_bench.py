@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 
 from apply_eval.datasets import EditRecord, write_records
 from apply_eval.measures import measure_edit
-from benchmarks.bench import main, parse, take
+from benchmarks.bench import main, parse, run, take
 from benchmarks.bench_cases import OWN_EDITS
-from benchmarks.bench_sample import sample_of_json
+from benchmarks.bench_sample import Sample, sample_of_json
 from benchmarks.bench_target import CONTENDERS
+from tests.benchmarks.samples import sample
 from tests.engine.tiny_models import save_tiny
 
 
@@ -96,6 +98,19 @@ def test_any_model_is_measured_by_its_own_choices(tmp_path: Path) -> None:
 def test_under_the_constraint_the_peers_are_left_out() -> None:
     options = parse(["--constrain", "sources"])
     assert options.contenders.split(",") == [name for name in CONTENDERS if not name.startswith("hf_")]
+
+
+def test_a_stopped_run_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = sample("merged_edit", 10)
+
+    def stopped(*_: object) -> Iterator[Sample]:
+        yield done
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.bench.measure", stopped)
+    found = run(parse(["--quick"]), log=lambda _: None)
+    assert not found["is_complete"]
+    assert found["samples"] == [done.as_json()]
 
 
 def test_no_edit_that_fits_is_an_error(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def result() -> dict[str, Any]:
         ],
         "summary": summarise(samples),
         "constrain": "none",
+        "is_complete": True,
     }
 
 
@@ -54,6 +55,11 @@ def test_a_result_names_its_source_and_that_it_is_a_replay() -> None:
     assert "own_edits.jsonl; seed 4" in page
     assert "random weights, the known answer replayed" in page
     assert "3 edits (1 more were too long)" in page
+
+
+def test_a_run_that_was_stopped_says_so() -> None:
+    assert "stopped before its end" not in render(result())
+    assert "stopped before its end" in render(result() | {"is_complete": False})
 
 
 def test_rows_hold_the_figures() -> None:
