@@ -9,6 +9,7 @@ from typing import Any
 
 from apply_eval.datasets import EditRecord
 from apply_eval.metrics.speed import median
+from apply_eval.metrics.summary import PLAIN, UNDRAFTED_PEER
 from apply_eval.runners.answer import Runner
 from apply_eval.runners.hf_generate import PROMPT_LOOKUP_TOKENS, HfGenerate
 from apply_eval.runners.own_service import OwnService, alone, packed
@@ -22,11 +23,12 @@ from apply_service.registry import DRAFTERS, names
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 
-PLAIN, EXACT, SERVER = "plain", "exact", "server"
-HF_PEERS = ("hf-plain", "hf-prompt-lookup")
+EXACT, SERVER = "exact", "server"
+HF_PEERS = (UNDRAFTED_PEER, "hf-prompt-lookup")
 PEERS = (*HF_PEERS, *METHODS)
 PLAIN_SAMPLES = 3
 ENGINE, GENERATE = "engine.plain()", "transformers generate()"
+FASTER_OF_BOTH = f"the faster of {ENGINE} and {GENERATE}, sample by sample"
 
 
 @dataclass(slots=True)
@@ -130,7 +132,11 @@ def known_drafters(wanted: Iterable[str]) -> tuple[str, ...]:
 # -- plain -------------------------------------------------------------------------------------------------------------
 def choose_plain(target: OpenTarget, options: RunOptions, records: Sequence[EditRecord]) -> dict[str, Any]:
     """Which undrafted run of the target is the fastest: our engine with one unpadded row a pass, or the library's
-    `generate`.  Both decode the smallest samples; the median speed decides."""
+    `generate`.  Where that takes part as a peer, each sample's faster one counts; else both decode the smallest
+    samples, and the median speed decides."""
+    if UNDRAFTED_PEER in options.peers:
+        note = f"both take part, the other as {UNDRAFTED_PEER}"
+        return {"is": FASTER_OF_BOTH, "tok_s": {}, "n_samples": 0, "note": note}
     if options.concurrency > 1:
         note = "the library decodes one request at a time: no candidate at this concurrency"
         return {"is": ENGINE, "tok_s": {}, "n_samples": 0, "note": note}

@@ -96,6 +96,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
     assert len(whole["sessions"]) == 2
 
 
+def test_a_kill_in_the_first_line_begins_anew(contest: dict[str, Any], data: Path, tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "rows.jsonl").write_bytes(b'{"plan":{"na')
+    assert main(["run", "--data", str(data), "--out", str(tmp_path / "r"), "--limit", "3"]) == 0
+    assert results_of(tmp_path / "r")["complete"]
+
+
 def test_another_run_in_the_same_folder_is_refused_unless_fresh(
     contest: dict[str, Any], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

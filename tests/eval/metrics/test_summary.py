@@ -90,6 +90,20 @@ def test_speed_ups_are_paired_with_plain_sample_by_sample() -> None:
     assert list(found) == ["plain", "drafter"]
 
 
+def test_plain_is_the_faster_undrafted_run_of_each_sample() -> None:
+    rows = [
+        right("s1", "plain", tok_s=100.0), right("s1", "hf-plain", tok_s=50.0), right("s1", "d", tok_s=1000.0),
+        right("s2", "plain", tok_s=100.0), right("s2", "hf-plain", tok_s=200.0), right("s2", "d", tok_s=1000.0),
+        right("s3", "plain", tok_s=100.0), refused("s3", "hf-plain"), right("s3", "d", tok_s=1000.0),
+    ]  # fmt: skip
+    found = summary_of(rows, ["plain", "hf-plain", "d"])
+    assert found["d"]["speedup_vs_plain"] == 10.0
+    assert found["plain"]["speedup_vs_plain"] == 1.0
+    assert found["plain"]["tok_s"] == 100.0
+    assert found["hf-plain"]["speedup_vs_plain"] == pytest.approx((0.5 + 1.0) / 2)
+    assert summary_of(rows[3:6], ["plain", "hf-plain", "d"])["d"]["speedup_vs_plain"] == 5.0
+
+
 def test_without_plain_there_is_no_speed_up() -> None:
     assert summary_of(ROWS, ["drafter"])["drafter"]["speedup_vs_plain"] is None
 

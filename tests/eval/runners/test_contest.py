@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apply_eval.runners.contest import ENGINE, GENERATE, choose_plain, known_drafters, open_contest
+from apply_eval.runners.contest import ENGINE, FASTER_OF_BOTH, GENERATE, choose_plain, known_drafters, open_contest
 from apply_eval.runners.request import RequestOptions
 from apply_eval.runners.target import TargetOptions, open_target
 from apply_eval.running.plan import RunOptions, ServerOptions, plan_of
@@ -29,6 +29,14 @@ def test_plain_comes_first_then_drafters_then_peers() -> None:
     assert list(contest.runners) == ["plain", "original", "merged_edit", "hf-plain"]
     assert contest.model is not None
     assert contest.model["name"] == "replay:tiny-2m"
+    assert contest.plain is not None
+    assert contest.plain["is"] == FASTER_OF_BOTH
+    assert type(contest.runners["plain"]).__name__ == "OwnService"
+    contest.close()
+
+
+def test_without_the_peer_both_are_tried_beforehand() -> None:
+    contest = open_contest(options(), RECORDS)
     assert contest.plain is not None
     assert contest.plain["is"] in (ENGINE, GENERATE)
     assert contest.plain["n_samples"] == 2
