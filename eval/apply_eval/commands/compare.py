@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 REGRESSION = 1
 MAX_IDS = 10
+MIN_WIDTH = 100
 _DEFAULTS = Limits()
 
 
@@ -63,11 +65,12 @@ def compare(arguments: argparse.Namespace) -> int:
 
     a, b = read_results(arguments.a), read_results(arguments.b)
     refuse_other_samples(a.facts, b.facts)
-    is_same_machine = _machine(a) == _machine(b)
+    is_same_machine = _conditions(a) == _conditions(b)
     limits = Limits(
         arguments.exact_drop, arguments.silent_rise, arguments.slowdown, arguments.more_passes, is_same_machine
     )
     console, worse = Console(), []
+    console.width = max(MIN_WIDTH, console.width)
     for name_a, name_b in _pairs(arguments.pair, a, b):
         rows_a = [row for row in a.rows if row.name == name_a]
         rows_b = [row for row in b.rows if row.name == name_b]
@@ -84,15 +87,16 @@ def compare(arguments: argparse.Namespace) -> int:
                 print(f"right in {run} alone: {', '.join(ids[:MAX_IDS])}" + (" ..." if len(ids) > MAX_IDS else ""))
         worse += [f"{title}: {difference.field}" for difference in found if difference.is_regression]
     if not is_same_machine:
-        print("the machines differ: speeds are shown, not judged")
+        print("machine, device or concurrency differ: speeds are shown, not judged")
     print("no regression" if not worse else "regressions: " + ", ".join(worse))
     return REGRESSION if worse else 0
 
 
-def _machine(results: RunResults) -> object:
+def _conditions(results: RunResults) -> object:
+    """What speeds depend on beside the code."""
     start = results.values["provenance"] or {}
     model = results.values["plan"]["model"] or {}
-    return start.get("hardware"), model.get("device")
+    return start.get("hardware"), model.get("device"), results.values["plan"]["concurrency"]
 
 
 def _pairs(named: list[str], a: RunResults, b: RunResults) -> Iterator[tuple[str, str]]:
@@ -107,9 +111,9 @@ def _pairs(named: list[str], a: RunResults, b: RunResults) -> Iterator[tuple[str
 
 
 def _table(title: str, found: list[Difference]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for heading in ("", "pairs", "A", "B", "change", "95% interval", ""):
-        table.add_column(heading, justify="left" if not heading else "right")
+        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
     for difference in found:
         interval = difference.interval
         shown = (
