@@ -1,0 +1,1 @@
+"""The editors' plugins, and the contract that they are tested against."""

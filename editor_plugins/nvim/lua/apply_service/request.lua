@@ -1,0 +1,160 @@
+--- From a buffer and an edit to a request, and from its answer to a proposal.
+local client = require("apply_service.client")
+local document = require("apply_service.document")
+local errors = require("apply_service.errors")
+local notice = require("apply_service.notice")
+local progress = require("apply_service.progress")
+local proposal = require("apply_service.proposal")
+local proposals = require("apply_service.proposals")
+local utf8 = require("apply_service.utf8")
+local verdicts = require("apply_service.verdicts")
+
+local M = {}
+
+---@type table<integer, fun()> what cancels the request of each buffer
+local running = {}
+
+local function body(buffer, doc, edit, options)
+  local name = vim.api.nvim_buf_get_name(buffer)
+  local request = {
+    original = doc.text,
+    update = edit.update,
+    instruction = edit.instruction,
+    path = name ~= "" and vim.fn.fnamemodify(name, ":t") or nil,
+    base_sha256 = vim.fn.sha256(doc.text),
+    strategy = options.strategy,
+    model = options.model,
+    drafter = options.drafter,
+    constrain = options.constrain,
+    timeout_s = options.timeout_s,
+    stream = options.stream or nil,
+  }
+  if name == "" and vim.bo[buffer].filetype ~= "" then
+    request.language = vim.bo[buffer].filetype
+  end
+  if next(options.on_verdict) then
+    request.on_verdict = options.on_verdict
+  end
+  return request
+end
+
+local function fault_in(doc, edit)
+  for name, text in pairs({ buffer = doc.text, snippet = edit.update or "", instruction = edit.instruction or "" }) do
+    local at = utf8.first_fault(text)
+    if at then
+      return ("the %s is not UTF-8 at byte %d"):format(name, at)
+    end
+    if text:find("\0", 1, true) then
+      return ("the %s holds a NUL character"):format(name)
+    end
+  end
+end
+
+local function is_unchanged(buffer, tick, doc)
+  return vim.api.nvim_buf_get_changedtick(buffer) == tick or document.read(buffer).text == doc.text
+end
+
+--- Why an answer is not used; nil where it is.
+local function answer_fault(buffer, tick, doc, answer)
+  if not is_unchanged(buffer, tick, doc) then
+    return "stale_base", "the buffer was changed while the service worked; nothing was changed. Ask again."
+  end
+  if answer.source_sha256 ~= vim.fn.sha256(doc.text) or answer.result_sha256 ~= vim.fn.sha256(answer.merged_code) then
+    return "bad_answer", "the answer's hashes do not match; nothing was changed."
+  end
+end
+
+local function should_accept(answer, rule)
+  return rule == "always" or (rule == "clean" and not verdicts.has_findings(answer))
+end
+
+local function present(buffer, offered, answer, options)
+  if options.verdicts == "always" or (options.verdicts == "findings" and verdicts.has_findings(answer)) then
+    verdicts.show(buffer)
+  end
+  if #offered.hunks == 0 then
+    progress.clear(buffer)
+    return notice.info("the edit changes nothing")
+  end
+  proposals.open(buffer, offered)
+  if should_accept(answer, options.auto_accept) then
+    proposals.accept(buffer, offered:in_state("pending"))
+  end
+end
+
+local function receive(buffer, tick, doc, answer, options)
+  local code, fault = answer_fault(buffer, tick, doc, answer)
+  local offered = not fault and proposal.new(doc.text, answer)
+  if not fault and not offered then
+    code, fault = "bad_answer", "the answer's edits do not lead to its text; nothing was changed."
+  end
+  if fault then
+    progress.fail(buffer, code)
+    return notice.error(fault)
+  end
+  verdicts.keep(buffer, answer)
+  progress.finish(buffer, answer)
+  present(buffer, offered, answer, options)
+end
+
+local function calls(buffer, tick, doc, options)
+  local function ended(act)
+    return function(value)
+      running[buffer] = nil
+      if vim.api.nvim_buf_is_loaded(buffer) then
+        act(value)
+      end
+    end
+  end
+  return {
+    on_text = function(text)
+      if running[buffer] then
+        progress.add(buffer, text)
+      end
+    end,
+    on_answer = ended(function(answer)
+      receive(buffer, tick, doc, answer, options)
+    end),
+    on_error = ended(function(failure)
+      progress.fail(buffer, failure.code)
+      local say = failure.code == "cancelled" and notice.info or notice.error
+      say(errors.text(failure))
+    end),
+  }
+end
+
+--- Ask the service for an edit of a buffer.  Nothing is changed before hunks are accepted.
+---@param buffer integer
+---@param edit {update: string|nil, instruction: string|nil}
+function M.start(buffer, edit)
+  local options = require("apply_service").options()
+  local doc = document.read(buffer)
+  local refusal = document.refusal(buffer) or fault_in(doc, edit)
+  if running[buffer] then
+    refusal = "an edit of this buffer is under way (:ApplyCancel stops it)"
+  end
+  if refusal then
+    return notice.error(refusal)
+  end
+  proposals.close(buffer)
+  progress.start(buffer)
+  local tick = vim.api.nvim_buf_get_changedtick(buffer)
+  running[buffer] = client.apply(body(buffer, doc, edit, options), options, calls(buffer, tick, doc, options))
+end
+
+--- Stop the request under way.
+---@return boolean whether there was one
+function M.cancel(buffer)
+  if not running[buffer] then
+    return false
+  end
+  running[buffer]()
+  return true
+end
+
+--- Whether a request of this buffer is under way.
+function M.is_running(buffer)
+  return running[buffer] ~= nil
+end
+
+return M
