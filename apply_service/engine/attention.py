@@ -42,11 +42,14 @@ class PackedPass:
     segments: tuple[Segment, ...]
     _masks: dict[tuple[int, int | None, int], torch.Tensor] = field(default_factory=dict)
 
-    def mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor:
-        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass."""
+    def mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
+        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass; None where a single unpadded row
+        sees every key."""
         segment = self.segments[index]
         if sliding_window is not None and sliding_window >= segment.n_keys:
             sliding_window = None
+        if sliding_window is None and segment.n_padded == 1 and segment.n_keys == segment.position + 1:
+            return None
         key = (index, sliding_window, group)
         if key not in self._masks:
             self._masks[key] = _additive_mask(segment, sliding_window, group, self.pool)
@@ -121,9 +124,10 @@ def _folded(query: torch.Tensor, n_kv_heads: int, n_padded: int) -> torch.Tensor
 
 
 def _softcapped(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float, cap: float
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, scale: float, cap: float
 ) -> torch.Tensor:
-    scores = torch.tanh(query @ keys.transpose(-1, -2) * scale / cap) * cap + mask
+    scores = torch.tanh(query @ keys.transpose(-1, -2) * scale / cap) * cap
+    scores = scores if mask is None else scores + mask
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype) @ values
 
 
