@@ -181,7 +181,7 @@ class Service:
             self._state.notify_all()
         for observer in self._observers:
             try:
-                ticket.context.run(observer, ticket)
+                ticket.context.copy().run(observer, ticket)
             except Exception as error:  # whoever watches must not cost the request its end
                 crash_error(error)
 

@@ -39,7 +39,7 @@ class Task:
         except ApplyError as error:
             terminal = error
         except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
-            terminal = self.ticket.context.run(crash_error, error)
+            terminal = self.ticket.context.copy().run(crash_error, error)
         if terminal is not None:
             self.end(terminal)
 
@@ -49,7 +49,7 @@ class Task:
         try:
             self._events.close()
         except BaseException as error:
-            terminal = self.ticket.context.run(crash_error, error)
+            terminal = self.ticket.context.copy().run(crash_error, error)
         if isinstance(terminal, Cancelled) and self.ticket.is_late:
             self.ticket.expire()
         self.ticket.end(terminal)

@@ -21,6 +21,7 @@ from apply_service.errors import (
 )
 from apply_service.service import Run, Service
 from apply_service.ticket import Ticket
+from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
 
@@ -371,3 +372,34 @@ def test_an_observer_that_fails_costs_nobody_an_answer(opened: Callable[..., Ser
     assert service.apply(REQUEST) == make_result()
     assert service.apply(REQUEST) == make_result()
     assert len(seen) == 2
+
+
+def test_a_crash_while_its_end_is_being_observed_costs_nobody(opened: Callable[..., Service]) -> None:
+    """The bug: the request's context can be entered once at a time, so the engine thread died, or an end was never
+    observed."""
+    stopped, observing, release = threading.Event(), threading.Event(), threading.Event()
+    observed: list[Ticket] = []
+
+    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+        if request.update == "crash":
+            stopped.set()
+            observing.wait(5)
+            raise RuntimeError
+        yield FinalEvent(make_result())
+
+    def observe(ticket: Ticket) -> None:
+        observing.set()
+        if ticket.request.update == "crash":
+            release.wait(5)
+        observed.append(ticket)
+
+    service = opened(run)
+    service.observe(observe)
+    crashing = service.submit(ApplyRequest(original="", update="crash"))
+    assert stopped.wait(5)
+    leaver = threading.Thread(target=crashing.cancel)
+    leaver.start()
+    assert isinstance(list(service.submit(REQUEST).events())[-1], FinalEvent)
+    release.set()
+    leaver.join(5)
+    assert len(observed) == 2
