@@ -19,7 +19,6 @@ from apply_service.errors import Cancelled
 from apply_service.protocols import (
     Constraint,
     Draft,
-    DraftContext,
     DraftEngine,
     Drafter,
     Engine,
@@ -124,13 +123,14 @@ def _random_ask(rng: random.Random, stem: tuple[int, ...], n_vocab: int, limit: 
 
 def undrafted(engine: Engine, ask: Ask, stop_ids: frozenset[int]) -> list[int]:
     """The oracle: alone, without a draft."""
-    decoding = _decoding(engine, replace(ask, owner="oracle"), NoDraft(), stop_ids)
+    decoding = open_ask(engine, replace(ask, owner="oracle"), NoDraft(), stop_ids)
     for _ in decode_alone(decoding):
         pass
     return decoding.output_ids
 
 
-def _decoding(engine: Engine, ask: Ask, drafter: Drafter, stop_ids: frozenset[int]) -> Decoding:
+def open_ask(engine: Engine, ask: Ask, drafter: Drafter, stop_ids: frozenset[int]) -> Decoding:
+    """An ask ready to be decoded."""
     return Decoding(
         engine,
         list(ask.prompt_ids),
@@ -163,7 +163,7 @@ class Mix:
         for n_pass in range(MAX_PASSES):
             for i in self._joining(n_pass, running, outcomes):
                 drafter = self._drafter(self.asks[i], self._answers[i])
-                running[i] = _decoding(self.engine, self.asks[i], drafter, stop_ids), n_pass
+                running[i] = open_ask(self.engine, self.asks[i], drafter, stop_ids), n_pass
             for i, (decoding, joined) in running.items():
                 leaves = self.asks[i].leaves_after
                 if leaves is not None and n_pass - joined >= leaves:
@@ -186,24 +186,25 @@ class Mix:
                 yield i
 
     def _drafter(self, ask: Ask, answer: Sequence[int]) -> Drafter:
-        seed = self._rng.randrange(2**32)
-        if ask.drafter == "random":
-            return RandomDraft(self._n_vocab, seed=seed, answer=answer)
-        if ask.drafter == "always_wrong":
-            return AlwaysWrong(answer, self._n_vocab)
-        if ask.drafter == "failing":
-            return Failing(seed % 5)
-        return open_drafter(ask.drafter, self._context(ask, answer))
+        return make_drafter(ask, answer, self._rng, self._n_vocab, self.draft_engine)
 
-    def _context(self, ask: Ask, answer: Sequence[int]) -> DraftContext:
-        """Sources that are nearly right, as an edit's are."""
-        sources = [corrupted(answer, self._rng, self._n_vocab) for _ in range(3)]
-        return replace(
-            context(*sources),
-            prompt_ids=ask.prompt_ids,
-            max_new_tokens=ask.limit,
-            open_draft_engine=lambda: DraftEngine(self.draft_engine, self._n_vocab),
-        )
+
+def make_drafter(ask: Ask, answer: Sequence[int], rng: random.Random, n_vocab: int, draft_engine: Engine) -> Drafter:
+    """The drafter that an ask names; `answer` is what it may know something of."""
+    if ask.drafter == "random":
+        return RandomDraft(n_vocab, seed=rng.randrange(2**32), answer=answer)
+    if ask.drafter == "always_wrong":
+        return AlwaysWrong(answer, n_vocab)
+    if ask.drafter == "failing":
+        return Failing(rng.randrange(5))
+    sources = [corrupted(answer, rng, n_vocab) for _ in range(3)]
+    with_model = replace(
+        context(*sources),
+        prompt_ids=ask.prompt_ids,
+        max_new_tokens=ask.limit,
+        open_draft_engine=lambda: DraftEngine(draft_engine, n_vocab),
+    )
+    return open_drafter(ask.drafter, with_model)
 
 
 def corrupted(ids: Sequence[int], rng: random.Random, n_vocab: int) -> list[int]:
