@@ -71,7 +71,7 @@ class Task:
                 cancelled_error() if self.ticket.is_stopped() else EngineFailure("The engine ended without an answer.")
             )
         self.decodings = item.decodings
-        return None
+        return None if self.decodings else EngineFailure("The engine was asked for a pass of nothing.")
 
 
 def _started(run: Run, ticket: Ticket) -> Running:

@@ -21,7 +21,6 @@ from apply_service.errors import (
 )
 from apply_service.service import Run, Service
 from apply_service.ticket import Ticket
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
 
