@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
+.PHONY: demo test test-clients test-plugins test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ test: $(STAMP)  ## the whole suite but for what is marked slow
 test-clients: $(STAMP)  ## the TypeScript client, compiled strictly, against real servers; needs node and npm
 	npm ci --no-fund --no-audit --prefix apply_service/clients/typescript
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/clients/test_typescript.py
+
+test-plugins: $(STAMP)  ## the editors' plugins in the real editors; needs curl
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,plugins]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow

@@ -40,6 +40,8 @@ class Editor:
 
     def __init__(self, nvim: Any) -> None:
         self.nvim = nvim
+        self.styles: dict[int, dict[str, Any]] = {}
+        """Highlights that were told to a screen so far."""
 
     def lua(self, code: str, *values: object) -> Any:
         return self.nvim.exec_lua(code, *values)
@@ -76,11 +78,11 @@ class Editor:
         return [text for text, _ in self.lua("return _G.notes")]
 
     def wait_for_status(self, part: str) -> str:
-        assert wait_for(lambda: part in self.status(), 20), (self.status(), self.notes())
+        assert wait_for(lambda: part in self.status(), 60), (self.status(), self.notes())
         return self.status()
 
     def wait_for_note(self, part: str) -> str:
-        assert wait_for(lambda: any(part in note for note in self.notes()), 20), (self.status(), self.notes())
+        assert wait_for(lambda: any(part in note for note in self.notes()), 60), (self.status(), self.notes())
         return next(note for note in self.notes() if part in note)
 
     def marks(self) -> list[Any]:

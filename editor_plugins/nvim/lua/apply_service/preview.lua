@@ -41,13 +41,17 @@ local function draw(buffer, index, n, hunk, first, last)
   for row = first, math.min(last, n_rows) - 1 do
     vim.api.nvim_buf_set_extmark(buffer, M.namespace, row, 0, { line_hl_group = "ApplyServiceDelete" })
   end
-  local is_above = first == 0 and last == 0 and n_rows > 0
-  vim.api.nvim_buf_set_extmark(buffer, M.namespace, math.max(0, math.min(math.max(first, last - 1), n_rows - 1)), 0, {
-    virt_lines = virtual_lines(hunk, buffer),
-    virt_lines_above = is_above or (first == last and first < n_rows),
-    virt_text = note(index, n, hunk),
+  local lines, said, is_insertion = virtual_lines(hunk, buffer), note(index, n, hunk), first == last
+  if is_insertion and lines[1] then
+    vim.list_extend(lines[1], said) -- no line of the file is touched, so the note stands with the new ones
+    said = nil
+  end
+  vim.api.nvim_buf_set_extmark(buffer, M.namespace, math.min(math.max(first, last - 1), n_rows - 1), 0, {
+    virt_lines = lines,
+    virt_lines_above = is_insertion and first < n_rows,
+    virt_text = said,
   })
-  return is_above
+  return is_insertion and first == 0
 end
 
 --- Lines above the first one are only seen where the window is told to leave room for them.
