@@ -118,7 +118,8 @@ def _measure(
     with progress(sum(len(turn.ids) for turn in turns), n_done) as advance, _term_interrupts():
         loop.on_row = lambda row: advance(row.name)
         try:
-            loop.warm_up(min(records, key=lambda record: len(record.before)))
+            if loop.pending(turns):
+                loop.warm_up(min(records, key=lambda record: len(record.before)))
             loop.run(turns)
         except (KeyboardInterrupt, ApplyError) as error:
             stopped = error

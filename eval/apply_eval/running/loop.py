@@ -34,16 +34,22 @@ class Loop:
     _n_missing: Counter[str] = field(default_factory=Counter)
 
     def run(self, turns: Sequence[Turn]) -> None:
-        """Do what is not done yet: samples that were missing are tried again.
+        """Do what is not done yet.
 
         Raises:
             Unreachable: a contestant's service is gone; what is done is kept.
         """
+        for turn in self.pending(turns):
+            self._take(turn)
+
+    def pending(self, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns that are not done, with what is left of them: samples that were missing are tried again."""
         done = {(row.id, row.name, row.repeat) for row in self.file.record.rows if row.is_scored}
-        for turn in turns:
-            ids = [name for name in turn.ids if (name, turn.name, turn.repeat) not in done]
-            if ids:
-                self._take(turn, ids)
+        left = [
+            turn._replace(ids=tuple(at for at in turn.ids if (at, turn.name, turn.repeat) not in done))
+            for turn in turns
+        ]
+        return [turn for turn in left if turn.ids]
 
     def warm_up(self, record: EditRecord) -> None:
         """Every contestant once, unmeasured.  What goes wrong will go wrong again where it is counted."""
@@ -53,12 +59,14 @@ class Loop:
             except ApplyError:
                 continue
 
-    def _take(self, turn: Turn, ids: Sequence[str]) -> None:
+    def _take(self, turn: Turn) -> None:
         runner = self.runners[turn.name]
         started = self.clock()
-        found = self._ask_all(runner, [self.records[sample_id] for sample_id in ids])
+        found = self._ask_all(runner, [self.records[at] for at in turn.ids])
         wall_s = self.clock() - started
-        rows = [self._judge(self.records[at], outcome, turn, runner) for at, outcome in zip(ids, found, strict=True)]
+        rows = [
+            self._judge(self.records[at], outcome, turn, runner) for at, outcome in zip(turn.ids, found, strict=True)
+        ]
         self.file.add_block(turn.number, turn.name, wall_s, rows)
         for row in rows:
             self.on_row(row)

@@ -96,6 +96,22 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
     assert len(whole["sessions"]) == 2
 
 
+def test_a_finished_run_asks_nobody_again(contest: dict[str, Any], data: Path, tmp_path: Path) -> None:
+    command = ["run", "--data", str(data), "--out", str(tmp_path / "r"), "--limit", "3"]
+    assert main(command) == 0
+    first = results_of(tmp_path / "r")
+    asked: list[FakeRunner] = []
+
+    def remember(name: str) -> FakeRunner:
+        asked.append(FakeRunner(name))
+        return asked[-1]
+
+    contest.update(dict.fromkeys(NAMES, remember))
+    assert main(command) == 0
+    assert [runner.asked for runner in asked] == [[], [], []]
+    assert results_of(tmp_path / "r")["summary"] == first["summary"]
+
+
 def test_a_kill_in_the_first_line_begins_anew(contest: dict[str, Any], data: Path, tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "rows.jsonl").write_bytes(b'{"plan":{"na')
