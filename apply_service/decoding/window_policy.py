@@ -14,6 +14,8 @@ import numpy as np
 
 CERTAIN = 0.9995
 """No draft is taken to be surer than this, so that equal drafts share rows evenly."""
+LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
+"""Natural logs of thresholds of a token's chance to be committed."""
 
 
 class Want(NamedTuple):
@@ -31,27 +33,31 @@ def share_rows(wants: Sequence[Want], pass_times: Mapping[int, float], max_rows:
     """
     n_own = len(wants)
     owners, values = _values(wants, max_rows - n_own)
-    order = _largest(values, max_rows - n_own)
+    order = np.argsort(-values, kind="stable")[: max_rows - n_own]
     gains = n_own + np.concatenate([[0.0], np.cumsum(values[order])])
     n_shared = _best_size(gains, n_own, pass_times, max_rows)
     return [int(n) for n in np.bincount(owners[order[:n_shared]], minlength=n_own)]
 
 
-def _largest(values: np.ndarray, n: int) -> np.ndarray:
-    """Where the `n` largest lie, largest first; equal ones in order, but for those that just fail to be among them."""
-    if len(values) > n:
-        chosen = np.sort(np.argpartition(-values, n)[:n])
-        return chosen[np.argsort(-values[chosen], kind="stable")]
-    return np.argsort(-values, kind="stable")
-
-
-def _values(wants: Sequence[Want], longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """For every draft token that may be verified: whose it is, and its chance to be committed."""
-    lengths = np.array([min(want.n_tokens, max(0, longest)) for want in wants], dtype=np.int64)
+def _values(wants: Sequence[Want], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """For every draft token that may be among the `n_rows` verified: whose it is, and its chance to be committed."""
+    lengths = np.array([min(want.n_tokens, max(0, n_rows)) for want in wants], dtype=np.int64)
     chances = np.nan_to_num(np.array([want.acceptance for want in wants], np.float64)).clip(0.0, CERTAIN)
+    lengths = _promising(lengths, chances, n_rows)
     owners = np.repeat(np.arange(len(wants)), lengths)
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + 1
     return owners, chances[owners] ** places
+
+
+def _promising(lengths: np.ndarray, chances: np.ndarray, n_rows: int) -> np.ndarray:
+    """The lengths without most of what is surely not among the `n_rows` best, so that there is little to sort: tokens
+    above the first of a ladder of thresholds that enough of them pass."""
+    if lengths.sum() <= n_rows:
+        return lengths
+    with np.errstate(divide="ignore"):
+        passing = np.minimum(np.floor(LADDER[:, None] / np.log(chances)), lengths).astype(np.int64)
+    is_enough = passing.sum(axis=1) >= n_rows
+    return passing[np.argmax(is_enough)] if is_enough.any() else lengths
 
 
 def _best_size(gains: np.ndarray, n_own: int, pass_times: Mapping[int, float], max_rows: int) -> int:

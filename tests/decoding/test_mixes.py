@@ -61,7 +61,7 @@ def test_neighbours_change_nothing(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None, print_blob=True)
+@settings(max_examples=400, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
 def test_neighbours_change_nothing_at_length(seed: int) -> None:
     play(seed, n_asks=random.Random(seed).choice([2, 8, 20]))
