@@ -61,8 +61,8 @@ class Decided(NamedTuple):
 
 
 Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, list[Decided]]
-"""Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each sent in
-(None: nothing yet), or an error thrown in."""
+"""Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each
+sent in (None: nothing yet), or an error thrown in."""
 
 
 def decide_jobs(
