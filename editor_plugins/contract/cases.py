@@ -92,6 +92,7 @@ EDITS = (
     EditCase(
         "mixed_line_ends", "Both kinds of line end in one file.", "a\r\nb\nc\r\nd\n", "b2\n", "a\r\nb2\nc\r\nd2\n"
     ),
+    EditCase("line_end_changed", "One Windows line end becomes a line feed.", "a\r\nb\r\n", "a\nb\r\n", "a\nb\r\n"),
 )
 
 ERRORS = (

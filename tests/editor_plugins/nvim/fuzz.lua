@@ -37,7 +37,7 @@ local function settle()
 end
 
 local function run(case, folder)
-  vim.cmd("silent edit " .. folder .. "/" .. case.seed)
+  vim.cmd("silent edit " .. (case.style == "mac" and "++ff=mac " or "") .. folder .. "/" .. case.seed)
   said = {}
   local buffer, n_coarse = vim.api.nvim_get_current_buf(), buffer_edits.n_coarse
   local result = { fileformat = vim.bo.fileformat, sent = vim.base64.encode(document.read(buffer).text) }

@@ -21,7 +21,7 @@ TARGET = PLUGIN / "doc" / "preview.svg"
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, real_server() as url, open_editor(ui=(WIDTH, HEIGHT)) as editor:
-        editor.setup(url=url, verdicts="always")
+        editor.setup(url=url, verdicts="never")
         editor.command("set laststatus=2 termguicolors background=dark nomore shortmess+=F")
         editor.command("let &statusline = ' %t   %{v:lua.require(\"apply_service\").statusline()}'")
         editor.command(f"cd {folder}")
@@ -31,7 +31,9 @@ def main() -> None:
         for _ in range(2):  # the first one loads the model
             editor.command("ApplySnippet a")
             editor.wait_for_status("hunks")
-        editor.command("normal! zt")
+        editor.lua("require('apply_service.motions').jump(1)")
+        editor.command("set scrolloff=4 | normal! zt")
+        editor.command("ApplyVerdicts")
         TARGET.write_text(svg(read_screen(editor, WIDTH, HEIGHT)), encoding="utf-8")
 
 

@@ -51,7 +51,9 @@ def test_the_request_is_the_contracts(editor: Editor, tmp_path: Path) -> None:
     assert script.requests == [{**request_of(CASES["three_hunks"]), "stream": True, "timeout_s": 120}]
 
 
-@pytest.mark.parametrize("case", [case for case in EDITS if case.name != "no_change"], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in EDITS if case.name not in ("no_change", "line_end_changed")], ids=lambda case: case.name
+)
 @pytest.mark.parametrize("stream", [True, False])
 def test_every_case_and_back(editor: Editor, tmp_path: Path, case: EditCase, stream: bool) -> None:
     script = Script(case.name)
@@ -67,6 +69,25 @@ def test_every_case_and_back(editor: Editor, tmp_path: Path, case: EditCase, str
     editor.command("silent undo")
     assert editor.text() == case.original.encode()
     editor.command("silent redo")
+    assert editor.text() == case.merged.encode()
+
+
+def test_a_result_that_the_file_format_cannot_hold(editor: Editor, tmp_path: Path) -> None:
+    case = CASES["line_end_changed"]
+    with replay_server(Script(case.name)) as url:
+        editor.setup(url=url)
+        editor.open(tmp_path / "sample.py", case.original.encode())
+        editor.nvim.funcs.setreg("a", case.update)
+        editor.command("ApplySnippet a")
+        editor.wait_for_status("hunks")
+        editor.command("ApplyAccept!")
+        editor.wait_for_note("fileformat=dos cannot hold")
+        assert editor.text() == case.original.encode()
+        assert not editor.nvim.current.buffer.options["modified"]
+        editor.command("edit ++ff=unix")
+        editor.command("ApplySnippet a")
+        editor.wait_for_status("hunks")
+        editor.command("ApplyAccept!")
     assert editor.text() == case.merged.encode()
 
 

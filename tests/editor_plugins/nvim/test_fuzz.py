@@ -22,12 +22,13 @@ from tests.editor_plugins.nvim.editor import arguments
 N_EDITS = 1000
 FIRST_SEED = 20_261_121
 WORDS = ["x", "return", "é", "😀", "𝔘𝔫", "\t", "\u2028", "\x0c", "  ", "日本", "a\u0301", "=", "🇨🇭", '"', "\\", "\x01"]
-ENDS = {"unix": ["\n"], "dos": ["\r\n"], "mixed": ["\n", "\r\n"], "stray": ["\n", "\n", "\r"]}
+ENDS = {"unix": ["\n"], "dos": ["\r\n"], "mixed": ["\n", "\r\n"], "stray": ["\n", "\n", "\r"], "mac": ["\r"]}
 
 
 @dataclass(frozen=True)
 class Case:
     seed: int
+    style: str
     original: str
     merged: str
     groups: list[list[int]]
@@ -78,7 +79,8 @@ def finished(rng: random.Random, lines: list[str]) -> str:
 
 def random_case(seed: int) -> Case:
     rng = random.Random(seed)
-    ends = ENDS[rng.choice(["unix", "unix", "dos", "dos", "mixed", "stray"])]
+    style = rng.choice([*ENDS, "unix", "dos"])
+    ends = ENDS[style]
     lines = [random_line(rng, ends) for _ in range(rng.randrange(25))]
     changed = [] if rng.random() < 0.02 else mutated(rng, lines, ends)
     bom = "\ufeff" if rng.random() < 0.15 else ""
@@ -89,13 +91,15 @@ def random_case(seed: int) -> Case:
         rng.shuffle(order)
         order = order[: rng.randint(0, n_hunks)]
     cut = rng.randint(0, len(order))
-    return Case(seed, original, merged, [group for group in (order[:cut], order[cut:]) if group])
+    return Case(seed, style, original, merged, [group for group in (order[:cut], order[cut:]) if group])
 
 
 def run_all(cases: list[Case], folder: Path) -> list[dict[str, Any]]:
     for case in cases:
         (folder / str(case.seed)).write_bytes(case.original.encode())
-    job = [{"seed": str(case.seed), "answer": case.answer, "groups": case.groups} for case in cases]
+    job = [
+        {"seed": str(case.seed), "style": case.style, "answer": case.answer, "groups": case.groups} for case in cases
+    ]
     (folder / "cases.json").write_text(json.dumps({"folder": str(folder), "cases": job}))
     script = str(Path(__file__).with_name("fuzz.lua"))
     argv = arguments("--headless", "-l", script, str(folder / "cases.json"), str(folder / "results.json"))
@@ -121,6 +125,7 @@ def is_as_promised(case: Case, result: dict[str, Any]) -> bool:
     return texts == [accepted, original, accepted] and result["n_steps"] == n_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_seed", [FIRST_SEED])
 def test_random_edits(first_seed: int, tmp_path: Path) -> None:
     cases = [random_case(seed) for seed in range(first_seed, first_seed + N_EDITS)]
@@ -131,4 +136,4 @@ def test_random_edits(first_seed: int, tmp_path: Path) -> None:
     assert not broken, list(itertools.islice(broken, 2))
     assert sum(bool(result["notes"]) for result in results) < N_EDITS // 20
     assert sum(result.get("n_coarse", 0) for result in results) < N_EDITS // 20
-    assert {result["fileformat"] for result in results} == {"unix", "dos"}
+    assert {result["fileformat"] for result in results} == {"unix", "dos", "mac"}

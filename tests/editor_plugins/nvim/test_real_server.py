@@ -11,6 +11,8 @@ from tests.doubles import wait_for
 from tests.editor_plugins.nvim.editor import Editor, arguments
 from tests.editor_plugins.nvim.real_server import EXAMPLE, real_server
 
+pytestmark = pytest.mark.slow
+
 ORIGINAL = (EXAMPLE / "cart.py").read_bytes()
 MERGED = (EXAMPLE / "merged.py").read_bytes()
 

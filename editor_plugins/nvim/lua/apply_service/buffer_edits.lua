@@ -20,9 +20,8 @@ local function change_inside(buffer, doc, edit)
   if column > #doc.lines[row + 1] or last_column > #doc.lines[last_row + 1] then
     return -- between the two characters of a line end
   end
-  local text = doc.separator == "\r" and edit.text:gsub("\n", "\0") or edit.text
-  local lines = vim.split(text, doc.separator, { plain = true })
-  if not text:find("[%z]") and not (doc.separator ~= "\n" and table.concat(lines):find("\n", 1, true)) then
+  local lines = vim.split(edit.text, doc.separator, { plain = true })
+  if doc.separator == "\n" or not edit.text:gsub(doc.separator, ""):find("\n", 1, true) then
     vim.api.nvim_buf_set_text(buffer, row, column, last_row, last_column, lines)
   end
 end
@@ -44,7 +43,8 @@ local function change(buffer, doc, edits)
   end
 end
 
---- Replaces what lies between the lines that are alike at both ends.
+--- Replaces what lies between the lines that are alike at both ends: for edits that are no edits of whole lines' texts
+--- in this buffer, as where one falls between the two characters of a line end.
 local function change_coarsely(buffer, wanted)
   local lines = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
   local head, tail, limit = 0, 0, math.min(#lines, #wanted)
