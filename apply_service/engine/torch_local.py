@@ -17,6 +17,7 @@ from apply_service.engine.attention import PackedPass
 from apply_service.engine.kv_cache import KVShape, SlotPool
 from apply_service.engine.packing import Layout, pack
 from apply_service.engine.prefix_cache import PrefixCache
+from apply_service.engine.rotary import fix_frequencies
 from apply_service.engine.sampling import Rows, choose, logprobs_of
 from apply_service.engine.session import TorchSession
 from apply_service.errors import ContextLimitExceeded, EngineFailure
@@ -72,6 +73,7 @@ class TorchEngine:
         self.prefill_grain = max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2))
         config = model.config.get_text_config()
         self.context_limit: int = config.max_position_embeddings
+        fix_frequencies(model, self.context_limit)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
