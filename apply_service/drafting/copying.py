@@ -15,7 +15,7 @@ import numpy as np
 
 from apply_service.drafting.acceptance import Acceptance, Counts
 from apply_service.drafting.reindentation import Reindenter
-from apply_service.drafting.suffix_match import MAX_MATCH, SuffixIndex
+from apply_service.drafting.suffix_match import MAX_MATCH, agreement
 from apply_service.drafting.tracks import Course, Track, Tracks
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
 
@@ -113,28 +113,28 @@ class CopyDrafter:
     def _realigned(self, course: Course, output_ids: Sequence[int]) -> Course:
         track = course.track
         if course.n_used < len(course.prefix):
-            char = course.source_char(self._sources.decode)
-            track.pointer = track.mark = int(np.searchsorted(track.source.starts[:-1], char))
+            track.pointer, _ = track.token_at(course.source_char(self._sources.decode))
+            track.mark = track.pointer
         self._tracks.carry_from(track)
-        written = self._sources.decode(output_ids[-2 * MAX_MATCH :])
         tail = list(output_ids[-MAX_MATCH:])
-        resumed = self._reindenter.resume(course, written)
+        resumed = self._reindenter.resume(course, tail)
         if resumed is not None and track.name == "predicted":
             return self._taken("loose", resumed)
         best = max((_best_match(track, tail) for track in self._tracks.ordered), key=lambda found: found.score)
         if best.score > 0:
             how: Found = "loose" if best.n_matched < 2 else "short" if best.n_matched < LONG_MATCH else "long"
             return self._taken(how, Course(best.track, best.place))
-        found = resumed or self._by_text(written) or _in_output(output_ids, tail)
+        found = resumed or self._by_text(output_ids) or _in_output(output_ids, tail)
         return self._taken("guess", _replaced(course)) if found is None else self._taken("loose", found)
 
     def _taken(self, found: Found, course: Course) -> Course:
         self._found, self._n_agreed = found, 0
         return course
 
-    def _by_text(self, written: str) -> Course | None:
+    def _by_text(self, output_ids: Sequence[int]) -> Course | None:
         """Token boundaries shift around an edit: find the output's last characters in a source's text, tokenise the
         rest of that line anew, and go on with the source's own tokens at the next line."""
+        written = self._sources.decode(output_ids[-2 * MAX_MATCH :])
         for n_chars in TEXT_TAILS:
             tail = written[-n_chars:]
             if len(tail) < n_chars or not tail.strip():
@@ -155,8 +155,9 @@ class CopyDrafter:
         end = at + len(tail)
         line_end = text.find("\n", end)
         line_end = len(text) if line_end < 0 else line_end
-        prefix = tuple(self._sources.encode(text[end:line_end])) if line_end > end else ()
-        return Course(track, int(np.searchsorted(starts[:-1], line_end)), prefix, end)
+        place, next_start = track.token_at(line_end)
+        prefix = tuple(self._sources.encode(text[end:next_start])) if next_start > end else ()
+        return Course(track, place, prefix, end)
 
 
 def _best_match(track: Track, tail: Sequence[int]) -> Candidate:
@@ -177,10 +178,11 @@ def _best_match(track: Track, tail: Sequence[int]) -> Candidate:
 def _in_output(output_ids: Sequence[int], tail: Sequence[int]) -> Course | None:
     """Repetition: the output's suffix earlier in the output itself."""
     ids = np.asarray(output_ids, dtype=np.int64)
-    ends, lengths = SuffixIndex(ids[:-1]).matches(tail)
-    if not len(ends) or lengths.max() < MIN_MATCH:
+    places = np.flatnonzero(ids[:-1] == tail[-1])
+    lengths = agreement(ids, places, tail)
+    if not len(places) or lengths.max() < MIN_MATCH:
         return None
-    end = int(ends[len(ends) - 1 - int(np.argmax(lengths[::-1]))])
+    end = int(places[lengths == lengths.max()][-1]) + 1
     return Course(Track("output", DraftSource("predicted", "", ids, np.zeros(len(ids) + 1, dtype=np.int64))), end)
 
 

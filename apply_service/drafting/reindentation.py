@@ -7,6 +7,7 @@ same shift, so that a block costs one pass instead of one for each line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -99,12 +100,14 @@ class Reindenter:
         self._shift: Shift | None = None
         self._steps: dict[str, int] = {}
 
-    def resume(self, course: Course, written: str) -> Course | None:
+    def resume(self, course: Course, output_tail: Sequence[int]) -> Course | None:
         """The course after a target's line start that differs from the course's in white space alone; None where it
-        does not, or the text can't be tokenised so.  `written` is the output's last text."""
-        found = self._find_break(course, written)
+        does not, or the text can't be tokenised so.  `output_tail`: the output's last tokens."""
+        found = self._find_break(course, self._decode(output_tail[-MAX_LINE_TOKENS:]))
         if found is None:
             return None
+        if not found.written and (unindented := self._at_token(course.track, found.line_start)) is not None:
+            return unindented
         if found.source == found.written_indentation:
             return self._at_token(course.track, found.content_start + found.n_content)
         # Some vocabularies give the last blank of an indentation to the word after it.
@@ -130,15 +133,14 @@ class Reindenter:
         return Break(line, text[line_start:content], line_start, content)
 
     def _at_token(self, track: Track, char: int) -> Course | None:
-        starts = track.source.starts
-        place = int(np.searchsorted(starts[:-1], char))
-        return Course(track, place) if place < len(track) and starts[place] == char else None
+        place, start = track.token_at(char)
+        return Course(track, place) if place < len(track) and start == char else None
 
     def _shifted(self, track: Track, found: Break, indentation: str) -> Course | None:
         """The source's lines from the break on, indented anew, less what the output has of them."""
         shift = self._learnt(track, found.source, indentation)
         text = track.source.text
-        end = self._block_end(track, found)
+        place, end = track.token_at(self._block_end(track, found))
         first, *lines = text[found.content_start : end].split("\n")
         shifted = [shift.apply(indentation_of(line)) + line.lstrip(BLANKS) if line.strip() else line for line in lines]
         ids = self._encode("\n" + "\n".join([indentation + first, *shifted]))
@@ -148,7 +150,6 @@ class Reindenter:
         if n_begun is None:
             return None
         self._shift = shift
-        place = int(np.searchsorted(track.source.starts[:-1], end))
         return Course(track, place, tuple(ids[n_begun:]), found.content_start)
 
     def _learnt(self, track: Track, source: str, written: str) -> Shift:

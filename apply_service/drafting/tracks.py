@@ -31,6 +31,12 @@ class Track:
     def __len__(self) -> int:
         return len(self.source.ids)
 
+    def token_at(self, char: int) -> tuple[int, int]:
+        """The first token that starts at this character or after it, and where it starts: line ends may be the end of
+        the token before."""
+        place = int(np.searchsorted(self.source.starts[:-1], char))
+        return place, int(self.source.starts[place])
+
     @cached_property
     def index(self) -> SuffixIndex:
         return SuffixIndex(self.source.ids)

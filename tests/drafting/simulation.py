@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Callable
+from functools import cache
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.fake import ScriptedEngine
+from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.plain_bytes import END, PlainBytes
+from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
+
+TEXT_END = 1 << 20
 
 
 def job(original: str, update: str, predicted: str) -> EditJob:
@@ -27,10 +34,29 @@ def passes(drafter: Callable[[DraftContext], Drafter], job: EditJob, after: str,
 
 def passes_of(drafter: Drafter, after: str, *, window: int = 255) -> DecodeStats:
     """What it takes a drafter to write `after`, byte by byte."""
-    answer = [*after.encode(), END]
-    engine = ScriptedEngine(answer, max_draft=window)
-    decoding = Decoding(engine, [0], drafter, len(answer) + 9, frozenset({END}))
+    return passes_to(drafter, [*after.encode(), END], window=window)
+
+
+def passes_in(
+    tokenizer: ContentTokenizer, drafter: Callable[[DraftContext], Drafter], job: EditJob, after: str
+) -> DecodeStats:
+    """What it takes to write `after` in the tokens of `tokenizer`."""
+    sources = text_sources(job, tokenizer, before="", after="", end_id=TEXT_END)
+    return passes_to(drafter(DraftContext(sources, [0])), [*tokenizer.encode(after).ids, TEXT_END])
+
+
+def passes_to(drafter: Drafter, answer: list[int], *, window: int = 255) -> DecodeStats:
+    """What it takes a drafter to write these ids, the last of which ends the output."""
+    decoding = Decoding(ScriptedEngine(answer, max_draft=window), [0], drafter, len(answer) + 9, frozenset(answer[-1:]))
     for _ in decode_alone(decoding):
         pass
-    assert bytes(decoding.output_ids[:-1]).decode() == after
+    assert decoding.output_ids == answer
     return decoding.stats
+
+
+@cache
+def tokenizers() -> dict[str, ContentTokenizer]:
+    """Two ways to cut text: line ends at the start of the indentation's token, and at the end of the token before."""
+    models = embedded_directory().parent
+    replay = lzma.decompress((models / "replay" / "tokenizer.json.xz").read_bytes()).decode()
+    return {"before": ContentTokenizer.from_directory(models / "embedded"), "after": ContentTokenizer(replay)}

@@ -8,10 +8,10 @@ from apply_service.drafting.copying import MergedEdit
 from apply_service.drafting.reindentation import Shift, step_of
 from apply_service.drafting.tracks import Track
 from apply_service.prompts.plain_bytes import PlainBytes
-from apply_service.types import DecodeStats
-from tests.drafting.simulation import job, passes
+from tests.drafting.simulation import job, passes, passes_in, tokenizers
 
 BLOCK = ["if ready:", "    for item in items:", "        handle(item)", "        count += 1", "    report()", "done()"]
+VOCABULARIES = pytest.mark.parametrize("vocabulary", ["before", "after", None])
 OTHERS = "".join(f"value_{i} = compute({i}, mode='fast')\n" for i in range(40))
 
 
@@ -20,11 +20,13 @@ def indented(lines: list[str], prefix: str, *, tabs: bool = False) -> str:
     return "".join(f"{prefix}{line}\n" for line in shifted)
 
 
-def rejections(wrong: str, right: str) -> DecodeStats:
-    """A predicted merge that holds `wrong` where the target writes `right`, in the middle of a file."""
-    original = OTHERS + OTHERS.replace("value", "other")
-    edit = job(original, wrong, OTHERS + wrong + OTHERS.replace("value", "other"))
-    return passes(MergedEdit, edit, OTHERS + right + OTHERS.replace("value", "other"))
+def rejections(wrong: str, right: str, vocabulary: str | None = None) -> int:
+    """For a predicted merge that holds `wrong` where the target writes `right`, in the middle of a file."""
+    others = OTHERS.replace("value", "other")
+    edit = job(OTHERS + others, wrong, OTHERS + wrong + others)
+    if vocabulary is None:
+        return passes(MergedEdit, edit, OTHERS + right + others).rejections
+    return passes_in(tokenizers()[vocabulary], MergedEdit, edit, OTHERS + right + others).rejections
 
 
 @pytest.mark.parametrize(
@@ -37,19 +39,25 @@ def rejections(wrong: str, right: str) -> DecodeStats:
     ],
     ids=["deeper", "shallower", "spaces to tabs", "tabs to spaces"],
 )
-def test_a_block_at_another_depth_costs_passes_for_its_first_lines_only(wrong: str, right: str) -> None:
-    assert rejections(wrong, right).rejections <= 5
+@pytest.mark.parametrize(("vocabulary", "most"), [("before", 3), ("after", 3), (None, 5)])
+def test_a_block_at_another_depth_costs_passes_for_its_first_lines_only(
+    wrong: str, right: str, vocabulary: str | None, most: int
+) -> None:
+    assert rejections(wrong, right, vocabulary) <= most
 
 
-def test_without_a_block_of_other_depth_nothing_is_shifted() -> None:
+@VOCABULARIES
+def test_without_a_block_of_other_depth_nothing_is_shifted(vocabulary: str | None) -> None:
     right = indented(BLOCK, "    ")
-    assert rejections(right, right).rejections == 0
+    assert rejections(right, right, vocabulary) == 0
 
 
-def test_a_blank_line_more_or_less_costs_one_rejection() -> None:
-    block = indented(BLOCK, "")
-    assert rejections(block, "\n" + block).rejections <= 2
-    assert rejections("\n\n" + block, "\n" + block).rejections <= 2
+@pytest.mark.parametrize(("vocabulary", "most"), [("before", 2), ("after", 2), (None, 4)])
+def test_a_blank_line_more_or_less_costs_a_rejection_or_two(vocabulary: str | None, most: int) -> None:
+    """Byte by byte, every blank looks like another indentation."""
+    block = indented(BLOCK, "    ")
+    assert rejections(block, "\n" + block, vocabulary) <= most
+    assert rejections("\n\n" + block, "\n" + block, vocabulary) <= most
 
 
 class TestShift:

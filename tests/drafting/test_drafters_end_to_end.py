@@ -1,0 +1,92 @@
+"""Every drafter by name, through settings and pipeline, with the embedded model as target and as draft model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from apply_service.build import build_runtime
+from apply_service.decoding.scheduler import decode_alone
+from apply_service.drafting.chain import drafter_names
+from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
+from apply_service.pipeline import apply, read_edit
+from apply_service.settings import Settings
+from apply_service.strategies import Runtime
+from apply_service.target import open_decoding
+from apply_service.types import ApplyRequest
+from tests.engine.tiny_models import save_tiny
+
+REQUEST = ApplyRequest(
+    original="import os\n\n\ndef area(w, h):\n    return w * h\n\n\ndef name():\n    return os.name\n",
+    update="# ...\n\ndef area(w, h):\n    if w < 0:\n        return 0\n    return w * h\n\n\ndef name():\n",
+    path="shapes.py",
+    strategy="model",
+    max_tokens=120,
+    seed=5,
+)
+
+
+@cache
+def runtime() -> Runtime:
+    return build_runtime(Settings(draft_model="embedded", drafter="merged_edit+draft_model"))
+
+
+def decoded_ids(drafter: str, *, temperature: float) -> list[int]:
+    request = replace(REQUEST, temperature=temperature)
+    decoding = open_decoding(read_edit(request, None)[1], request, runtime().load("embedded"), drafter)
+    for _ in decode_alone(decoding):
+        pass
+    return decoding.output_ids
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_no_drafter_changes_what_the_embedded_model_writes(temperature: float) -> None:
+    plain = decoded_ids("none", temperature=temperature)
+    assert len(plain) > 40
+    for name in drafter_names(has_draft_model=True):
+        assert decoded_ids(name, temperature=temperature) == plain, name
+
+
+def test_the_answer_names_the_chain_that_drafted() -> None:
+    result = apply(replace(REQUEST, max_tokens=None), runtime())
+    assert result.drafter == "merged_edit+draft_model"
+    assert result.stats.passes < result.stats.completion_tokens / 5
+
+
+def test_a_draft_model_of_another_family_is_refused_before_any_pass(tmp_path: Path) -> None:
+    other = build_runtime(Settings(draft_model=str(save_tiny(tmp_path))))
+    with pytest.raises(UnsupportedParameter, match="tokenizer") as caught:
+        apply(replace(REQUEST, drafter="original+draft_model"), other)
+    assert caught.value.value == str(tmp_path)
+    assert "draft_model" in caught.value.remedy
+    assert apply(replace(REQUEST, drafter="merged_edit", max_tokens=None), other).drafter == "merged_edit"
+
+
+def test_a_draft_model_with_the_targets_tokenizer_drafts(tmp_path: Path) -> None:
+    target, small = save_tiny(tmp_path / "target"), save_tiny(tmp_path / "small", "llama")
+    made = build_runtime(Settings(model=str(target), draft_model=str(small)))
+    request = replace(REQUEST, max_tokens=30)
+    job = read_edit(request, None)[1]
+    outputs = []
+    for name in ("none", "draft_model"):
+        decoding = open_decoding(job, request, made.load(str(target)), name)
+        for _ in decode_alone(decoding):
+            pass
+        outputs.append(decoding.output_ids)
+    assert outputs[0] == outputs[1]
+    assert decoding.stats.drafted_tokens > 0
+
+
+def test_requests_and_settings_are_refused_alike() -> None:
+    plain = build_runtime(Settings())
+    with pytest.raises(UnknownDrafter):
+        apply(replace(REQUEST, drafter="merged_edit+psychic"), plain)
+    with pytest.raises(UnsupportedParameter, match="no draft model"):
+        apply(replace(REQUEST, drafter="draft_model"), plain)
+    for name in ("suffix+merged_edit", "draft_model"):
+        with pytest.raises(SettingsError) as caught:
+            build_runtime(Settings(drafter=name))
+        assert caught.value.value == name
