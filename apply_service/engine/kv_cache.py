@@ -7,7 +7,7 @@ moving a number: what lies beyond a session's length is masked.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,13 +57,24 @@ class SlotPool:
         self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self._free = [(0, n_slots)]
+        self._makers_of_room: list[Callable[[int], bool]] = []
 
     @property
     def n_free(self) -> int:
         return sum(stop - start for start, stop in self._free)
 
+    def when_full(self, make_room: Callable[[int], bool]) -> None:
+        """Have `make_room(n_slots)` asked where no range of that length is free; it says whether one is now."""
+        self._makers_of_room.append(make_room)
+
     def take(self, n_slots: int) -> range | None:
-        """The first free range of that length; None where there is none."""
+        """The first free range of that length; None where there is none and none can be made."""
+        slots = self._take_free(n_slots)
+        if slots is None and any(make_room(n_slots) for make_room in self._makers_of_room):
+            slots = self._take_free(n_slots)
+        return slots
+
+    def _take_free(self, n_slots: int) -> range | None:
         for i, (start, stop) in enumerate(self._free):
             if stop - start >= n_slots:
                 self._free[i : i + 1] = [(start + n_slots, stop)] if stop - start > n_slots else []
@@ -71,7 +82,7 @@ class SlotPool:
         return None
 
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
-        """The range that `take` would give if those of `also_free` were free too; takes nothing."""
+        """The first free range of that length, were those of `also_free` free too; takes nothing."""
         free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 

@@ -27,7 +27,8 @@ class Entry:
 
 
 class PrefixCache:
-    """Prompts by what they begin with.  `max_slots` bounds what all entries hold together; 0 keeps nothing."""
+    """Prompts by what they begin with.  `max_slots` bounds what all entries hold together; 0 keeps nothing.  Makes room
+    where the pool is full, whoever asks."""
 
     def __init__(self, pool: SlotPool, *, grain: int, max_slots: int) -> None:
         self._pool = pool
@@ -35,6 +36,8 @@ class PrefixCache:
         self._max_chunks = max_slots // grain
         self._by_digest: dict[bytes, list[Entry]] = {}
         self._entries: OrderedDict[int, Entry] = OrderedDict()
+        if self._max_chunks:
+            pool.when_full(self.make_room)
 
     @property
     def n_slots(self) -> int:

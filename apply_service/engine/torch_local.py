@@ -106,7 +106,7 @@ class TorchEngine:
                 limit=limit,
                 remedy="send a smaller file, or use a model with a longer context",
             )
-        slots = self._take(_round_up(needed, KEY_GRAIN))
+        slots = self.pool.take(_round_up(needed, KEY_GRAIN))
         if slots is None:
             return None
         kept_for = self._kept_for(owner, len(slots))
@@ -118,12 +118,6 @@ class TorchEngine:
         same bits."""
         is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
         return f"{capacity} {owner}" if is_exact else f"any {owner}"
-
-    def _take(self, n_slots: int) -> range | None:
-        slots = self.pool.take(n_slots)
-        if slots is None and self.prefix_cache.make_room(n_slots):
-            slots = self.pool.take(n_slots)
-        return slots
 
     def _release(self, session: TorchSession) -> None:
         n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0

@@ -95,7 +95,7 @@ def test_slots_that_the_pool_does_not_have_are_refused(foreign: range) -> None:
 def test_against_one_bit_a_slot(seed: int, n_slots: int) -> None:
     """The naive pool: a list of which slots are lent, searched from the left."""
     rng = random.Random(seed)
-    pool, lent, held = small_pool(n_slots), [False] * n_slots, []
+    pool, lent, held = small_pool(n_slots), [False] * n_slots, list[range]()
     for _ in range(60):
         if held and rng.random() < 0.5:
             slots = held.pop(rng.randrange(len(held)))
@@ -114,6 +114,26 @@ def test_against_one_bit_a_slot(seed: int, n_slots: int) -> None:
                 held.append(taken)
                 lent[taken.start : taken.stop] = [True] * n
         assert pool.n_free == n_slots - sum(lent)
+
+
+def test_a_full_pool_asks_for_room_before_it_gives_up() -> None:
+    pool, asked = small_pool(), list[int]()
+
+    def refuse(n_slots: int) -> bool:
+        asked.append(n_slots)
+        return False
+
+    def make_room(_n_slots: int) -> bool:
+        pool.give_back(range(4, 8))
+        return True
+
+    pool.when_full(refuse)
+    assert pool.take(10) == range(10)
+    assert asked == []
+    assert pool.take(3) is None
+    pool.when_full(make_room)
+    assert pool.take(3) == range(4, 7)
+    assert asked == [3, 3]
 
 
 def fill(pool: SlotPool) -> None:

@@ -15,6 +15,7 @@ from apply_service.engine.prefix_cache import PrefixCache
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Prefill
+from tests.engine.test_torch_local import DEVICES, skip_without
 from tests.engine.tiny_models import CONFIGS, tiny_model
 
 GRAIN = 4
@@ -31,8 +32,6 @@ class Cached:
     def open(self, owner: str, ids: Sequence[int], n_slots: int | None = None) -> tuple[range, int]:
         n_slots = n_slots or len(ids) + 2
         slots = self.pool.take(n_slots)
-        if slots is None and self.cache.make_room(n_slots):
-            slots = self.pool.take(n_slots)
         assert slots is not None
         return slots, self.cache.restore(owner, ids, slots)
 
@@ -222,15 +221,34 @@ def read(engine: TorchEngine, prompt: Sequence[int], limit: int, owner: str = "m
     return session
 
 
+def test_the_baseline_gets_the_room_of_prompts_kept() -> None:
+    """The bug: it shares the slots, but not the cache that could free them, and waited for room that nobody held."""
+    engine = TorchEngine(tiny_model("llama"), name="l", buckets=(64,), kv_cache_bytes=0, prefix_cache_bytes=2**40)
+    read(engine, [1] * 1500, 100).close()
+    assert engine.prefix_cache.n_slots > 1024
+    plain = engine.plain().open([1] * 1500, 100)
+    assert plain is not None
+    assert plain.n_cached == 0, "it is measured from the start"
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("family", CONFIGS)
-def test_restored_bits_are_those_of_a_prefill(family: str, dtype: torch.dtype) -> None:
+def test_restored_bits_are_those_of_a_prefill(family: str, dtype: torch.dtype, device: str) -> None:
     """A prompt that begins like a known one: every key and value as if it had been read from the start."""
+    skip_without(device)
     ids = torch.randint(0, 512, (300,), generator=torch.Generator().manual_seed(5)).tolist()
-    engine = TorchEngine(tiny_model(family, dtype=dtype), name=family, buckets=(8, 64), prefix_cache_bytes=2**24)
+    model = tiny_model(family, dtype=dtype).to(device)
+    engine = TorchEngine(
+        model,
+        name=family,
+        buckets=(8, 64),
+        determinism="bitwise",
+        prefix_cache_bytes=200 * KVShape.of(model.config, dtype, torch.device(device)).bytes_per_slot,
+    )
     other = TorchEngine(engine.model, name=family, buckets=(8, 64))
     fresh = read(other, ids, 20)
-    read(engine, [*ids[:200], 1, 2, 3], 600).close()
+    read(engine, [*ids[:200], 1, 2, 3], 600 if device == "cpu" else 200).close()
     restored = read(engine, ids, 20)
     assert (restored.n_cached, fresh.n_cached) == (192, 0)
     for found, wanted in zip(contents(engine, restored), contents(other, fresh), strict=True):
