@@ -9,6 +9,7 @@ import torch
 from apply_service.engine.sampling import LOGPROB_ROWS, Rows, choose, gumbel_noise, logprobs_of
 from apply_service.errors import EngineFailure
 from apply_service.protocols import SamplingParams, TokenSet
+from tests.engine.test_torch_local import DEVICES, skip_without
 
 GREEDY = SamplingParams()
 
@@ -25,13 +26,16 @@ def test_masks_are_of_their_own_row() -> None:
     assert choose(logits, [first, second]).tolist() == [2, 1, 0, 0, 2]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_masked_choice_is_the_best_score_of_those_allowed(temperature: float) -> None:
-    logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(1))
+def test_a_masked_choice_is_the_best_score_of_those_allowed(temperature: float, device: str) -> None:
+    skip_without(device)
+    logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(1)).to(device)
     rng = np.random.default_rng(1)
     masks: list[TokenSet | None] = [np.sort(rng.choice(30, rng.integers(1, 12), replace=False)) for _ in range(40)]
     rows = Rows(0, 40, 9, SamplingParams(temperature, 5), masks)
-    scores = logits if temperature == 0 else logits / temperature + gumbel_noise(5, torch.arange(9, 49), 30)
+    noise = gumbel_noise(5, torch.arange(9, 49, device=device), 30)
+    scores = logits if temperature == 0 else logits / temperature + noise
     for row, choice, mask in zip(scores.tolist(), choose(logits, [rows]).tolist(), masks, strict=True):
         assert mask is not None
         assert choice == max(mask.tolist(), key=row.__getitem__)
@@ -43,11 +47,14 @@ def test_a_mask_that_allows_nothing_real_is_refused(mask: list[int]) -> None:
         choose(torch.zeros(1, 3), [Rows(0, 1, 0, GREEDY, [np.array(mask, np.int64)])])
 
 
-def test_noise_is_of_the_seed_the_position_and_the_token_alone() -> None:
-    whole = gumbel_noise(7, torch.arange(100), 50)
-    assert torch.equal(gumbel_noise(7, torch.tensor([31, 90]), 50), whole[[31, 90]])
-    assert torch.equal(gumbel_noise(7, torch.arange(100), 20), whole[:, :20])
-    assert not torch.equal(gumbel_noise(8, torch.arange(100), 50), whole)
+@pytest.mark.parametrize("device", DEVICES)
+def test_noise_is_of_the_seed_the_position_and_the_token_alone(device: str) -> None:
+    skip_without(device)
+    positions = torch.arange(100, device=device)
+    whole = gumbel_noise(7, positions, 50)
+    assert torch.equal(gumbel_noise(7, positions[[31, 90]], 50), whole[[31, 90]])
+    assert torch.equal(gumbel_noise(7, positions, 20), whole[:, :20])
+    assert not torch.equal(gumbel_noise(8, positions, 50), whole)
     assert torch.isfinite(whole).all()
 
 
