@@ -67,6 +67,7 @@ CASES = [
         413,
         2,
         data=GOOD * 500,
+        update=b"".join(b"c%d = 2\n" % i for i in range(2000)) + b"# ... existing code ...\n",
         options=("--strategy", "model"),
         fields=(("strategy", "model"),),
     ),

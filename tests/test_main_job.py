@@ -127,7 +127,8 @@ def test_streamed_text_is_the_merged_text() -> None:
 
 def test_over_the_context_of_the_embedded_model_is_a_typed_error() -> None:
     original = "".join(f"value_{i} = compute({i})\n" for i in range(2000))
-    update = "# ... existing code ...\nvalue_7 = compute(8)\n# ... existing code ...\n"
+    added = "".join(f"more_{i} = compute({i})\n" for i in range(2000))
+    update = f"# ... existing code ...\nvalue_7 = compute(7)\n{added}# ... existing code ...\n"
     with pytest.raises(ContextLimitExceeded) as caught:
         apply(ApplyRequest(original=original, update=update, strategy="model", path="v.py"), runtime())
     assert isinstance(caught.value.value, int)
