@@ -1,8 +1,9 @@
-"""Whether the place of a block is clear to a reader who has only the original and the snippet.
+"""Whether the place of a block is clear to a reader who looks for its ends.
 
 Between its first and last line a block says all, so only its two ends must be clear: the unbroken run of context at one
-end occurs once where the block may stand, the run at the other end is the one nearest to it, and no other end of the
-block makes the change as small.  Judges an alignment, makes none.
+end occurs once where the block may stand, the run at the other end is the one nearest to it, and the two do not stand
+elsewhere together.  Stricter than `rivals` where the context says little, and blind where a line has moved.  Judges an
+alignment, makes none.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rapidfuzz.distance import Indel
-
 from apply_service.edits.candidates import LineIndex
 from apply_service.edits.headers import is_closer
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.laid_blocks import Laid, LaidBlock
 
 MIN_LETTERS = 6
-MAX_RIVALS = 200
-"""More other ends are not weighed: the nearest ones are."""
+MAX_TWIN = 3
+"""How many times as long as the block its ends may stand apart elsewhere and still be its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,36 @@ class Ends:
     head_at: int
     tail: tuple[str, ...]
     tail_at: int
+
+
+def is_vague(laid: Laid) -> bool:
+    """Whether the ends of a changed block may as well lie elsewhere."""
+    places = Places(laid.reading.index)
+    floor = 0
+    for block in laid.blocks:
+        texts = laid.reading.block_texts(block.number)
+        if block.has_new or block.end - block.start > len(texts):
+            columns = [laid.columns.get(i) for i in laid.reading.snippet.blocks[block.number].lines]
+            ends = find_ends(texts, columns, laid.reading.original)
+            if not places.is_clear(ends, floor, _ceiling(laid, block)) or places.has_twin(block, len(texts), floor):
+                return True
+        floor = block.end
+    return False
+
+
+def _ceiling(laid: Laid, block: LaidBlock) -> int:
+    """Before which line the block must end: where the innermost scope shown above it ends whose header is unique."""
+    reading = laid.reading
+    ceiling = len(reading.original)
+    indent = min(map(indent_of, block.texts))
+    for _, i in reversed([(b, i) for b, i in reading.visible if b < block.number]):
+        text, j = reading.texts[i], laid.columns.get(i)
+        if indent_of(text) >= indent:
+            continue
+        indent = indent_of(text)
+        if j is not None and reading.index.count(text) == 1 and reading.close_of(j) >= block.end - 1:
+            ceiling = min(ceiling, reading.close_of(j) + 1)
+    return ceiling
 
 
 def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Sequence[str]) -> Ends:
@@ -65,9 +96,9 @@ def says_something(run: Sequence[str]) -> bool:
     return any(sum(map(str.isalnum, line[:200])) >= MIN_LETTERS for line in run)
 
 
-def marks_something(run: Sequence[str]) -> bool:
-    """Whether a run has a word or a closing line: a lone sign ("*", "---") may as well be new."""
-    return any(any(map(str.isalnum, line[:200])) or is_closer(line) for line in run)
+def marks_place(line: str) -> bool:
+    """Whether a line has a word or closes something: a lone sign ("*", "---") may as well be new."""
+    return any(map(str.isalnum, line[:200])) or is_closer(line)
 
 
 class Places:
@@ -88,7 +119,7 @@ class Places:
 
     def is_clear(self, ends: Ends, low: int, high: int) -> bool:
         """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""
-        if not all(marks_something(run) for run in (ends.head, ends.tail) if run):
+        if not all(any(map(marks_place, run)) for run in (ends.head, ends.tail) if run):
             return False
         if not ends.head or not ends.tail:
             run = ends.head or ends.tail
@@ -101,39 +132,13 @@ class Places:
         before = [p for p in heads if p + len(ends.head) <= ends.tail_at + len(ends.tail) - 1]
         return len(tails) == 1 and before[-1:] == [ends.head_at] and says_something(ends.head)
 
-    def is_smallest(self, texts: Sequence[str], first: int, last: int, low: int, high: int) -> bool:
-        """Whether no other first or last line in `low:high` makes the change as small as `first` and `last` do, and the
-        two do not stand elsewhere together, whatever the scope: readers take the smallest, and of two such places they
-        can't be sure."""
-        lines = self._index.lines
-        rivals = [(a, last) for a in self._others(first, low, last + 1)]
-        rivals += [(first, b) for b in self._others(last, first, high)]
-        if self._other_pairs(first, last, low, len(texts)):
-            return False
-        shown = _solid(texts)
-        limit = Indel.distance(shown, _solid(lines[first : last + 1]))
-        near = ((a, b) for a, b in rivals if b - a < 2 * len(texts) + limit)
-        return all(Indel.distance(shown, _solid(lines[a : b + 1]), score_cutoff=limit) > limit for a, b in near)
+    def has_twin(self, block: LaidBlock, length: int, low: int) -> bool:
+        """Whether the first and the last line of a block stand together elsewhere, from line `low` on."""
+        firsts, lasts = self._others(block.start, low), self._others(block.end - 1, low)
+        return any(0 < b - a < MAX_TWIN * length for a in firsts for b in lasts)
 
-    def _other_pairs(self, first: int, last: int, low: int, length: int) -> list[tuple[int, int]]:
-        """Other places of both ends, each first line with the last line that makes the length most alike."""
-        n_lines = len(self._index.lines)
-        ends = self._others(last, low, n_lines)
-        pairs = []
-        for a in self._others(first, low, n_lines):
-            b = min((b for b in ends if b > a), key=lambda b: abs(b - a + 1 - length), default=None)
-            if b is not None and b - a < 3 * length:
-                pairs.append((a, b))
-        return pairs
-
-    def _others(self, line: int, low: int, high: int) -> list[int]:
-        """The nearest lines in `low:high` equal to that line."""
+    def _others(self, line: int, low: int) -> list[int]:
+        """The lines from `low` on equal to that line."""
         text = self._index.lines[line].rstrip()
-        equal = (j for j in self._index.places(text) if low <= j < high and j != line)
-        found = [j for j in equal if self._index.lines[j].rstrip() == text]
-        return sorted(found, key=lambda j: abs(j - line))[:MAX_RIVALS]
-
-
-def _solid(lines: Sequence[str]) -> list[str]:
-    """The lines that are not blank, without the white space at their ends."""
-    return [text for text in map(str.rstrip, lines) if text]
+        equal = (j for j in self._index.places(text) if j >= low and j != line)
+        return [j for j in equal if self._index.lines[j].rstrip() == text]

@@ -20,7 +20,8 @@ MIN_WORDS = 5
 def is_misquoted(shown: str, line: str) -> bool:
     """Whether `shown` reads as a careless copy of `line` rather than an edit of it."""
     shown, line = shown.strip(), line.strip()
-    return is_elided(shown, line) or (shown != line and _RETURN_TYPE.sub("", line) == shown)
+    untyped = _RETURN_TYPE.sub("", line)
+    return is_elided(shown, line) or (untyped != line and "".join(untyped.split()) == "".join(shown.split()))
 
 
 def may_be_misquoted(shown: str, line: str) -> bool:
@@ -36,8 +37,12 @@ def is_respaced(shown: str, line: str) -> bool:
 
 def is_elided(shown: str, line: str) -> bool:
     """Whether the line is given with dots for a part of it."""
-    head, dots, tail = _ELLIPSIS.sub("\0", shown, count=1).partition("\0")
-    if not dots or _ELLIPSIS.search(tail) or re.match(r"\w", tail) or re.search(r"\w$", head):
+    return any(_stands_for(shown[: dots.start()], shown[dots.end() :], line) for dots in _ELLIPSIS.finditer(shown))
+
+
+def _stands_for(head: str, tail: str, line: str) -> bool:
+    """Whether dots between `head` and `tail` stand for what the line has there."""
+    if re.match(r"\w", tail) or re.search(r"\w$", head):
         return False
     head, tail = head.rstrip(), tail.lstrip()
     return (

@@ -15,8 +15,9 @@ from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.indentation import find_unit, indent_of, leading
-from apply_service.edits.markers import Role, classify
+from apply_service.edits.markers import classify
 from apply_service.edits.remarks import split_remark
+from apply_service.edits.role_doubts import doubt_roles
 from apply_service.edits.snippet import Snippet, cut_blocks
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
 
@@ -31,12 +32,14 @@ class Reading:
     def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
         self.original = original
         self.language = language
+        self.path = path
         self.doubts = Doubts()
         self.index = LineIndex(original)
         roles = classify(update, original, language=language, path=path)
         self.snippet: Snippet = cut_blocks(update, roles)
         self.texts = list(update)
-        self._question_roles(roles)
+        for reason in doubt_roles(roles, update, self.index):
+            self.doubts.likely(reason)
         self._strip_remarks()
         self._shift_blocks()
         self.visible = [
@@ -44,15 +47,8 @@ class Reading:
         ]
         """(block, update line) of every line that can be aligned, in order."""
 
-    def _question_roles(self, roles: Sequence[Role]) -> None:
-        """Lines left out of the file that may be meant for it."""
-        known = set(self.index.stripped)
-        if any(role is Role.MARKER and text.strip() in known for role, text in zip(roles, self.texts, strict=True)):
-            self.doubts.likely("a marker that stands in the file")
-        if Role.ASIDE in roles:
-            self.doubts.likely("hint or comment")
-
     def _strip_remarks(self) -> None:
+        self._wide: set[int] = set()
         known = set(self.index.stripped)
         found = {
             i: remark
@@ -64,10 +60,10 @@ class Reading:
         has_arrows = any("<-" in line or "←" in line for line in self.original)
         for i, remark in found.items():
             is_new = remark.code.strip() not in known
-            if is_new and self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
-                self.doubts.likely("trailing white space differs")
+            if self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
+                self._wide.add(i)
             self.texts[i] = remark.code
-            if (has_arrows and is_new) or (not remark.is_sure and not points):
+            if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
                 self.doubts.likely("remark or comment")
 
     def _shift_blocks(self) -> None:
@@ -77,6 +73,10 @@ class Reading:
                 self.doubts.likely("fragment re-indented")
             for i in block.lines:
                 self.texts[i] = shift.apply(self.texts[i])
+
+    def is_wide(self, i: int) -> bool:
+        """Whether the remark stood so far behind the line that white space between them may be the line's own."""
+        return i in self._wide
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]

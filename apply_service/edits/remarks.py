@@ -41,12 +41,17 @@ _TOLD = (
 )
 
 
+_POINTED = re.compile(rf"^\W*(?:{_PLAIN})?\W*$", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A line without its remark.  `is_sure`: pointed at with an arrow; a plain word might be the author's own."""
 
     code: str
     is_sure: bool
+    is_told: bool = False
+    """An arrow that says more than that the line is new."""
 
 
 def _pattern(signs: str) -> re.Pattern[str]:
@@ -68,4 +73,7 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
     if match is None or not any(map(str.isprintable, match["code"])):
         return None
     code = match["code"].rstrip()
-    return Remark(code, match["arrow"] is not None or code.strip() in known)
+    arrow = match["arrow"]
+    is_known = code.strip() in known
+    is_plain = arrow is not None and _POINTED.match(arrow) is not None
+    return Remark(code, is_plain or is_known, arrow is not None and not (is_plain or is_known))

@@ -81,19 +81,17 @@ class _Cutter:
         return tail
 
     def _without_notes(self, run: Sequence[int]) -> list[int]:
-        """The block's lines; a deletion note takes one of two blank lines around it along."""
+        """The block's lines; of blank ones right above and right below a deletion note, the note takes one along."""
         kept: list[int] = []
-        after_note = False
+        is_padded = False
         for i in run:
-            if self.roles[i] is Role.ASIDE:
-                continue
             if self.roles[i] is Role.DELETION:
-                after_note = True
-                continue
-            if self.roles[i] is Role.BLANK and after_note and kept and self.roles[kept[-1]] is Role.BLANK:
-                continue
-            after_note = after_note and self.roles[i] is Role.BLANK
-            kept.append(i)
+                is_padded = bool(kept) and self.roles[kept[-1]] is Role.BLANK
+            elif self.roles[i] is Role.BLANK and is_padded:
+                is_padded = False
+            elif self.roles[i] is not Role.ASIDE:
+                is_padded = False
+                kept.append(i)
         return kept
 
     def _finish(self, gap: Sequence[int]) -> None:

@@ -184,12 +184,16 @@ class Clarity:
         return (self.after[item.after] for item in ordered)
 
     def _ends_scope(self, block: Block, items: Sequence[Item]) -> bool:
-        """Whether the block is one whole scope whose last lines changed."""
+        """Whether the block is one whole scope whose last lines changed.  Where its new last line stands in the scope,
+        too, the block may as well end there."""
         head = self.items[block.start]
         dropped = [item.original for item in items if item.kind == "drop"]
         if head.kind != "keep" or not dropped or not is_definition(self.before[head.original]):
             return False
-        return self.outline.scope_end(head.original) == dropped[-1] and items[-1].kind == "take"
+        if self.outline.scope_end(head.original) != dropped[-1] or items[-1].kind != "take":
+            return False
+        last = self._key(self.after[items[-1].after])
+        return last.strip() != "" and last not in self._keys[head.original : dropped[-1] + 1]
 
     def _is_alike(self, items: Sequence[Item], outer: Literal[0, -1], floor: int, margin: float = MARGIN) -> bool:
         """Whether the outermost new line is plainly the outermost replaced one, changed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from apply_eval.alignment import Block, align, stretches
+from apply_eval.alignment import Block, Item, align, stretches
 from apply_eval.line_diff import Hunk
 from apply_eval.outline import Outline, indent_of, is_definition
 from apply_eval.sketch_clarity import Clarity
@@ -39,7 +39,7 @@ class Layout:
         """Choose; False where the places can't be made clear."""
         if self.style.whole_file and len(self.after) <= MAX_FILE:
             self.shown = bytearray(b"\x01") * len(self.items)
-            return "drop" not in (self.items[0].kind, self.items[-1].kind)
+            return not any(item.kind == "drop" or self._is_new_blank(item) for item in (self.items[0], self.items[-1]))
         self._show_context()
         if self.style.whole_function or self.style.no_markers:
             self._show_functions()
@@ -136,6 +136,9 @@ class Layout:
                 return
             self.shown[at] = 0
             at = inner
+
+    def _is_new_blank(self, item: Item) -> bool:
+        return item.kind == "take" and not self.after[item.after].strip()
 
     def _is_blank(self, at: int) -> bool:
         item = self.items[at]

@@ -1,0 +1,158 @@
+"""Where else in the original a block of a snippet could lie: stretches of it that hold the block at both ends.
+
+An end is held by an equal line, by a line that stands nowhere beyond (then it is new), or, where the snippet has no
+marker there, by the end of the file.  Works on lines that are not blank.  Finds stretches and bounds their cost from
+below; `rivals` weighs them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from apply_service.edits.clarity import marks_place
+
+MAX_STEPS = 30_000
+"""Lines looked at for one block, in words of 256 block lines each; the nearest stretches come first."""
+WORD = 256
+
+
+class Stretch(NamedTuple):
+    """Original lines `start:stop`, counted without the blank ones."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is to be laid: lines, and whether the snippet begins (ends) with them, without a marker."""
+
+    lines: tuple[str, ...]
+    opens_snippet: bool = False
+    closes_snippet: bool = False
+
+
+class _Side(NamedTuple):
+    """Block and original as read from one end: forwards, or both turned round."""
+
+    block: Sequence[str]
+    lines: Sequence[str]
+    last_seen: int
+    """Where in `lines` the block's last line stands last; -1 where nowhere, or where it says nothing."""
+    may_end: bool
+    """The block may end where `lines` end."""
+
+
+class Stretches:
+    """Finds the stretches of one original."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """`lines`: those of the original that are not blank, as they are to be compared."""
+        self.lines = lines
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
+        for row, line in enumerate(lines):
+            self._places[line].append(row)
+
+    def places(self, line: str) -> Sequence[int]:
+        """The rows equal to that line."""
+        return self._places.get(line, ())
+
+    def frees(self, block: Block, stretch: Stretch) -> tuple[bool, bool]:
+        """Whether the first and the last line of the block are new there, held by no line and no end of the file."""
+        lines = self.lines[stretch.start : stretch.stop]
+        head = lines[:1] != [block.lines[0]] and not (block.opens_snippet and stretch.start == 0)
+        tail = lines[-1:] != [block.lines[-1]] and not (block.closes_snippet and stretch.stop == len(self.lines))
+        return head, tail
+
+    def find(self, block: Block, around: Stretch, floor: int, limit: float) -> Iterator[tuple[int, Stretch]]:
+        """Stretches from row `floor` on other than `around`, those near it first, each with the least that it may cost:
+        its drops and new lines, a moved line once; none above `limit`."""
+        n = len(self.lines)
+        longest = len(block.lines) + int(limit)
+        most = max(2, MAX_STEPS // (2 * (longest + 1) * (1 + len(block.lines) // WORD)))
+        seen = {around}
+        for start in self._starts(block, around, floor)[:most]:
+            for cost, stop in _ends(self._ahead(block), start, min(n, start + longest), limit):
+                if Stretch(start, stop) not in seen:
+                    seen.add(Stretch(start, stop))
+                    yield cost, Stretch(start, stop)
+        for stop in self._stops(block, around, floor)[:most]:
+            for cost, turned in _ends(self._back(block), n - stop, min(n - floor, n - stop + longest), limit):
+                if Stretch(n - turned, stop) not in seen:
+                    seen.add(Stretch(n - turned, stop))
+                    yield cost, Stretch(n - turned, stop)
+
+    def _starts(self, block: Block, around: Stretch, floor: int) -> list[int]:
+        """Rows where the block's first line may be held, the nearest first."""
+        found = {row for row in self.places(block.lines[0]) if row >= floor}
+        if block.opens_snippet:
+            found.add(0)
+        return sorted(found, key=lambda row: abs(row - around.start))
+
+    def _stops(self, block: Block, around: Stretch, floor: int) -> list[int]:
+        """One past the rows where its last line may be held."""
+        found = {row + 1 for row in self.places(block.lines[-1]) if row >= floor}
+        if block.closes_snippet:
+            found.add(len(self.lines))
+        return sorted(found, key=lambda row: abs(row - around.stop))
+
+    def _ahead(self, block: Block) -> _Side:
+        seen = self.places(block.lines[-1])
+        last = seen[-1] if seen and marks_place(block.lines[-1]) else -1
+        return _Side(block.lines, self.lines, last, block.closes_snippet)
+
+    def _back(self, block: Block) -> _Side:
+        seen = self.places(block.lines[0])
+        last = len(self.lines) - 1 - seen[0] if seen and marks_place(block.lines[0]) else -1
+        return _Side(block.lines[::-1], self._turned, last, block.opens_snippet)
+
+    @cached_property
+    def _turned(self) -> Sequence[str]:
+        return self.lines[::-1]
+
+
+def _ends(side: _Side, start: int, longest: int, limit: float) -> Iterator[tuple[int, int]]:
+    """(least cost, stop) of the stretches from `start` on at whose end the block is held."""
+    block, lines = side.block, side.lines
+    held = agreements(block, lines[start:longest])
+    free = agreements(block[:-1], lines[start:longest])
+    for stop, (all_held, all_free) in enumerate(zip(held, free, strict=True), start + 1):
+        common, both = all_held
+        is_equal = lines[stop - 1] == block[-1]
+        if not is_equal and stop < len(lines) and lines[stop] == block[-1]:
+            continue
+        if not is_equal and not (side.may_end and stop == len(lines)):
+            if stop <= side.last_seen:
+                continue
+            common = all_free[0]
+        cost = len(block) + stop - start - common - both
+        if cost <= limit:
+            yield cost, stop
+
+
+def agreements(block: Sequence[str], lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """For each beginning of `lines`: the length of its longest common subsequence with the block, and how many lines
+    both have in any order and at any indentation.
+
+    Machine words of block lines at a time (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+    """
+    masks: dict[str, int] = {}
+    for i, line in enumerate(block):
+        masks[line] = masks.get(line, 0) | 1 << i
+    left = Counter(map(str.strip, block))
+    row = full = (1 << len(block)) - 1
+    both = 0
+    for line in lines:
+        mask = masks.get(line)
+        if mask is not None:
+            here = row & mask
+            row = ((row + here) | (row - here)) & full
+        bare = line.strip()
+        if left[bare] > 0:
+            left[bare] -= 1
+            both += 1
+        yield len(block) - row.bit_count(), both

@@ -1,0 +1,84 @@
+"""Whether a new line may be a line of the file after all, written carelessly: re-indented, re-spaced, misquoted.
+
+Asked of a finished merge.  The merger knows most careless copies while it writes; these are the ones that the alignment
+took for edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.edits.candidates import squeeze, substance
+from apply_service.edits.laid_blocks import Laid, LaidBlock
+from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
+from apply_service.types import LineOp
+
+MIN_KNOWN = 0.3
+"""What a line must say to be known again at another indentation."""
+MIN_SURE = 0.5
+"""What a shown line must say to prove that the block is indented as the file is."""
+
+
+def is_respaced(laid: Laid) -> bool:
+    """Whether a new line is a line of the file but for white space: meant, or a slip of the pen.
+
+    Another indentation is taken at its word where the block shows an indented line as the file has it.
+    """
+    for dropped, taken in laid.changes:
+        gone = {op.text.strip() for op in dropped}
+        if taken and gone.issuperset(op.text.strip() for op in taken):
+            return True
+        raw = {op.text for op in dropped}
+        trimmed = {text.rstrip() for text in raw}
+        if any(op.text not in raw and op.text.rstrip() in trimmed for op in taken):
+            return True
+        if _is_reindented(laid, raw, taken):
+            return True
+    return False
+
+
+def _is_reindented(laid: Laid, raw: set[str], taken: Sequence[LineOp]) -> bool:
+    known = {squeeze(text) for text in raw if substance(text.strip()) >= MIN_KNOWN}
+    again = (op for op in taken if op.text not in raw and squeeze(op.text) in known)
+    first = next((op for op in (*again, *taken) if op in taken and _stands_otherwise(laid, op.text, known)), None)
+    return first is not None and not _shows_margin(laid, first.update_line)
+
+
+def _stands_otherwise(laid: Laid, text: str, known: set[str]) -> bool:
+    """Whether the text is among the known lines, or indented otherwise than wherever the file has it."""
+    if squeeze(text) in known:
+        return True
+    places = laid.reading.index.places(text)
+    is_known = text[:1] in (" ", "\t") and substance(text.strip()) >= MIN_KNOWN and bool(places)
+    return is_known and all(laid.reading.original[j].rstrip() != text.rstrip() for j in places)
+
+
+def _shows_margin(laid: Laid, i: int | None) -> bool:
+    """Whether the block of update line i shows an indented line just as the file has it."""
+    block = next((block for block in laid.blocks if i in block.lines), None)
+    if block is None:
+        return False
+    pairs = zip(block.texts, block.columns, strict=True)
+    return any(
+        j is not None
+        and text[:1] in (" ", "\t")
+        and substance(text.strip()) >= MIN_SURE
+        and text == laid.reading.original[j].rstrip()
+        for text, j in pairs
+    )
+
+
+def is_miscopied(laid: Laid) -> bool:
+    """Whether a new line may be a misquotation of a line that its block covers."""
+    return any(_has_miscopy(laid, block) for block in laid.blocks if block.has_new)
+
+
+def _has_miscopy(laid: Laid, block: LaidBlock) -> bool:
+    covered = {line.strip() for line in laid.reading.original[block.start : block.end] if line.strip()}
+    new = {laid.taken[i].strip() for i in block.lines if i in laid.taken} - covered
+    return any(is_misquoted(text, line) or may_be_misquoted(text, line) for text in new for line in covered)
+
+
+def hides_trailing_space(laid: Laid) -> bool:
+    """Whether a new line stood so far from its remark that white space between them may be its own."""
+    return any(laid.reading.is_wide(i) for i in laid.taken)
