@@ -66,8 +66,7 @@ class Turn:
 
     @property
     def is_reading(self) -> bool:
-        session = self.decoding.session
-        return session is not None and session.n_pending > 0
+        return _n_pending(self) > 0
 
 
 class Scheduler:
@@ -109,19 +108,28 @@ class Scheduler:
     def _plan(self, engine: Engine, turns: Sequence[Turn]) -> None:
         """Give each sequence its part of the pass, those that have waited longest for theirs first."""
         max_rows = max(engine.pass_times)
-        reading = [turn for turn in turns if turn.is_reading]
+        reading = self._readers(turns)
         writing = sorted((turn for turn in turns if not turn.is_reading), key=_last_served)
         window_rows = self._window_rows(engine, reading[0], max_rows) if reading else max_rows
         n_used = _plan_windows(engine, writing[:window_rows], window_rows)
         _plan_prefills(engine, reading, max_rows - n_used)
 
+    def _readers(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Whose prompts are being read: in one half of the passes the first to come is first, in the other the one with
+        least left to read, so that neither a long prompt nor a stream of short ones holds up the others."""
+        reading = [turn for turn in turns if turn.is_reading]
+        return sorted(reading, key=_n_pending) if self._n_passes // 2 % 2 else reading
+
     def _window_rows(self, engine: Engine, reader: Turn, max_rows: int) -> int:
         """Rows for windows while prompts are being read: half of them, as long as a chunk of a prompt fits beside them,
         else all and none in turn."""
-        session = reader.decoding.session
-        assert session is not None
-        rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, session.n_pending))
+        rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, _n_pending(reader)))
         return rows if rows > 0 else max_rows * (self._n_passes % 2)
+
+
+def _n_pending(turn: Turn) -> int:
+    """Tokens of its prompt still to be read."""
+    return 0 if turn.decoding.session is None else turn.decoding.session.n_pending
 
 
 def _last_served(turn: Turn) -> tuple[int, int]:
@@ -155,7 +163,7 @@ def _plan_windows(engine: Engine, turns: Sequence[Turn], max_rows: int) -> int:
 
 
 def _plan_prefills(engine: Engine, turns: Iterable[Turn], n_rows: int) -> None:
-    """As many whole chunks of the prompts, in order of arrival, as rows are left."""
+    """As many whole chunks of the prompts, in this order, as rows are left."""
     for turn in turns:
         session = turn.decoding.session
         assert session is not None

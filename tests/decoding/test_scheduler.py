@@ -291,6 +291,26 @@ def test_the_first_to_come_is_read_first() -> None:
     assert read[:3] == [[1], [2], [2, 3]]
 
 
+def test_a_long_prompt_does_not_hold_up_a_short_one() -> None:
+    engine = Watched(max_draft=31, prefill_grain=16)
+    long, short = writing(engine, 1, n_prompt=3000, limit=1), writing(engine, 2, n_prompt=20, limit=1)
+    assert finish([long, short]) == {}
+    assert max(i for i, one in enumerate(engine.passes) if any(name == 2 for name, _, _ in one)) < 5
+
+
+def test_short_prompts_do_not_hold_up_a_long_one() -> None:
+    """Two new ones in every pass, each enough to fill it."""
+    engine = Watched(max_draft=31, prefill_grain=16)
+    scheduler, long = Scheduler(), writing(engine, 1, n_prompt=321, limit=1)
+    running, n_passes = [long], 0
+    while long in running:
+        n_passes += 1
+        running += [writing(engine, 2, n_prompt=33, limit=1) for _ in range(2)]
+        scheduler.run_pass(running)
+        running = [one for one in running if one.finish_reason is None]
+        assert n_passes < 30
+
+
 def test_a_pass_never_has_more_rows_than_it_may() -> None:
     """The double asserts it; here with windows, prompts and rotation at once."""
     engine = Watched(max_draft=7, max_rows=12, prefill_grain=4)
