@@ -86,6 +86,7 @@ def _run_phase(load: Load, options: Sequence[str]) -> dict[str, Any]:
         with Watch(url) as watch:
             samples = asyncio.run(run_load(url, load))
         summary = summarise(samples, watch.gauges)
+        print(f"{len(samples)} requests ended", file=sys.stderr, flush=True)
         summary["options"] = list(options)
         summary["faults"] = _count(faults(samples))
         summary["is_idle_after"] = _becomes_idle(url)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 5
 """After the drain, answers to slow readers have so long to go out."""
 
+KEEP_ALIVE_S = 75
+"""An idle connection stays so long: longer than proxies and clients keep theirs, so that it is they who close it."""
+
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
@@ -84,6 +87,7 @@ class DrainingServer(uvicorn.Server):
             log_level=settings.log_level,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             lifespan="off",
             timeout_graceful_shutdown=math.ceil(settings.drain_timeout_s + ANSWER_TIMEOUT_S),
         )
