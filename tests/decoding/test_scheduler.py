@@ -1,13 +1,10 @@
-"""Packed passes: who is admitted, who gets rows, and whose error is whose."""
+"""Packed passes: who is admitted and who gets rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from apply_service.decoding.scheduler import NextPass, Outcome, Scheduler, drive_alone
@@ -15,12 +12,10 @@ from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, FakeSession, hashed
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded, Overloaded
-from apply_service.protocols import Draft, Drafter, Part, TokenSet, Verification, Window
+from apply_service.protocols import Draft, Part, Verification, Window
 from apply_service.types import FinishReason
 
-T = TypeVar("T")
 VOCAB = 13
-STOP = 7
 
 
 class Watched(FakeEngine):
@@ -52,52 +47,6 @@ class Drafting(NoDraft):
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         return Draft([3] * limit, 0.9, "threes")
-
-
-class Failing(Exception):
-    pass
-
-
-class Panic(BaseException):
-    """As native code raises it: no `Exception`."""
-
-
-class FailingDrafter(NoDraft):
-    def __init__(self, place: str, error: BaseException) -> None:
-        self.place, self.error = place, error
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        return self._fail("propose", Draft([3] * limit, 0.9))
-
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        self._fail("observe", None)
-
-    def close(self) -> None:
-        self._fail("close", None)
-
-    def _fail(self, place: str, value: T) -> T:
-        if place == self.place:
-            raise self.error
-        return value
-
-
-class NoProposal(NoDraft):
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        return None  # type: ignore[return-value]
-
-
-class Allowing:
-    """A constraint that says `masks`, whatever the window."""
-
-    def __init__(self, masks: Callable[[int], Sequence[TokenSet | None]]) -> None:
-        self._masks = masks
-
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        return self._masks(len(draft_ids) + 1)
-
-
-def fail(_: object = None) -> Sequence[TokenSet | None]:
-    raise Failing
 
 
 def run(scheduler: Scheduler, decodings: Sequence[Decoding]) -> Iterator[list[Outcome]]:
@@ -329,104 +278,3 @@ def test_a_drafter_that_gives_more_than_it_is_asked_for_is_cut() -> None:
     engine = FakeEngine(hashed(VOCAB), max_draft=300)
     greedy = writing(engine, limit=5, drafter=Greedy())
     assert alone(greedy) == alone(writing(engine, limit=5))
-
-
-# -- errors ------------------------------------------------------------------------------------------------------------
-FAULTS: dict[str, Callable[[], dict[str, object]]] = {
-    "drafter, propose": lambda: {"drafter": FailingDrafter("propose", Failing())},
-    "drafter, observe": lambda: {"drafter": FailingDrafter("observe", Failing())},
-    "drafter, close": lambda: {"drafter": FailingDrafter("close", Failing())},
-    "drafter, panic": lambda: {"drafter": FailingDrafter("propose", Panic())},
-    "drafter, no draft": lambda: {"drafter": NoProposal()},
-    "drafter, nan": lambda: {"drafter": Odd(Draft([3], float("nan")))},
-    "constraint": lambda: {"constraint": Allowing(fail)},
-    "constraint, too few masks": lambda: {"drafter": Drafting(), "constraint": Allowing(lambda n: [None] * (n - 1))},
-    "constraint, nothing allowed": lambda: {"constraint": Allowing(lambda n: [np.array([], np.int64)] * n)},
-    "constraint, no such token": lambda: {"constraint": Allowing(lambda n: [np.array([VOCAB], np.int64)] * n)},
-    "stop finder": lambda: {"find_stop": fail},
-    "cancelled": lambda: {"cancelled": fail},
-    "forward": lambda: {"name": 12},
-}
-
-
-class Odd(NoDraft):
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        return self._draft
-
-
-def breaking(ids: Sequence[int]) -> npt.NDArray[np.float32]:
-    """A forward that fails on sequences that begin with 12, four tokens in."""
-    if ids[0] == 12 and len(ids) > 4:
-        raise Failing
-    return hashed(VOCAB)(ids)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_an_error_is_its_own_sequences_alone(fault: str) -> None:
-    engine = FakeEngine(breaking, max_rows=64)
-    wanted = [alone(writing(engine, name)) for name in (1, 2, 3)]
-    options = FAULTS[fault]()
-    name = options.pop("name", 5)
-    good = [writing(engine, one, drafter=Drafting()) for one in (1, 2, 3)]
-    broken = writing(engine, name, **options)  # type: ignore[arg-type]
-    errors = finish([good[0], broken, *good[1:]])
-    assert set(errors) <= {1}
-    assert bool(errors) == (fault != "drafter, nan"), "how sure a draft is only decides how many rows it gets"
-    assert [one.output_ids for one in good] == wanted
-    assert engine.n_open == 0, "the slots are free although nobody closed the decoding"
-
-
-def test_a_drafter_that_fails_when_closed_costs_no_slots() -> None:
-    engine = FakeEngine(hashed(VOCAB))
-    decoding = writing(engine, drafter=FailingDrafter("close", Failing()))
-    Scheduler().run_pass([decoding])
-    with pytest.raises(Failing):
-        decoding.close()
-    assert engine.n_open == 0
-    decoding.close()
-
-
-def test_the_first_error_stays() -> None:
-    drafter: Drafter = FailingDrafter("close", Panic())
-    decoding = writing(FakeEngine(hashed(VOCAB)), drafter=drafter, cancelled=lambda: True)
-    assert isinstance(finish([decoding])[0], Cancelled)
-
-
-def test_cancelled_while_its_prompt_is_read() -> None:
-    engine = FakeEngine(hashed(VOCAB), max_draft=15, prefill_grain=8)
-    gone = {2: False}
-    decodings = [writing(engine, i + 1, n_prompt=41, cancelled=lambda i=i: gone.get(i, False)) for i in range(4)]
-    scheduler = Scheduler()
-    scheduler.run_pass(decodings)
-    assert engine.n_open == 4
-    gone[2] = True
-    outcomes = scheduler.run_pass(decodings)
-    assert isinstance(outcomes[2], Cancelled)
-    assert decodings[2].finish_reason is FinishReason.CANCELLED
-    assert engine.n_open == 3
-    rest = [*decodings[:2], decodings[3]]
-    assert finish(rest) == {}
-    assert [one.output_ids for one in rest] == [alone(writing(engine, name, n_prompt=41)) for name in (1, 2, 4)]
-
-
-def test_a_failing_pass_is_not_the_end_of_the_next() -> None:
-    """A fault of the device that passes: each sequence is tried alone in the pass where all together failed."""
-
-    class Flickering(FakeEngine):
-        n_failed = 0
-
-        def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
-            if len(parts) > 1:
-                self.n_failed += 1
-                raise Failing
-            return super().step(parts)
-
-    engine = Flickering(hashed(VOCAB))
-    decodings = [writing(engine, name, n_prompt=3) for name in (1, 2, 3)]
-    assert finish(decodings) == {}
-    assert engine.n_failed > 0
-    calm = FakeEngine(hashed(VOCAB))
-    assert [one.output_ids for one in decodings] == [alone(writing(calm, name, n_prompt=3)) for name in (1, 2, 3)]
