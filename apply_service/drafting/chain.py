@@ -15,7 +15,7 @@ from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, reso
 
 JOINT = "+"
 DRAFT_MODEL = "draft_model"
-SURE = 0.97
+SURE = 0.9
 """A copy that is expected to be accepted with at least this probability is not compared with anything."""
 
 

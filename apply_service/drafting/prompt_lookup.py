@@ -16,13 +16,13 @@ from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext
 
 MAX_NGRAM = 8
 """Tokens; the same place after so many is settled by which is nearest."""
-LEAST_CHANCE = 0.02
+LEAST_CHANCE = 0.005
 """A draft ends where its next token is reached and accepted with less than this probability."""
 PRIORS = {
     "1": Counts(2.0, 2.0),
-    "2": Counts(4.0, 1.0),
-    "4": Counts(10.0, 1.0),
-    "8": Counts(30.0, 1.0),
+    "2": Counts(5.0, 1.0),
+    "4": Counts(8.0, 1.0),
+    "8": Counts(20.0, 1.0),
 }
 """By the length of the n-gram, rounded down to a power of two; means measured on mined edits (docs/log.md)."""
 

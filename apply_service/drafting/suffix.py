@@ -14,21 +14,21 @@ from apply_service.drafting.suffix_automaton import SuffixAutomaton
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext
 
 LONGEST_KIND = 32
-LEAST_CHANCE = 0.02
+LEAST_CHANCE = 0.005
 """A draft ends where its next token is reached and accepted with less than this probability."""
 PRIORS = {
-    "1": Counts(2.0, 2.0),
-    "2": Counts(4.0, 1.0),
-    "4": Counts(10.0, 1.0),
-    "8": Counts(30.0, 1.0),
-    "16": Counts(60.0, 1.0),
-    "32": Counts(100.0, 1.0),
-    "1 sole": Counts(2.0, 2.0),
-    "2 sole": Counts(4.0, 1.0),
-    "4 sole": Counts(10.0, 1.0),
-    "8 sole": Counts(30.0, 1.0),
-    "16 sole": Counts(60.0, 1.0),
-    "32 sole": Counts(100.0, 1.0),
+    "1": Counts(0.4, 1.0),
+    "2": Counts(2.4, 1.6),
+    "4": Counts(2.8, 1.2),
+    "8": Counts(6.0, 1.0),
+    "16": Counts(12.0, 1.0),
+    "32": Counts(30.0, 1.0),
+    "1 sole": Counts(2.0, 1.3),
+    "2 sole": Counts(6.5, 1.0),
+    "4 sole": Counts(9.0, 1.0),
+    "8 sole": Counts(14.0, 1.0),
+    "16 sole": Counts(30.0, 1.0),
+    "32 sole": Counts(50.0, 1.0),
 }
 """By the length of the match, rounded down to a power of two, and whether one token alone has followed it so far; means
 measured on mined edits (docs/log.md)."""
