@@ -21,7 +21,7 @@ from apply_service.edits.candidates import MAX_FUZZY_LENGTH, substance
 from apply_service.edits.stretches import Block, Stretch, Stretches
 
 HELD_MARGIN = 1.5
-"""By how much a rival must cost more that equal lines hold at both ends."""
+"""By how much a rival must cost more that is held at both ends."""
 FREE_MARGIN = 1.2
 """The same where an end of it is new."""
 STAY_COST = 1.5
@@ -76,14 +76,19 @@ class Rivals:
         for _, stretch in found[:MAX_WEIGHED]:
             if self._is_same_text(block, chosen, stretch):
                 continue
-            other, is_free = self._weigh(block, stretch), any(self._stretches.frees(block, stretch))
-            limit = most + (FREE_MARGIN if is_free else HELD_MARGIN)
-            if other.cost > limit or (is_free and other.is_worse(own)):
+            other = self._weigh(block, stretch)
+            if other.is_worse(own) and not self._is_anchored(block, stretch):
                 continue
+            limit = most + (FREE_MARGIN if any(self._stretches.frees(block, stretch)) else HELD_MARGIN)
             # An echo that both readings have is no reason to prefer either.
             if other.cost + min(echo, self._echo(block, other.new & own.new, stretch, shown)) <= limit:
                 return True
         return False
+
+    def _is_anchored(self, block: Block, stretch: Stretch) -> bool:
+        """Whether equal lines hold the block at both ends."""
+        ends = self._lines[stretch.start], self._lines[stretch.stop - 1]
+        return ends == (block.lines[0], block.lines[-1])
 
     def _misses_edge(self, block: Block, chosen: Stretch) -> bool:
         """Whether a snippet without a marker there begins (ends) as the file does, and was laid elsewhere."""

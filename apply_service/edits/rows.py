@@ -88,8 +88,6 @@ class Rows:
             return
         for (_, i), j in ((reading.visible[0], solid[0]), (reading.visible[-1], solid[-1])):
             if self._texts[i].rstrip() == reading.original[j].rstrip():
-                if reading.index.count(self._texts[i]) > 1:
-                    reading.doubts.likely("unclear whether the snippet is the whole file")
                 self.candidates[i] = NOTHING.joined([j], HELD_WORTH, Kind.SAME)
 
     # -- new definitions ---------------------------------------------------------------------------------------------
