@@ -94,7 +94,15 @@ def build_parser() -> ArgumentParser:
 
 def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("apply", help="apply one edit to one file", description=APPLY_TEXT)
-    parser.add_argument("file", nargs="?", metavar="FILE", help="file to edit; one that does not exist is a new file")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="file to edit; one that does not exist is a new file; - edits what comes through standard input",
+    )
+    parser.add_argument(
+        "--stdin-path", metavar="NAME", help="where FILE is -: its name, which tells the language; nothing is opened"
+    )
     parser.add_argument("--update", metavar="FILE", help="file with the edit; - reads it from standard input")
     parser.add_argument("--instruction", metavar="TEXT", help="what the edit is to do, in words")
     parser.add_argument(
@@ -247,6 +255,8 @@ def _verdict_names() -> tuple[str, ...]:
 APPLY_TEXT = """\
 Apply one edit to FILE and print the merged file, byte for byte; a summary of who decided and what the checks found
 goes to standard error.  The edit is a lazy snippet, search/replace blocks, a diff, a patch or a whole file.
+
+As FILE, - is standard input: a filter for editors.
 
 With --batch or --patch several files are edited: all of them, or none where one fails.
 

@@ -1,7 +1,7 @@
 """`apply-service apply`: one edit of one file, or one JSON request from standard input.  Several files: see `batch`.
 
-Reads the file, asks for the answer (`answering`), and prints it or writes it back.  The file is written only where
-every check passed, and only if it still is as it was read.
+Reads the file (or, as a filter, standard input), asks for the answer (`answering`), and prints it or writes it back.
+The file is written only where every check passed, and only if it still is as it was read.
 """
 
 from __future__ import annotations
@@ -10,12 +10,22 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from apply_service.backups import BackupStore
 from apply_service.commands import batch
 from apply_service.commands.answering import answer_request
-from apply_service.commands.content import UTF8, merged_bytes, original_fields, printable, read_bytes, read_text
+from apply_service.commands.content import (
+    STANDARD_INPUT,
+    UTF8,
+    merged_bytes,
+    original_fields,
+    printable,
+    read_bytes,
+    read_text,
+)
 from apply_service.commands.exit_codes import OK, REFUSED
 from apply_service.commands.options import refuse_unused
 from apply_service.commands.output import color_diff, print_failure, summary_lines, write_line, write_note, write_out
@@ -37,11 +47,11 @@ def run(arguments: Namespace, settings: Settings) -> int:
         return batch.run(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)
-    source = read_source(_file_name(arguments))
+    source = _read_original(arguments)
     request = dict(_request_fields(arguments, source))
     try:
         answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
-        if arguments.in_place:
+        if arguments.in_place and isinstance(source, SourceFile):
             _write_back(source, answer, request, settings)
     except ApplyError as error:
         return print_failure(error, is_json=arguments.json)
@@ -81,15 +91,28 @@ def _refuse_stream(body: bytes) -> dict[str, Any]:
 
 
 # -- the request -------------------------------------------------------------------------------------------------------
-def _file_name(arguments: Namespace) -> str:
+@dataclass(frozen=True, slots=True)
+class PipedText:
+    """An editor's buffer, which came through standard input."""
+
+    data: bytes
+    path: Path | None
+    """What the editor calls it; nothing is opened."""
+
+
+def _read_original(arguments: Namespace) -> SourceFile | PipedText:
     if arguments.file is None:
         raise InvalidField("No FILE is named.", value="FILE", remedy="Name the file to edit, or use --request -.")
-    return str(arguments.file)
+    if arguments.file == STANDARD_INPUT:
+        path = None if arguments.stdin_path is None else Path(arguments.stdin_path)
+        return PipedText(read_bytes(STANDARD_INPUT), path)
+    return read_source(str(arguments.file))
 
 
-def _request_fields(arguments: Namespace, source: SourceFile) -> Iterator[tuple[str, object]]:
+def _request_fields(arguments: Namespace, source: SourceFile | PipedText) -> Iterator[tuple[str, object]]:
     yield from original_fields(source.data, UTF8 if arguments.encoding is None else arguments.encoding)
-    yield "path", printable(source.path)
+    if source.path is not None:
+        yield "path", printable(source.path)
     if arguments.update is not None:
         yield "update", read_text(arguments.update)
     yield from ((name, value) for name in PASSED_ON if (value := getattr(arguments, name)) is not None)

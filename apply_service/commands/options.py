@@ -8,18 +8,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable
 
-from apply_service.errors import UnsupportedParameter
+from apply_service.commands.content import STANDARD_INPUT
+from apply_service.errors import InvalidField, UnsupportedParameter
 from apply_service.settings import Settings
 
 IN_REQUEST = (
-    *("file", "update", "instruction", "in_place", "diff", "format", "language", "encoding", "strategy", "drafter"),
-    *("temperature", "seed", "max_tokens", "timeout", "on_verdict"),
+    *("file", "stdin_path", "update", "instruction", "in_place", "diff", "format", "language", "encoding", "strategy"),
+    *("drafter", "temperature", "seed", "max_tokens", "timeout", "on_verdict"),
 )
 """What a JSON request says itself, or leaves no room for."""
 
 IN_BATCH = (
-    *("file", "update", "instruction", "request", "format", "language", "encoding", "strategy", "drafter"),
-    *("temperature", "seed", "max_tokens", "timeout", "on_verdict", "independent"),
+    *("file", "stdin_path", "update", "instruction", "request", "format", "language", "encoding", "strategy"),
+    *("drafter", "temperature", "seed", "max_tokens", "timeout", "on_verdict", "independent"),
 )
 """What a batch says itself, each edit for itself."""
 
@@ -33,8 +34,10 @@ OF_THE_ENGINE = ("models", "device", "dtype", "window", "torch_threads", "allow_
 
 
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
-    """Raises UnsupportedParameter where an option was given that could have no effect."""
+    """Raises UnsupportedParameter where an option was given that could have no effect, InvalidField where two want the
+    same standard input."""
     _refuse_beside_several(arguments)
+    _refuse_around_the_filter(arguments)
     if arguments.request is not None:
         _refuse(
             _given(arguments, IN_REQUEST),
@@ -79,6 +82,24 @@ def _refuse_beside_several(arguments: Namespace) -> None:
             _given(arguments, OF_SEVERAL_FILES),
             "There is only one file",
             remedy="Leave them out, or name a --batch or a --patch.",
+        )
+
+
+def _refuse_around_the_filter(arguments: Namespace) -> None:
+    """Options beside a FILE that is standard input, or of one that is not."""
+    if arguments.file != STANDARD_INPUT:
+        _refuse(
+            _given(arguments, ("stdin_path",)), "FILE has its own name", remedy="Leave it out, or write - for FILE."
+        )
+        return
+    _refuse(
+        _given(arguments, ("in_place",)), "FILE is standard input", remedy="Leave it out: the merged text is printed."
+    )
+    if arguments.update == STANDARD_INPUT:
+        raise InvalidField(
+            "FILE and --update cannot both be standard input.",
+            value="-",
+            remedy="Write the edit to a file, or pass it as another one: --update <(xclip -o) in bash.",
         )
 
 
