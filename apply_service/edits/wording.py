@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.edits.candidates import squeeze, substance
+from apply_service.edits.indentation import find_unit
 from apply_service.edits.laid_blocks import Laid, LaidBlock
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
 from apply_service.types import LineOp
@@ -22,7 +23,8 @@ MIN_SURE = 0.5
 def is_respaced(laid: Laid) -> bool:
     """Whether a new line is a line of the file but for white space: meant, or a slip of the pen.
 
-    Another indentation is taken at its word where the block shows an indented line as the file has it.
+    Another indentation is taken at its word where the block shows an indented line as the file has it, and its levels
+    are as wide as the file's.
     """
     for dropped, taken in laid.changes:
         gone = {op.text.strip() for op in dropped}
@@ -44,6 +46,12 @@ def _is_reindented(laid: Laid, raw: set[str], taken: Sequence[LineOp]) -> bool:
     return first is not None and not _shows_margin(laid, first.update_line)
 
 
+def _has_other_unit(laid: Laid, block: LaidBlock) -> bool:
+    """Whether a level of the block is as wide as none of the file: then a line stands as in the file by chance."""
+    own, file = find_unit(block.texts), find_unit(laid.reading.original)
+    return own is not None and file is not None and own != file
+
+
 def _stands_otherwise(laid: Laid, text: str, known: set[str]) -> bool:
     """Whether the text is among the known lines, or indented otherwise than wherever the file has it."""
     if squeeze(text) in known:
@@ -56,7 +64,7 @@ def _stands_otherwise(laid: Laid, text: str, known: set[str]) -> bool:
 def _shows_margin(laid: Laid, i: int | None) -> bool:
     """Whether the block of update line i shows an indented line just as the file has it."""
     block = next((block for block in laid.blocks if i in block.lines), None)
-    if block is None:
+    if block is None or _has_other_unit(laid, block):
         return False
     pairs = zip(block.texts, block.columns, strict=True)
     return any(

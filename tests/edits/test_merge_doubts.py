@@ -162,3 +162,41 @@ def test_a_block_that_shows_a_header_only_holds_its_place() -> None:
     update = f"# ... existing code ...\nclass AsyncChat(Shared):\n    # ... existing code ...\n{wanted_body}{ending}"
     prediction = python(f"{chat}\n\n{header}{SHORT}{ending}", update)
     assert text_of(prediction) == f"{chat}\n\n{header}{wanted_body}{ending}"
+
+
+LOOP = """\
+    for _, test in ipairs(tests_of_the_parser) do
+      local parsed = parse_the_spec(test)
+      assert_that(parsed.is_complete)
+      assert_same(test.options, values_of(parsed, "options"))
+    end
+  end)
+end)
+
+describe("the whole spec", function()
+  it("has a name", function()
+    assert_that(spec.name_of_it)
+  end)
+end)
+"""
+
+
+def test_levels_wider_than_the_files_are_a_doubt_even_where_one_line_fits() -> None:
+    wider = """\
+    for _, test in ipairs(tests_of_the_parser) do
+        it("parses the options of " .. name_of(test), function()
+            local parsed = parse_the_spec(test)
+            assert_that(parsed.is_complete)
+            assert_same(test.options, values_of(parsed, "options"))
+        end)
+    end
+end)
+
+describe("the whole spec", function()
+-- ... remaining code unchanged ...
+"""
+    as_the_file = (
+        wider.replace("            ", "        ").replace("        it", "      it").replace("        end", "      end")
+    )
+    assert merge(LOOP, wider, language="lua", path="spec.lua").certainty is not Certainty.CERTAIN
+    assert merge(LOOP, as_the_file, language="lua", path="spec.lua").certainty is Certainty.CERTAIN
