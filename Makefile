@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,9 +21,23 @@ test-clients: $(STAMP)  ## the TypeScript client, compiled strictly, against rea
 	npm ci --no-fund --no-audit --prefix apply_service/clients/typescript
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/clients/test_typescript.py
 
-test-plugins: $(STAMP)  ## the editors' plugins in the real editors; needs curl
+test-plugins: test-nvim test-vscode  ## the editors' plugins in the real editors
+
+PLUGIN_STAMP = $(VENV)/.installed-plugins
+$(PLUGIN_STAMP): $(STAMP)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,plugins]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins
+	touch $@
+
+test-nvim: $(PLUGIN_STAMP)  ## needs curl
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/test_contract.py tests/editor_plugins/nvim
+
+# On Debian: apt-get install nodejs npm chromium libkrb5-dev ripgrep g++ make; Node 20.
+test-vscode: $(PLUGIN_STAMP)  ## the extension's own tests, then VS Code (code-server, 320 MB in .vscode-test) in a headless Chromium
+	npm ci --no-fund --no-audit --prefix editor_plugins/vscode
+	npm run --prefix editor_plugins/vscode check
+	npm test --prefix editor_plugins/vscode
+	sh tests/editor_plugins/vscode/e2e/install_code_server.sh .vscode-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/vscode
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
