@@ -78,6 +78,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         loaded.undrafted,
         is_replay=source.startswith(PREFIX),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
+        calibration=loaded.record.calibration,
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
+from apply_service.confidence import confidence_in
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.drafting.chain import check_drafter
@@ -183,10 +184,19 @@ def finish(
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops)
     watch.lap("restore_s")
-    verdicts = (*strategy_verdicts(job, outcome), *checked(job, outcome.merged))
+    found = checked(job, outcome.merged)
+    verdicts = (*strategy_verdicts(job, outcome), *found)
     _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
     watch.lap("checks_s")
     hunks = text_hunks(request.original, merged_code)
+    confidence = confidence_in(
+        request,
+        outcome.target,
+        raw=outcome.confidence,
+        agreement=outcome.agreement,
+        certainty=job.prediction.certainty,
+        checks=found,
+    )
     watch.seconds["total_s"] = sum(watch.seconds.values())
     return ApplyResult(
         merged_code=merged_code,
@@ -204,7 +214,8 @@ def finish(
         verdicts=verdicts,
         edits=tuple(edit for hunk in hunks for edit in hunk.edits),
         spans=origin_spans(ops, is_from_model=outcome.target is not None),
-        confidence=outcome.confidence,
+        confidence=confidence.answer,
+        confidence_kind=confidence.kind,
         source_sha256=hash_bytes(encode(request.original, source)),
         result_sha256=hash_bytes(encode(merged_code, source)),
         encoding=request.encoding,
@@ -212,7 +223,7 @@ def finish(
         stats=outcome.stats,
         timings_s=dict(watch.seconds),
         diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
-        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs),
+        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
     )
 
 

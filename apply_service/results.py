@@ -6,7 +6,7 @@ Stands at the end of a request's path, after decoding and before the checks' ver
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 
@@ -48,22 +48,25 @@ def _origin(op: LineOp, is_from_model: bool) -> Origin:
 
 
 def confident_hunks(
-    hunks: Sequence[TextHunk], merged: str, line_logprobs: Mapping[int, float] | None
+    hunks: Sequence[TextHunk],
+    merged: str,
+    line_logprobs: Mapping[int, float] | None,
+    confidence_at: Callable[[float], float] = math.exp,
 ) -> tuple[Hunk, ...]:
     """The hunks with their confidence; `line_logprobs` has the least one at a decision of each line of the merged text
-    (LF lines), None where no target decided."""
+    (LF lines), None where no target decided; `confidence_at` makes a confidence of the least in a hunk."""
     at = _decided_lines(merged) if line_logprobs else []
     found, n_edits = [], 0
     for (a0, a1, b0, b1), edits in hunks:
-        confidence = _confidence(line_logprobs, at[b0], at[b1] + (b1 == len(at) - 1)) if line_logprobs else None
+        least = _least(line_logprobs, at[b0], at[b1] + (b1 == len(at) - 1)) if line_logprobs else None
+        confidence = None if least is None else confidence_at(least)
         found.append(Hunk(a0, a1, b0, b1, n_edits, n_edits + len(edits), confidence))
         n_edits += len(edits)
     return tuple(found)
 
 
-def _confidence(line_logprobs: Mapping[int, float], first: int, last: int) -> float | None:
-    decided = [line_logprobs[line] for line in range(first, last + 1) if line in line_logprobs]
-    return math.exp(min(decided)) if decided else None
+def _least(line_logprobs: Mapping[int, float], first: int, last: int) -> float | None:
+    return min((line_logprobs[line] for line in range(first, last + 1) if line in line_logprobs), default=None)
 
 
 def _decided_lines(merged: str) -> list[int]:

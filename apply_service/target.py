@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from apply_service.calibration import Calibration
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.chain import open_drafter
@@ -46,6 +47,8 @@ class Target:
     open_draft_engine: Callable[[], DraftEngine] | None = None
     """Gives the configured draft model, loaded on first use; raises UnsupportedParameter where its tokenizer is not the
     target's.  None: none is configured."""
+    calibration: Calibration | None = None
+    """How often it is right when it is how sure; None: nobody counted."""
 
     def drafter_name(self, wanted: str) -> str:
         """The drafter that runs where `wanted` was asked for."""

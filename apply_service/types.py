@@ -22,6 +22,9 @@ Strategy = Literal["auto", "model", "exact"]
 RanStrategy = Literal["exact", "model", "windowed", "fallback"]
 """What decided the result; the README's table says when."""
 
+ConfidenceKind = Literal["calibrated", "raw"]
+"""Whether a confidence is the share of such answers that was right when counted, or the target's own probability."""
+
 LineKind = Literal["keep", "both", "drop", "take"]
 Origin = Literal["original", "update", "model"]
 Severity = Literal["pass", "warning", "error"]
@@ -141,8 +144,8 @@ class TextEdit(NamedTuple):
 class Hunk(NamedTuple):
     """One stretch of changed lines: lines `original_start..original_end` of the original became `merged_start..
     merged_end` of the merged text, by the answer's edits `first_edit..end_edit` (0-based, half-open; lines as editors
-    count them).  `confidence`: the least probability that the target gave to a choice of its own in these lines or the
-    one after them; None where it made none there."""
+    count them).  `confidence`: from the least probability that the target gave to a choice of its own in these lines or
+    the one after them, of the answer's `confidence_kind`; None where it made none there."""
 
     original_start: int
     original_end: int
@@ -269,6 +272,8 @@ class ApplyResult:
     hunks: tuple[Hunk, ...] = ()
     windows: tuple[LineRange, ...] = ()
     """With strategy `windowed`: the lines that the target decided; all others are the original's bytes."""
+    confidence_kind: ConfidenceKind | None = None
+    """None where there is no confidence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ def make_result(merged: str = "new\n", **changes: object) -> ApplyResult:
         "hunks": (Hunk(0, 1, 0, 1, 0, 1, 0.75),),
         "spans": (Span(0, 1, "update"), Span(1, 2, "original")),
         "confidence": 0.75,
+        "confidence_kind": "calibrated",
         "source_sha256": hashlib.sha256(b"old\n").hexdigest(),
         "result_sha256": hashlib.sha256(merged.encode()).hexdigest(),
         "encoding": "utf-8",

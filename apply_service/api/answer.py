@@ -14,6 +14,7 @@ from apply_service.edits.fidelity import SourceText, encode
 from apply_service.types import (
     ApplyResult,
     Certainty,
+    ConfidenceKind,
     DecodeStats,
     FinishReason,
     Hunk,
@@ -89,7 +90,8 @@ class HunkOut(_Answer):
     first_edit: int = Field(description="The first of its edits, as a place in `edits`.")
     end_edit: int = Field(description="One past the last.")
     confidence: float | None = Field(
-        description="Least probability of the target at a decision in these lines or the one after; null without one."
+        description="How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability "
+        "at a decision in these lines or the one after; null without one."
     )
 
     @classmethod
@@ -171,7 +173,11 @@ class NativeAnswer(_Answer):
     windows: list[LineRangeOut] = Field(
         description="With strategy `windowed`: the lines that the target decided; all others are the original's bytes."
     )
-    confidence: float | None = Field(description="Least probability of the target at a decision; null without one.")
+    confidence: float | None = Field(description="How likely the answer is right; null where no target decided.")
+    confidence_kind: ConfidenceKind | None = Field(
+        description="`calibrated`: the share of such answers that was right when counted. `raw`: the target's least "
+        "probability at a decision. null without a confidence."
+    )
     source_sha256: str = Field(description="Hash of the original's bytes.")
     result_sha256: str = Field(description="Hash of the merged file's bytes.")
     encoding: str = Field(description="What both are encoded in.")
@@ -203,6 +209,7 @@ class NativeAnswer(_Answer):
             spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
             windows=[LineRangeOut.model_validate(lines._asdict()) for lines in result.windows],
             confidence=result.confidence,
+            confidence_kind=result.confidence_kind,
             source_sha256=result.source_sha256,
             result_sha256=result.result_sha256,
             encoding=result.encoding,

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import torch
 
+from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
 from apply_service.engine.self_test import SelfTest, run_self_test
 from apply_service.engine.self_test_store import SelfTestStore
@@ -35,16 +36,19 @@ def embedded_directory() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """What a model's own folder says of how to run it (`apply_service.json`); a missing file means the defaults."""
+    """What a model's own folder says of how to run it (`apply_service.json`, and `calibration.json` of its
+    confidence); a missing file means the defaults."""
 
     prompt_format: str | None = None
     buckets: tuple[int, ...] = DEFAULT_BUCKETS
+    calibration: Calibration | None = None
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
         path = directory / RECORD_FILE
+        calibration = Calibration.read(directory)
         if not path.is_file():
-            return cls()
+            return cls(calibration=calibration)
         try:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
             buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
@@ -54,7 +58,7 @@ class ModelRecord:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
         if not buckets or buckets[0] < 1:
             raise ModelNotLoadable(f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers")
-        return cls(values.get("prompt_format"), buckets)
+        return cls(values.get("prompt_format"), buckets, calibration)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ def result_of(case: EditCase) -> ApplyResult:
         hunks=_hunks(case),
         spans=origin_spans(attribute_ops(case.original, case.merged, _prediction(case)), is_from_model=is_from_model),
         confidence=min(case.confidences, default=None),
+        confidence_kind="calibrated" if is_from_model else None,
         source_sha256=_sha256(case.original),
         result_sha256=_sha256(case.merged),
         encoding="utf-8",

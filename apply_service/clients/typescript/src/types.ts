@@ -112,8 +112,13 @@ export interface NativeAnswer {
   spans: Span[];
   /** With strategy `windowed`: the lines that the target decided; all others are the original's bytes. */
   windows: LineRange[];
-  /** Least probability of the target at a decision; null without one. */
+  /** How likely the answer is right; null where no target decided. */
   confidence: number | null;
+  /**
+   * `calibrated`: the share of such answers that was right when counted. `raw`: the target's least probability at a
+   * decision. null without a confidence.
+   */
+  confidence_kind: "calibrated" | "raw" | null;
   /** Hash of the original's bytes. */
   source_sha256: string;
   /** Hash of the merged file's bytes. */
@@ -186,7 +191,10 @@ export interface Hunk {
   first_edit: number;
   /** One past the last. */
   end_edit: number;
-  /** Least probability of the target at a decision in these lines or the one after; null without one. */
+  /**
+   * How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability at a decision
+   * in these lines or the one after; null without one.
+   */
   confidence: number | null;
 }
 

@@ -1,0 +1,195 @@
+"""From the target's own probability to the chance that an answer is right: the map that ships beside a model's weights.
+
+A target is sure of its choices for reasons of its own; how often it is right when it says 0.9 has to be counted.  The
+map was fitted on edits that the model was not trained on (`training.calibrate`), holds for the weights whose hash it
+names, and knows no text.  A model without one gives its raw probability, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from apply_service.errors import ModelNotLoadable
+from apply_service.types import Certainty
+
+CALIBRATION_FILE = "calibration.json"
+VERSION = 1
+MAX_LOG_ODDS = 12.0
+"""Beyond it a float32 probability tells nothing more."""
+FEATURES = ("log_odds", "agrees", "certain", "likely", "agrees_certain", "clean")
+_KEYS = {"version", "weights_sha256", "threshold", "answer", "hunk"}
+
+
+class Signals(NamedTuple):
+    """What is known of an answer beside the target's probability: whether its text is the predicted merge, how far the
+    merger trusts itself, and whether no check of the text found anything."""
+
+    agreement: bool | None
+    certainty: Certainty
+    is_clean: bool
+
+
+def features(logprob: float, signals: Signals) -> dict[str, float]:
+    """The values that a map weighs, by the names in FEATURES; `logprob` is the least of a decision."""
+    agrees, is_certain = signals.agreement is True, signals.certainty is Certainty.CERTAIN
+    return {
+        "log_odds": log_odds(logprob),
+        "agrees": float(agrees),
+        "certain": float(is_certain),
+        "likely": float(signals.certainty is Certainty.LIKELY),
+        "agrees_certain": float(agrees and is_certain),
+        "clean": float(signals.is_clean),
+    }
+
+
+def log_odds(logprob: float) -> float:
+    """log(p / (1 - p)), cut off where it tells nothing more."""
+    chance_of_other = -math.expm1(min(logprob, 0.0))
+    if chance_of_other <= 0.0:
+        return MAX_LOG_ODDS
+    return min(MAX_LOG_ODDS, max(-MAX_LOG_ODDS, logprob - math.log(chance_of_other)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityMap:
+    """Features -> the chance of being right.  `weights` by feature add up to a score; `points` (score, probability),
+    both rising, are joined by straight lines and level beyond their ends; without points the score is in log-odds.
+
+    It never falls as the target's own probability rises.
+    """
+
+    intercept: float
+    weights: Mapping[str, float]
+    points: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            ValueError: it is not monotone, or no map at all.
+        """
+        if unknown := self.weights.keys() - set(FEATURES):
+            raise ValueError(f"unknown features {sorted(unknown)}")
+        if not all(map(math.isfinite, (self.intercept, *self.weights.values()))):
+            raise ValueError("a weight is not finite")
+        if self.weights.get("log_odds", 0.0) < 0:
+            raise ValueError("confidence falls as the probability rises")
+        if not all(math.isfinite(score) and 0 <= chance <= 1 for score, chance in self.points):
+            raise ValueError("a point is no score and probability")
+        if not all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)):
+            raise ValueError("the points do not rise")
+
+    def __call__(self, logprob: float, signals: Signals) -> float:
+        values = features(logprob, signals)
+        return self.chance(self.intercept + sum(weight * values[name] for name, weight in self.weights.items()))
+
+    def chance(self, score: float) -> float:
+        """The probability at a score."""
+        if not self.points:
+            return 1 / (1 + math.exp(-max(-700.0, score)))
+        at = bisect_right(self.points, score, key=lambda point: point[0])
+        if at in (0, len(self.points)):
+            return self.points[min(at, len(self.points) - 1)][1]
+        (low, below), (high, above) = self.points[at - 1], self.points[at]
+        return below + (above - below) * (score - low) / (high - low)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
+        """
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        if unknown := values.keys() - {"intercept", "weights", "points"}:
+            raise ValueError(f"unknown keys {sorted(unknown)}")
+        points = tuple((float(score), float(chance)) for score, chance in values["points"])
+        weights = {str(name): float(weight) for name, weight in values["weights"].items()}
+        return cls(float(values["intercept"]), weights, points)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {"intercept": self.intercept, "weights": dict(self.weights), "points": [list(p) for p in self.points]}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it is better looked at."""
+
+    weights_sha256: str
+    threshold: float
+    answer: ProbabilityMap
+    hunk: ProbabilityMap
+
+    def of_answer(self, logprob: float, signals: Signals) -> float:
+        """The chance that an answer is right to the last byte; `logprob` is the least of its decisions."""
+        return self.answer(logprob, signals)
+
+    def of_hunk(self, logprob: float, signals: Signals, *, answer: float) -> float:
+        """The chance that a hunk is right; no less than that of the whole answer."""
+        return max(answer, self.hunk(logprob, signals))
+
+    @classmethod
+    def read(cls, directory: Path) -> Calibration | None:
+        """The calibration of the model in a folder; None where there is none.
+
+        Raises:
+            ModelNotLoadable: the file is unusable, or was made for other weights.
+        """
+        path = directory / CALIBRATION_FILE
+        if not path.is_file():
+            return None
+        try:
+            found = cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ModelNotLoadable(
+                f"{CALIBRATION_FILE} can't be read: {error!r}", value=str(path), remedy="remove it, or calibrate again"
+            ) from error
+        if found.weights_sha256 != (actual := hash_weights(directory)):
+            raise ModelNotLoadable(
+                f"{CALIBRATION_FILE} was made for other weights",
+                value=found.weights_sha256,
+                limit=actual,
+                remedy="remove it, or calibrate again",
+            )
+        return found
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Calibration:
+        """
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it is none.
+        """
+        if values.keys() != _KEYS:
+            raise ValueError(f"keys {sorted(values)} instead of {sorted(_KEYS)}")
+        if values["version"] != VERSION:
+            raise ValueError(f"version {values['version']} instead of {VERSION}")
+        threshold = float(values["threshold"])
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"threshold {threshold} is no probability")
+        maps = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
+        return cls(str(values["weights_sha256"]), threshold, *maps)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {
+            "version": VERSION,
+            "weights_sha256": self.weights_sha256,
+            "threshold": self.threshold,
+            "answer": self.answer.as_json(),
+            "hunk": self.hunk.as_json(),
+        }
+
+
+def hash_weights(directory: Path) -> str:
+    """SHA-256 over the hashes of a folder's safetensors files, in the order of their names."""
+    total = sha256()
+    for path in sorted(directory.glob("*.safetensors")):
+        with path.open("rb") as file:
+            total.update(file_digest(file, "sha256").digest())
+    return total.hexdigest()
