@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
@@ -56,6 +57,8 @@ class CodeServer:
 
 def missing() -> str | None:
     """Why the tests cannot run here; None where they can."""
+    if find_spec("playwright") is None:
+        return "the extra `plugins` is not installed: make test-vscode"
     if not ENTRY.exists():
         return "code-server is not installed: make test-vscode"
     if shutil.which("node") is None:

@@ -7,17 +7,16 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.editor_plugins.vscode.e2e.code_server import PLUGIN, CodeServer, missing, running_code_server
+from tests.editor_plugins.vscode.e2e.editor import Editor, open_editor, running_browser
+from tests.editor_plugins.vscode.e2e.service import running_service
 
-pytest.importorskip("playwright", reason="the extra `plugins` is not installed: make test-vscode")
-
-from playwright.sync_api import Browser  # noqa: E402  only after the look whether it is there
-
-from tests.editor_plugins.vscode.e2e.editor import Editor, open_editor, running_browser  # noqa: E402
-from tests.editor_plugins.vscode.e2e.service import running_service  # noqa: E402
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 OpenWindow = Callable[..., Editor]
 

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from typing import TYPE_CHECKING
 
 from tests.editor_plugins.vscode.e2e.code_server import CodeServer, chromium
+
+if TYPE_CHECKING:  # without it the tests are skipped, with the reason
+    from playwright.sync_api import Browser, Locator, Page
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -26,6 +28,8 @@ SIZE = (1280, 800)
 @contextlib.contextmanager
 def running_browser() -> Iterator[Browser]:
     """The system's Chromium, headless, with a profile that is thrown away."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         try:
