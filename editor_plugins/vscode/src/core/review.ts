@@ -1,0 +1,63 @@
+/** A proposal while its document lives on: decisions, undo and redo are followed, any other change makes it stale. */
+
+import type { Plan, Proposal } from "./proposal.js";
+
+/** What a change of the document meant. `none`: it holds what it should. */
+export type Change = "none" | "stale" | "moved";
+
+interface Step {
+  readonly accepted: readonly number[];
+  readonly text: string;
+}
+
+export class Review {
+  #proposal: Proposal;
+  /** What the document has held by decisions of the review, oldest first. */
+  #steps: readonly Step[];
+  #isStale = false;
+
+  constructor(proposal: Proposal) {
+    this.#proposal = proposal;
+    this.#steps = [stepOf(proposal)];
+  }
+
+  get proposal(): Proposal {
+    return this.#proposal;
+  }
+
+  /** Whether the document holds something that no decision led to. */
+  get isStale(): boolean {
+    return this.#isStale;
+  }
+
+  get isOver(): boolean {
+    return this.#proposal.pending.length === 0;
+  }
+
+  /** The plan was carried out. */
+  accept(plan: Plan): void {
+    this.#proposal = plan.proposal;
+    this.#steps = [...this.#steps, stepOf(plan.proposal)];
+    this.#isStale = false;
+  }
+
+  reject(indices: readonly number[]): void {
+    const pending = indices.filter((i) => this.#proposal.states[i] === "pending");
+    this.#proposal = this.#proposal.with(pending, "rejected");
+  }
+
+  /** The document holds this text now: hunks that an undo took out are pending again, those that a redo put in accepted. */
+  follow(text: string): Change {
+    const step = this.#steps.findLast((candidate) => candidate.text === text);
+    const wasStale = this.#isStale;
+    this.#isStale = step === undefined;
+    if (step === undefined) return wasStale ? "none" : "stale";
+    const isSame = text === this.#proposal.text;
+    if (!isSame) this.#proposal = this.#proposal.withAccepted(step.accepted);
+    return isSame && !wasStale ? "none" : "moved";
+  }
+}
+
+function stepOf(proposal: Proposal): Step {
+  return { accepted: proposal.accepted, text: proposal.text };
+}

@@ -1,0 +1,210 @@
+/** What each command does. */
+
+import * as vscode from "vscode";
+import { OptionError } from "../core/options.js";
+import { hunkAt, lineOfNeighbour } from "../core/preview.js";
+import { reportOf } from "../core/report.js";
+import type { Review } from "../core/review.js";
+import type { DiffView } from "./diffView.js";
+import { editorsOf, keyOf, nameOf } from "./documents.js";
+import type { Notices } from "./notices.js";
+import { pageOf, type Pages } from "./pages.js";
+import type { Requests } from "./requests.js";
+import type { Reviews } from "./reviews.js";
+import { type ApiKeys, optionsFor } from "./settings.js";
+import { clipboardSnippet, pickTarget, selectedSnippet } from "./sources.js";
+import { subject } from "./subject.js";
+
+export interface CommandParts {
+  readonly requests: Requests;
+  readonly reviews: Reviews;
+  readonly diffView: DiffView;
+  readonly pages: Pages;
+  readonly notices: Notices;
+  readonly keys: ApiKeys;
+  readonly log: vscode.LogOutputChannel;
+}
+
+const NO_DOCUMENT = "Open the file to edit in a text editor first.";
+const NOTEBOOK =
+  "Notebooks are not supported: their cells are no single text file, so an edit could land in the wrong one. Apply it to an exported script.";
+
+interface Reviewed {
+  readonly document: vscode.TextDocument;
+  readonly review: Review;
+}
+
+export class Commands {
+  readonly #parts: CommandParts;
+
+  constructor(parts: CommandParts) {
+    this.#parts = parts;
+  }
+
+  register(): vscode.Disposable {
+    const acts: Readonly<Record<string, (...given: unknown[]) => unknown>> = {
+      applyClipboard: () => this.#applyClipboard(),
+      applySelectionToFile: () => this.#applySelectionToFile(),
+      applyInstruction: () => this.#applyInstruction(),
+      acceptHunk: (about, index) => this.#decideOne("accept", about, index),
+      rejectHunk: (about, index) => this.#decideOne("reject", about, index),
+      acceptAll: () => this.#decideAll("accept"),
+      rejectAll: () => this.#decideAll("reject"),
+      nextHunk: () => this.#goTo(1),
+      previousHunk: () => this.#goTo(-1),
+      showVerdicts: () => this.#showVerdicts(),
+      openDiff: () => this.#openDiff(),
+      cancel: () => this.#cancel(),
+      setApiKey: () => this.#setApiKey(),
+      showOutput: () => this.#parts.log.show(),
+    };
+    const registered = Object.entries(acts).map(([name, act]) => vscode.commands.registerCommand(`applyService.${name}`, act));
+    return vscode.Disposable.from(...registered);
+  }
+
+  // -- asking ---------------------------------------------------------------------------------------------------------
+  async #applyClipboard(): Promise<void> {
+    const document = this.#target();
+    if (document === undefined) return;
+    const update = await clipboardSnippet();
+    if (update === null) return this.#parts.notices.error("The clipboard holds no text. Copy a snippet first.");
+    await this.#parts.requests.start(document, { update });
+  }
+
+  async #applySelectionToFile(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    if (editor === undefined) return this.#parts.notices.error("Open the text that holds the snippet in an editor first.");
+    const update = selectedSnippet(editor);
+    if (update === null) {
+      return this.#parts.notices.error("Select the snippet, or place the cursor in a fenced code block.");
+    }
+    const document = await pickTarget(editor.document.uri);
+    if (document !== undefined) await this.#parts.requests.start(document, { update });
+  }
+
+  async #applyInstruction(): Promise<void> {
+    const document = this.#target();
+    if (document === undefined) return;
+    const prompt = { title: "Apply with Instruction", prompt: "What is to be done", ignoreFocusOut: true };
+    const instruction = await vscode.window.showInputBox(prompt);
+    if (instruction === undefined || instruction.trim() === "") return;
+    const clipboard = await clipboardSnippet();
+    const withSnippet = clipboard === null ? false : await askForSnippet();
+    if (withSnippet === undefined) return;
+    const update = withSnippet && clipboard !== null ? { update: clipboard } : {};
+    await this.#parts.requests.start(document, { instruction, ...update });
+  }
+
+  #cancel(): void {
+    const { requests, notices } = this.#parts;
+    const document = subject();
+    const isStopped = document !== undefined && requests.cancel(document);
+    if (!isStopped && !requests.cancelAll()) notices.info("No edit is under way.");
+  }
+
+  /** The document to edit; the user is told why there is none. */
+  #target(): vscode.TextDocument | undefined {
+    const document = subject();
+    const isNotebook = vscode.window.activeTextEditor === undefined && vscode.window.activeNotebookEditor !== undefined;
+    if (isNotebook) this.#parts.notices.error(NOTEBOOK);
+    else if (document === undefined) this.#parts.notices.error(NO_DOCUMENT);
+    return isNotebook ? undefined : document;
+  }
+
+  // -- deciding -------------------------------------------------------------------------------------------------------
+  async #decideAll(decision: "accept" | "reject"): Promise<void> {
+    const found = this.#reviewed(subject());
+    if (found !== undefined) await this.#parts.reviews[decision](found.document, found.review.proposal.pending);
+  }
+
+  /** `about` and `index` come from a hunk's own buttons; without them it is the hunk at the cursor. */
+  async #decideOne(decision: "accept" | "reject", about: unknown, index: unknown): Promise<void> {
+    const named = vscode.workspace.textDocuments.find((document) => keyOf(document) === about);
+    const found = this.#reviewed(named ?? subject());
+    if (found === undefined) return;
+    const chosen = named !== undefined && typeof index === "number" ? index : cursorHunk(found);
+    if (chosen === null) {
+      const next = { label: "Next Hunk", act: () => this.#goTo(1) };
+      return this.#parts.notices.info("There is no pending hunk at the cursor.", next);
+    }
+    await this.#parts.reviews[decision](found.document, [chosen]);
+  }
+
+  async #goTo(step: 1 | -1): Promise<void> {
+    const found = this.#reviewed(subject());
+    if (found === undefined || found.review.isStale) return;
+    const { document, review } = found;
+    const editor = editorsOf(document)[0] ?? (await vscode.window.showTextDocument(document));
+    const line = lineOfNeighbour(review.proposal, editor.selection.active.line, step);
+    if (line === null) return;
+    const place = new vscode.Position(Math.min(line, document.lineCount - 1), 0);
+    editor.selection = new vscode.Selection(place, place);
+    editor.revealRange(new vscode.Range(place, place), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  }
+
+  /** The review of a document; the user is told that there is none. */
+  #reviewed(document: vscode.TextDocument | undefined): Reviewed | undefined {
+    const review = document && this.#parts.reviews.get(document);
+    if (review === undefined) this.#parts.notices.info("There is no proposal for this document.");
+    return document === undefined || review === undefined ? undefined : { document, review };
+  }
+
+  // -- looking --------------------------------------------------------------------------------------------------------
+  async #openDiff(): Promise<void> {
+    const document = subject();
+    const isRunning = document !== undefined && this.#parts.requests.isRunning(document);
+    if (document !== undefined && isRunning) return this.#parts.diffView.open(document, true);
+    const found = this.#reviewed(document);
+    if (found !== undefined) await this.#parts.diffView.open(found.document, false);
+  }
+
+  async #showVerdicts(): Promise<void> {
+    const document = subject();
+    const answer = document && this.#parts.requests.lastAnswer(document);
+    if (document === undefined || answer === undefined) {
+      return this.#parts.notices.info("There is no answer for this document yet.");
+    }
+    const page = pageOf("verdicts", document);
+    this.#parts.pages.set(page, reportOf(nameOf(document), answer));
+    await vscode.window.showTextDocument(page, { viewColumn: vscode.ViewColumn.Beside, preview: true, preserveFocus: true });
+  }
+
+  // -- the key --------------------------------------------------------------------------------------------------------
+  async #setApiKey(): Promise<void> {
+    const { keys, notices } = this.#parts;
+    const url = this.#url();
+    if (url === undefined) return;
+    const key = await vscode.window.showInputBox({
+      title: "Set API Key",
+      prompt: `The key of ${url}; empty: none`,
+      password: true,
+      ignoreFocusOut: true,
+      validateInput: (text) => (/^[\x21-\x7e]*$/.test(text.trim()) ? null : "A key has printable ASCII characters only."),
+    });
+    if (key === undefined) return;
+    await keys.set(url, key.trim() === "" ? undefined : key.trim());
+    notices.info(key.trim() === "" ? `No key is sent to ${url}.` : `The key for ${url} is kept in the secret storage.`);
+  }
+
+  #url(): string | undefined {
+    try {
+      return optionsFor(subject()).url;
+    } catch (error) {
+      if (!(error instanceof OptionError)) throw error;
+      this.#parts.notices.error(error.message);
+      return undefined;
+    }
+  }
+}
+
+function cursorHunk({ document, review }: Reviewed): number | null {
+  const editor = editorsOf(document)[0];
+  return editor === undefined ? null : hunkAt(review.proposal, editor.selection.active.line);
+}
+
+/** Undefined: the user went away. */
+async function askForSnippet(): Promise<boolean | undefined> {
+  const [alone, both] = ["The instruction alone", "With the clipboard's snippet"];
+  const picked = await vscode.window.showQuickPick([alone, both], { title: "Apply with Instruction" });
+  return picked === undefined ? undefined : picked === both;
+}

@@ -1,0 +1,220 @@
+/** From a document and an edit to the service, and from its answer to a proposal. One request a document at a time. */
+
+import * as vscode from "vscode";
+import { ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
+import { hasFindings, isAutoAccepted, proposalFor } from "../core/answer.js";
+import { ask } from "../core/exchange.js";
+import { CANCELLED, type Failure, failureOf } from "../core/failure.js";
+import { isLocal, type LocalServer } from "../core/localServer.js";
+import { OptionError, type Options } from "../core/options.js";
+import { Proposal } from "../core/proposal.js";
+import { requestOf, type Source, textFault, type WantedEdit } from "../core/request.js";
+import { speedOf, statusText } from "../core/status.js";
+import type { Diagnostics } from "./diagnostics.js";
+import { keyOf, lineEndOf, nameOf, refusalOf, revealLine, sourceOf } from "./documents.js";
+import type { Notices, Remedy } from "./notices.js";
+import { Progress } from "./progress.js";
+import type { Reviews } from "./reviews.js";
+import { type ApiKeys, optionsFor } from "./settings.js";
+import { Stream, StreamMark, type StreamViews } from "./streaming.js";
+
+/** What requests work with. */
+export interface Parts {
+  readonly reviews: Reviews;
+  readonly diagnostics: Diagnostics;
+  readonly notices: Notices;
+  readonly keys: ApiKeys;
+  readonly server: LocalServer;
+  readonly views: StreamViews;
+  readonly log: vscode.LogOutputChannel;
+}
+
+const SETTINGS: Remedy = {
+  label: "Open Settings",
+  act: () => vscode.commands.executeCommand("workbench.action.openSettings", "applyService"),
+};
+const SHOW_VERDICTS: Remedy = {
+  label: "Show Verdicts",
+  act: () => vscode.commands.executeCommand("applyService.showVerdicts"),
+};
+const SET_KEY: Remedy = {
+  label: "Set API Key",
+  act: () => vscode.commands.executeCommand("applyService.setApiKey"),
+};
+
+type Outcome = { readonly answer: NativeAnswer } | { readonly failure: Failure };
+
+interface Running {
+  readonly document: vscode.TextDocument;
+  readonly controller: AbortController;
+}
+
+export class Requests implements vscode.Disposable {
+  readonly #parts: Parts;
+  readonly #running = new Map<string, Running>();
+  readonly #answers = new Map<string, NativeAnswer>();
+  readonly #mark = new StreamMark();
+  readonly #changed = new vscode.EventEmitter<void>();
+  readonly #subscription: vscode.Disposable;
+
+  /** A request began or ended. */
+  readonly onDidChange = this.#changed.event;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#subscription = vscode.workspace.onDidCloseTextDocument((document) => {
+      this.cancel(document);
+      this.#answers.delete(keyOf(document));
+    });
+  }
+
+  get isAnyRunning(): boolean {
+    return this.#running.size > 0;
+  }
+
+  isRunning(document: vscode.TextDocument): boolean {
+    return this.#running.has(keyOf(document));
+  }
+
+  lastAnswer(document: vscode.TextDocument): NativeAnswer | undefined {
+    return this.#answers.get(keyOf(document));
+  }
+
+  /** Stops the document's request; whether there was one. */
+  cancel(document: vscode.TextDocument): boolean {
+    const own = this.#running.get(keyOf(document));
+    own?.controller.abort();
+    return own !== undefined;
+  }
+
+  /** Stops every request; whether there was one. */
+  cancelAll(): boolean {
+    for (const { controller } of this.#running.values()) controller.abort();
+    return this.isAnyRunning;
+  }
+
+  /** Asks for an edit. The document is changed by nothing but accepted hunks. */
+  async start(document: vscode.TextDocument, edit: WantedEdit, mayStartServer = false): Promise<void> {
+    const { notices } = this.#parts;
+    if (this.isRunning(document)) {
+      const stop: Remedy = { label: "Cancel It", act: () => this.cancel(document) };
+      return notices.warn("An edit of this document is under way.", stop);
+    }
+    const running: Running = { document, controller: new AbortController() };
+    this.#running.set(keyOf(document), running);
+    this.#changed.fire();
+    try {
+      await this.#run(running, edit, mayStartServer);
+    } catch (error) {
+      if (!(error instanceof OptionError)) throw error;
+      notices.error(error.message, SETTINGS);
+    } finally {
+      this.#end(running);
+    }
+  }
+
+  dispose(): void {
+    this.cancelAll();
+    this.#mark.dispose();
+    this.#changed.dispose();
+    this.#subscription.dispose();
+  }
+
+  #end(running: Running): void {
+    const key = keyOf(running.document);
+    if (this.#running.get(key) !== running) return;
+    this.#running.delete(key);
+    this.#changed.fire();
+  }
+
+  async #run(running: Running, edit: WantedEdit, mayStartServer: boolean): Promise<void> {
+    const { document } = running;
+    const options = optionsFor(document);
+    const refusal = await refusalOf(document);
+    const source = sourceOf(document);
+    const fault = refusal ?? textFault(source, edit);
+    if (fault !== null) return this.#parts.notices.error(fault);
+    this.#parts.reviews.close(document);
+    this.#parts.diagnostics.clear(document);
+    const mayStart = options["startServer.enabled"] || mayStartServer;
+    const outcome = await this.#ask(running, source, requestOf(source, edit, options), options, mayStart);
+    // Over before anything is awaited: hunks may be accepted, and another edit asked for.
+    this.#end(running);
+    if ("failure" in outcome) this.#fail(document, edit, outcome.failure, options);
+    else await this.#receive(document, source.text, outcome.answer, options);
+  }
+
+  async #ask(
+    { document, controller }: Running,
+    source: Source,
+    request: EditRequest,
+    options: Options,
+    mayStart: boolean,
+  ): Promise<Outcome> {
+    const { keys, server, log, views } = this.#parts;
+    const { signal } = controller;
+    const progress = new Progress(nameOf(document), () => controller.abort());
+    const stream = new Stream(document, views, this.#mark, (status) => progress.report(statusText(status)));
+    log.info(`asking ${options.url} about ${nameOf(document)} (${source.text.length} characters)`);
+    try {
+      const apiKey = await keys.get(options.url);
+      const startServer = mayStart ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting) : undefined;
+      const onText = (text: string): void => stream.add(text);
+      return { answer: await ask({ options, apiKey, request, signal, onText, startServer }) };
+    } catch (error) {
+      if (!(error instanceof ApplyError) && !signal.aborted) log.error(error instanceof Error ? error : String(error));
+      return { failure: failureOf(error, signal.aborted) };
+    } finally {
+      stream.end();
+      progress.end();
+    }
+  }
+
+  #fail(document: vscode.TextDocument, edit: WantedEdit, failure: Failure, options: Options): void {
+    const { notices, views } = this.#parts;
+    if (failure.kind === CANCELLED.kind) {
+      views.statusBar.set(document, { phase: "ready" });
+      return notices.info(failure.words);
+    }
+    if (!document.isClosed) {
+      views.statusBar.set(document, failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code });
+    }
+    notices.error(failure.words, ...this.#remedies(document, edit, failure, options));
+  }
+
+  #remedies(document: vscode.TextDocument, edit: WantedEdit, failure: Failure, options: Options): Remedy[] {
+    if (failure.code === "unauthorized") return [SET_KEY];
+    if (failure.kind !== "offline") return [];
+    const start: Remedy = { label: "Start Server", act: () => this.start(document, edit, true) };
+    return isLocal(options.url) && !options["startServer.enabled"] ? [start, SETTINGS] : [SETTINGS];
+  }
+
+  async #receive(document: vscode.TextDocument, sent: string, answer: NativeAnswer, options: Options): Promise<void> {
+    const { notices, views, log } = this.#parts;
+    if (document.isClosed) return notices.error("The document was closed; nothing was changed.");
+    const proposal = proposalFor(sent, document.getText(), answer, lineEndOf(document));
+    if (!(proposal instanceof Proposal)) {
+      views.statusBar.set(document, { phase: "failed", code: proposal.code });
+      return notices.error(`${proposal.words} [${proposal.code}]`);
+    }
+    this.#answers.set(keyOf(document), answer);
+    views.rate.learn(answer);
+    log.info(`${nameOf(document)}: ${proposal.hunks.length} hunks, ${speedOf(answer)}, decided by ${answer.strategy}`);
+    await this.#present(document, proposal, options);
+  }
+
+  async #present(document: vscode.TextDocument, proposal: Proposal, options: Options): Promise<void> {
+    const { reviews, diagnostics, notices, views } = this.#parts;
+    const { answer } = proposal;
+    const found = answer.verdicts.filter(({ severity }) => severity !== "pass").map(({ check }) => check);
+    if (hasFindings(answer)) notices.warn(`The checks found something: ${found.join(", ")}.`, SHOW_VERDICTS);
+    if (proposal.hunks.length === 0) {
+      views.statusBar.set(document, { phase: "ready" });
+      diagnostics.show(document, proposal);
+      return notices.info("The edit changes nothing.");
+    }
+    reviews.open(document, proposal);
+    revealLine(document, proposal.placeOf(0).first);
+    if (isAutoAccepted(answer, options.autoAccept)) await reviews.accept(document, proposal.pending);
+  }
+}

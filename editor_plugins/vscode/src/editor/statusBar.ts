@@ -1,0 +1,65 @@
+/** The status bar's item: what goes on for the document in the active editor. */
+
+import * as vscode from "vscode";
+import { type Status, statusText } from "../core/status.js";
+import { keyOf } from "./documents.js";
+import { subject } from "./subject.js";
+
+const READY: Status = { phase: "ready" };
+
+const COMMANDS: Readonly<Record<Status["phase"], string>> = {
+  ready: "applyService.showOutput",
+  streaming: "applyService.cancel",
+  hunks: "applyService.nextHunk",
+  failed: "applyService.showOutput",
+  offline: "applyService.showOutput",
+};
+
+const HINTS: Readonly<Record<Status["phase"], string>> = {
+  ready: "Show the log",
+  streaming: "Cancel",
+  hunks: "Go to the next hunk",
+  failed: "Show the log",
+  offline: "No service answers. Show the log",
+};
+
+export class StatusBar implements vscode.Disposable {
+  readonly #item = vscode.window.createStatusBarItem("applyService.status", vscode.StatusBarAlignment.Right, 100);
+  readonly #states = new Map<string, Status>();
+  readonly #subscriptions: vscode.Disposable;
+
+  constructor() {
+    this.#item.name = "Apply Service";
+    this.#subscriptions = vscode.Disposable.from(
+      this.#item,
+      vscode.window.onDidChangeActiveTextEditor(() => this.#draw()),
+      vscode.workspace.onDidCloseTextDocument((document) => this.set(document, READY)),
+    );
+    this.#draw();
+    this.#item.show();
+  }
+
+  set(document: vscode.TextDocument, status: Status): void {
+    if (status.phase === "ready") this.#states.delete(keyOf(document));
+    else this.#states.set(keyOf(document), status);
+    this.#draw();
+  }
+
+  get(document: vscode.TextDocument): Status {
+    return this.#states.get(keyOf(document)) ?? READY;
+  }
+
+  dispose(): void {
+    this.#subscriptions.dispose();
+  }
+
+  #draw(): void {
+    const document = subject();
+    const status = document === undefined ? READY : this.get(document);
+    const isBad = status.phase === "failed" || status.phase === "offline";
+    this.#item.text = statusText(status);
+    this.#item.command = COMMANDS[status.phase];
+    this.#item.tooltip = HINTS[status.phase];
+    this.#item.backgroundColor = isBad ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
+  }
+}

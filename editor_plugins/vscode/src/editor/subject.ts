@@ -1,0 +1,25 @@
+/** Which document commands and status are about: the active editor's, or that whose proposal it shows. */
+
+import * as vscode from "vscode";
+
+/** Of the pages that the extension makes: proposals and verdicts. Their query is the URI of the document they are about. */
+export const SCHEME = "apply-service";
+
+export function aboutOf(page: vscode.Uri): string | undefined {
+  return page.scheme === SCHEME ? page.query : undefined;
+}
+
+/** The document of an editor; of a page's editor the document that the page is about. */
+export function documentOf(editor: vscode.TextEditor): vscode.TextDocument | undefined {
+  const about = aboutOf(editor.document.uri);
+  if (about === undefined) return editor.document;
+  return vscode.workspace.textDocuments.find((document) => document.uri.toString() === about);
+}
+
+/** While a log has the focus, the first document that is seen stands for it. */
+export function subject(): vscode.TextDocument | undefined {
+  const active = vscode.window.activeTextEditor;
+  if (active !== undefined && active.document.uri.scheme !== "output") return documentOf(active);
+  const seen = vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme !== "output");
+  return seen === undefined ? undefined : documentOf(seen);
+}

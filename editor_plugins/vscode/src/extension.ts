@@ -1,0 +1,48 @@
+/** Puts the parts together. Nothing is sent anywhere before a command asks for it. */
+
+import * as vscode from "vscode";
+import { LocalServer } from "./core/localServer.js";
+import { TokenRate } from "./core/status.js";
+import { Commands } from "./editor/commands.js";
+import { bindContexts } from "./editor/contexts.js";
+import { Diagnostics } from "./editor/diagnostics.js";
+import { DiffView } from "./editor/diffView.js";
+import { Drawing } from "./editor/drawing.js";
+import { Lenses } from "./editor/lenses.js";
+import { Notices } from "./editor/notices.js";
+import { Pages } from "./editor/pages.js";
+import { Requests } from "./editor/requests.js";
+import { bindStatus } from "./editor/reviewStatus.js";
+import { Reviews } from "./editor/reviews.js";
+import { ApiKeys } from "./editor/settings.js";
+import { StatusBar } from "./editor/statusBar.js";
+
+export function activate(context: vscode.ExtensionContext): void {
+  const log = vscode.window.createOutputChannel("Apply Service", { log: true });
+  const notices = new Notices(log);
+  const reviews = new Reviews(notices);
+  const pages = new Pages();
+  const diffView = new DiffView(pages, reviews);
+  const diagnostics = new Diagnostics(reviews);
+  const statusBar = new StatusBar();
+  const keys = new ApiKeys(context.secrets);
+  const server = new LocalServer((line) => log.info(line));
+  const views = { statusBar, diffView, rate: new TokenRate() };
+  const requests = new Requests({ reviews, diagnostics, notices, keys, server, views, log });
+  const commands = new Commands({ requests, reviews, diffView, pages, notices, keys, log });
+  context.subscriptions.push(
+    log,
+    { dispose: () => server.stop() },
+    pages,
+    reviews,
+    diffView,
+    diagnostics,
+    statusBar,
+    requests,
+    new Drawing(reviews),
+    new Lenses(reviews),
+    bindStatus(reviews, statusBar),
+    bindContexts(reviews, requests),
+    commands.register(),
+  );
+}
