@@ -24,28 +24,29 @@ CALIBRATION_FILE = "calibration.json"
 VERSION = 1
 MAX_LOG_ODDS = 12.0
 """Beyond it a float32 probability tells nothing more."""
-FEATURES = ("log_odds", "agrees", "certain", "likely", "agrees_certain", "clean")
+FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
+MAX_DOUBTS = 4
 _KEYS = {"version", "weights_sha256", "threshold", "answer", "hunk"}
 
 
 class Signals(NamedTuple):
     """What is known of an answer beside the target's probability: whether its text is the predicted merge, how far the
-    merger trusts itself, and whether no check of the text found anything."""
+    merger trusts itself and for how many reasons no further, and whether no check of the text found anything."""
 
     agreement: bool | None
     certainty: Certainty
+    n_reasons: int
     is_clean: bool
 
 
 def features(logprob: float, signals: Signals) -> dict[str, float]:
     """The values that a map weighs, by the names in FEATURES; `logprob` is the least of a decision."""
-    agrees, is_certain = signals.agreement is True, signals.certainty is Certainty.CERTAIN
     return {
         "log_odds": log_odds(logprob),
-        "agrees": float(agrees),
-        "certain": float(is_certain),
+        "agrees": float(signals.agreement is True),
+        "certain": float(signals.certainty is Certainty.CERTAIN),
         "likely": float(signals.certainty is Certainty.LIKELY),
-        "agrees_certain": float(agrees and is_certain),
+        "doubts": float(min(signals.n_reasons, MAX_DOUBTS)),
         "clean": float(signals.is_clean),
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from apply_service.calibration import Calibration, Signals
 from apply_service.target import Target
-from apply_service.types import ApplyRequest, Certainty, ConfidenceKind, Verdict
+from apply_service.types import ApplyRequest, ConfidenceKind, Prediction, Verdict
 
 LEAST = 1e-300
 """Stands for a probability too small for a logarithm."""
@@ -53,11 +53,12 @@ def confidence_in(
     *,
     raw: float | None,
     agreement: bool | None,
-    certainty: Certainty,
+    prediction: Prediction,
     checks: Iterable[Verdict],
 ) -> Confidence:
     """The confidence in what `target` decided; `checks` are the verdicts on the text alone."""
-    signals = Signals(agreement, certainty, all(verdict.is_pass for verdict in checks))
+    is_clean = all(verdict.is_pass for verdict in checks)
+    signals = Signals(agreement, prediction.certainty, len(prediction.reasons), is_clean)
     return Confidence(raw, None if target is None or not _is_as_calibrated(request) else target.calibration, signals)
 
 

@@ -194,7 +194,7 @@ def finish(
         outcome.target,
         raw=outcome.confidence,
         agreement=outcome.agreement,
-        certainty=job.prediction.certainty,
+        prediction=job.prediction,
         checks=found,
     )
     watch.seconds["total_s"] = sum(watch.seconds.values())

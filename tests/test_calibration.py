@@ -23,11 +23,11 @@ from apply_service.engine.loading import ModelRecord
 from apply_service.errors import ModelNotLoadable
 from apply_service.types import Certainty
 
-SURE = Signals(True, Certainty.CERTAIN, True)
-DOUBTED = Signals(False, Certainty.GUESS, False)
-SIGNALS = [Signals(a, c, k) for a in (True, False, None) for c in Certainty for k in (True, False)]
+SURE = Signals(True, Certainty.CERTAIN, 0, True)
+DOUBTED = Signals(False, Certainty.GUESS, 3, False)
+SIGNALS = [Signals(a, c, n, k) for a in (True, False, None) for c in Certainty for n in (0, 9) for k in (True, False)]
 STEPS = ProbabilityMap(0.0, {"log_odds": 1.0}, ((-1.0, 0.2), (0.0, 0.6), (3.0, 0.9)))
-WEIGHED = ProbabilityMap(-1.0, {"log_odds": 0.5, "agrees": 2.0, "certain": 1.0, "clean": 0.25})
+WEIGHED = ProbabilityMap(-1.0, {"log_odds": 0.5, "agrees": 2.0, "certain": 1.0, "doubts": -0.5, "clean": 0.25})
 EMPTY_HASH = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """SHA-256 of nothing."""
 
@@ -55,7 +55,7 @@ def test_points_are_joined_by_lines_and_level_beyond(odds: float, chance: float)
 
 def test_weights_add_up_to_log_odds() -> None:
     assert WEIGHED(logprob_at(2.0), SURE) == pytest.approx(1 / (1 + math.exp(-(-1 + 1 + 2 + 1 + 0.25))))
-    assert WEIGHED(logprob_at(2.0), DOUBTED) == pytest.approx(0.5)
+    assert WEIGHED(logprob_at(2.0), DOUBTED) == pytest.approx(1 / (1 + math.exp(-(-1 + 1 - 1.5))))
 
 
 @pytest.mark.parametrize("probability_map", [STEPS, WEIGHED])

@@ -19,11 +19,12 @@ from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 from apply_service.target import Target
-from apply_service.types import ApplyRequest, Certainty, Verdict
+from apply_service.types import ApplyRequest, Verdict
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
 REQUEST = ApplyRequest(original=ORIGINAL, update=UPDATE, path="numbers.py", strategy="model")
+PREDICTION = read_edit(REQUEST, "python")[1].prediction
 CALIBRATION = Calibration(
     weights_sha256="",
     threshold=0.5,
@@ -71,16 +72,14 @@ def test_findings_of_the_text_count() -> None:
     target = replace(runtime(None).load("embedded"), calibration=clean_only)
 
     def answer(*checks: Verdict) -> float | None:
-        return confidence_in(
-            REQUEST, target, raw=0.5, agreement=True, certainty=Certainty.CERTAIN, checks=checks
-        ).answer
+        return confidence_in(REQUEST, target, raw=0.5, agreement=True, prediction=PREDICTION, checks=checks).answer
 
     assert answer() == answer(Verdict("syntax", "pass")) == 0.9
     assert answer(Verdict("syntax", "pass"), Verdict("no_op", "warning")) == 0.1
 
 
 def test_the_least_probabilities_have_a_confidence_too() -> None:
-    signals = confidence_in(REQUEST, None, raw=0.0, agreement=None, certainty=Certainty.GUESS, checks=()).signals
+    signals = confidence_in(REQUEST, None, raw=0.0, agreement=None, prediction=PREDICTION, checks=()).signals
     by_odds = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"log_odds": 1.0}))
     found = Confidence(0.0, by_odds, signals).answer
     assert found is not None

@@ -16,6 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from apply_service.calibration import CALIBRATION_FILE
 from apply_service.prompts.compact_lines import LineVocabulary
 from training.card import read_scores, write_card
 from training.checkpoint import Progress, load_checkpoint
@@ -104,6 +105,7 @@ def export(network: Network, tokenizer: Path, out: Path) -> None:
     weights.chmod(0o644)  # the package installs it for everyone
     (out / "config.json").write_text(json.dumps(config_of(network.shape, vocabulary), indent=2) + "\n")
     (out / "apply_service.json").write_text(json.dumps(RECORD) + "\n")
+    (out / CALIBRATION_FILE).unlink(missing_ok=True)  # it was made for other weights: `training.calibrate` makes one
     if tokenizer.resolve() != (out / "tokenizer.json").resolve():
         shutil.copyfile(tokenizer, out / "tokenizer.json")
 

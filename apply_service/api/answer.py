@@ -90,8 +90,8 @@ class HunkOut(_Answer):
     first_edit: int = Field(description="The first of its edits, as a place in `edits`.")
     end_edit: int = Field(description="One past the last.")
     confidence: float | None = Field(
-        description="How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability "
-        "at a decision in these lines or the one after; null without one."
+        description="How likely the hunk is right, of the answer's `confidence_kind`, by the target's least "
+        "probability at a decision in these lines or the one after; null without one."
     )
 
     @classmethod
