@@ -61,7 +61,7 @@ def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
 
 
 def _changes(ops: Sequence[LineOp]) -> bool:
-    """Whether more than blank lines change."""
-    dropped = [op.text for op in ops if op.kind == "drop" and op.text.strip()]
-    taken = [op.text for op in ops if op.kind == "take" and op.text.strip()]
-    return dropped != taken
+    """Whether more than blank lines change, or stand in another order."""
+    before = [op.text for op in ops if op.kind != "take" and op.text.strip()]
+    after = [op.text for op in ops if op.kind != "drop" and op.text.strip()]
+    return before != after

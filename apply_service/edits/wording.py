@@ -40,10 +40,10 @@ def is_respaced(laid: Laid) -> bool:
 
 
 def _is_reindented(laid: Laid, raw: set[str], taken: Sequence[LineOp]) -> bool:
+    """Whether a line that is taken stands otherwise than it does in the file, where nothing proves the margin."""
     known = {squeeze(text) for text in raw if substance(text.strip()) >= MIN_KNOWN}
-    again = (op for op in taken if op.text not in raw and squeeze(op.text) in known)
-    first = next((op for op in (*again, *taken) if op in taken and _stands_otherwise(laid, op.text, known)), None)
-    return first is not None and not _shows_margin(laid, first.update_line)
+    others = (op for op in taken if op.text not in raw and _stands_otherwise(laid, op.text, known))
+    return any(not _shows_margin(laid, op.update_line) for op in others)
 
 
 def _has_other_unit(laid: Laid, block: LaidBlock) -> bool:

@@ -303,6 +303,14 @@ def test_snippet_that_changes_nothing_is_a_guess() -> None:
     assert prediction.certainty is Certainty.GUESS
 
 
+def test_lines_in_another_order_are_a_change() -> None:
+    original = "def run(box):\n    check(box)\n    width = measure(box)\n    log(box)\n    save(box)\n    return box\n"
+    update = "def run(box):\n    check(box)\n    log(box)\n    width = measure(box)\n    save(box)\n# ...\n"
+    wanted = "def run(box):\n    check(box)\n    log(box)\n    width = measure(box)\n    save(box)\n    return box\n"
+    prediction = check(original, update, wanted)
+    assert (prediction.certainty, prediction.reasons) == (Certainty.CERTAIN, ())
+
+
 def test_marker_less_class_and_method_does_not_delete_the_others() -> None:
     update = "class Store:\n    def save(self, text):\n        with open(self.path, 'wb') as file:\n"
     update += "            file.write(text)\n"
