@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
-from apply_eval.provenance import provenance
+from apply_eval.provenance import provenance, safe_path
 from apply_service.errors import ApplyError
 from apply_service.settings import Settings
 from benchmarks.bench_cases import OWN_EDITS, Case, make_cases, read_edits
@@ -127,7 +127,9 @@ def run(options: argparse.Namespace, *, log: Callable[[str], None]) -> dict[str,
         "provenance": provenance(data, seed=options.seed),
         "device": device | {"threads": torch.get_num_threads()},
         "constrain": options.constrain,
-        "options": {name: str(v) if isinstance(v, Path) else v for name, v in vars(options).items() if name != "out"},
+        "options": {
+            name: safe_path(str(v)) if isinstance(v, Path) else v for name, v in vars(options).items() if name != "out"
+        },
         "targets": targets,
         "summary": summarise(samples),
         "samples": [sample.as_json() for sample in samples],

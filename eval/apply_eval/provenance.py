@@ -32,15 +32,22 @@ def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
 
 
 def safe_command(arguments: Sequence[str]) -> list[str]:
-    """The command line without the secrets in it, the program by its bare name."""
+    """The command line without secrets, and without the folders of one machine: absolute paths by their last names."""
     safe = [Path(arguments[0]).name]
     for at, argument in enumerate(arguments[1:], 1):
-        option, sign, _ = argument.partition("=")
+        option, sign, value = argument.partition("=")
         if option in SECRET_OPTIONS and sign:
             safe.append(f"{option}=...")
+        elif arguments[at - 1] in SECRET_OPTIONS:
+            safe.append("...")
         else:
-            safe.append("..." if arguments[at - 1] in SECRET_OPTIONS else argument)
+            safe.append(option + sign + safe_path(value) if sign else safe_path(argument))
     return safe
+
+
+def safe_path(path: str) -> str:
+    """An absolute path's last name; anything else as it is."""
+    return Path(path).name if Path(path).is_absolute() else path
 
 
 def _code_state() -> dict[str, Any]:

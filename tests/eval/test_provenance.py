@@ -27,7 +27,9 @@ def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
         (["/usr/bin/apply-eval", "run", "--out", "x"], ["apply-eval", "run", "--out", "x"]),
         (["apply-eval", "--api-key", "k3y", "--out", "x"], ["apply-eval", "--api-key", "...", "--out", "x"]),
         (["apply-eval", "--api-key=k3y"], ["apply-eval", "--api-key=..."]),
+        (["run", "--data", "/home/me/d.jsonl", "--out=/tmp/x"], ["run", "--data", "d.jsonl", "--out=x"]),
+        (["run", "--data", "../d.jsonl", "--constrain=none"], ["run", "--data", "../d.jsonl", "--constrain=none"]),
     ],
 )
-def test_keys_are_left_out_of_the_command(arguments: list[str], shown: list[str]) -> None:
+def test_keys_and_folders_are_left_out_of_the_command(arguments: list[str], shown: list[str]) -> None:
     assert safe_command(arguments) == shown
