@@ -1,4 +1,4 @@
-/** A document as VS Code holds it: its own text buffer, edits of which are undone by what the buffer itself computes. */
+/** A document as VS Code holds it: in its own text buffer, which itself computes what undoes an edit. */
 
 import { Range } from "monaco-editor-core/esm/vs/editor/common/core/range.js";
 import {

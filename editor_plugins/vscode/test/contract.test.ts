@@ -37,7 +37,8 @@ function sourceOf({ request }: Fixture): Source {
 async function exchanged(recorded: Fixture, stream: boolean): Promise<Outcome> {
   const got: { answer?: NativeAnswer; code?: string } = {};
   let text = "";
-  const serve = (_: unknown, response: Parameters<typeof give>[1]): void => give(stream ? recorded.stream : recorded.reply, response);
+  const serve = (_: unknown, response: Parameters<typeof give>[1]): void =>
+    give(stream ? recorded.stream : recorded.reply, response);
   const seen = await withServer(serve, async (url) => {
     const options = optionsWith({ url, stream });
     const request = requestOf(sourceOf(recorded), { update: recorded.request.update }, options);
@@ -66,7 +67,7 @@ for (const recorded of FIXTURES) {
       const sent = seen.find(({ path }) => path === "/v1/apply");
       assert.equal(sent?.key, "Bearer secret");
       for (const [name, value] of Object.entries(recorded.request)) assert.deepEqual(sent?.body?.[name], value, name);
-      // The cut-off stream is whole where it is asked for at once, and the failing one has failed before its first byte.
+      // What is cut off as a stream is whole where it is asked for in one piece.
       const expected = recorded.name === "cut_off" && !stream ? undefined : FAILURES[recorded.name];
       assert.equal(code, expected);
       if (answer !== undefined) holds(recorded, answer);
@@ -74,7 +75,7 @@ for (const recorded of FIXTURES) {
   }
 }
 
-/** The document becomes the recorded text byte for byte, undo takes it back; or it is refused because it cannot hold it. */
+/** The document becomes the recorded text byte for byte, and undo takes it back; or it cannot hold it, and is not. */
 function holds({ name, request }: Fixture, answer: NativeAnswer): void {
   const end = lineEndOf(request.original);
   const proposal = proposalFor(request.original, request.original, answer, end);

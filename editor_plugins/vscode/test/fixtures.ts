@@ -16,7 +16,12 @@ export interface Recorded {
 
 export interface Fixture {
   readonly name: string;
-  readonly request: { readonly original: string; readonly update: string; readonly path?: string; readonly base_sha256?: string };
+  readonly request: {
+    readonly original: string;
+    readonly update: string;
+    readonly path?: string;
+    readonly base_sha256?: string;
+  };
   readonly reply: Recorded;
   readonly stream: Recorded;
 }

@@ -1,7 +1,7 @@
 /**
- * Random edits of random documents: the editor's own text buffer holds what the service computed, byte for byte, hunk by
- * hunk; each acceptance is one undo step, and undo restores what was before. The service's edits and the expected texts
- * come from the project's Python. FUZZ_SEED and FUZZ_EDITS choose others.
+ * Random edits of random documents: the editor's own text buffer holds what the service computed, byte for byte, hunk
+ * by hunk; each acceptance is one undo step, and undo restores what was before. The service's edits and the expected
+ * texts come from the project's Python. FUZZ_SEED and FUZZ_EDITS choose others.
  */
 
 import assert from "node:assert/strict";
@@ -41,7 +41,10 @@ function generate(program: string): Case[] {
   const words = ["-m", "tests.editor_plugins.vscode.unit_cases", String(FIRST_SEED), String(N_EDITS)];
   const made = spawnSync(program, words, { cwd: ROOT, encoding: "utf8", maxBuffer: 1 << 28 });
   assert.equal(made.status, 0, made.error?.message ?? made.stderr.slice(-2000));
-  return made.stdout.trimEnd().split("\n").map((line) => JSON.parse(line) as Case);
+  return made.stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Case);
 }
 
 /** What stands at pending hunks is what they say. */
@@ -89,14 +92,20 @@ function run({ seed, end, answer, groups, texts }: Case): boolean {
 }
 
 const PYTHON = python();
-const skip = PYTHON === undefined ? "needs the project's Python (make creates .venv, or name one in APPLY_PYTHON)" : false;
+const skip =
+  PYTHON === undefined ? "needs the project's Python (make creates .venv, or name one in APPLY_PYTHON)" : false;
 
 test(`${N_EDITS} random edits`, { skip }, () => {
   const cases = generate(PYTHON ?? "");
   assert.equal(cases.length, N_EDITS);
   const kept = cases.filter(run);
-  console.log(`seeds: ${FIRST_SEED} to ${FIRST_SEED + N_EDITS - 1}; put in: ${kept.length}, refused: ${N_EDITS - kept.length}`);
+  console.log(
+    `seeds: ${FIRST_SEED} to ${FIRST_SEED + N_EDITS - 1}; put in: ${kept.length}, refused: ${N_EDITS - kept.length}`,
+  );
   assert.ok(kept.length > 0.6 * N_EDITS, "too many were refused");
   assert.deepEqual(new Set(cases.map(({ end }) => end)), new Set(["\n", "\r\n"]));
-  assert.ok(cases.some(({ texts }) => /[\ud800-\udbff][\udc00-\udfff]/.test(texts[0])), "no astral character");
+  assert.ok(
+    cases.some(({ texts }) => /[\ud800-\udbff][\udc00-\udfff]/.test(texts[0])),
+    "no astral character",
+  );
 });

@@ -21,7 +21,11 @@ declare module "monaco-editor-core/esm/vs/editor/common/model/pieceTreeTextBuffe
     getPositionAt(offset: number): { lineNumber: number; column: number };
     getValueInRange(range: Range, endOfLine: number): string;
     getLineLength(line: number): number;
-    applyEdits(operations: readonly Operation[], recordTrim: boolean, computeUndo: boolean): { reverseEdits: Operation[] | null };
+    applyEdits(
+      operations: readonly Operation[],
+      recordTrim: boolean,
+      computeUndo: boolean,
+    ): { reverseEdits: Operation[] | null };
   }
   export class PieceTreeTextBufferBuilder {
     acceptChunk(text: string): void;

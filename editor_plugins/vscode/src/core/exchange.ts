@@ -1,4 +1,4 @@
-/** One request from the first byte to the answer: is anybody there, else start a server; then the edit, streamed or not. */
+/** One request up to its answer: is anybody there, else a server is started; then the edit, streamed or not. */
 
 import { ApplyClient, ApplyError, type EditRequest, type NativeAnswer } from "apply-service-client";
 import type { Options } from "./options.js";

@@ -18,7 +18,8 @@ export const CANCELLED: Failure = {
 
 function detail(error: ApplyError): string {
   const { value, limit } = error;
-  const isSaid = (part: unknown): boolean => part === null || part === undefined || error.message.includes(String(part));
+  const isSaid = (part: unknown): boolean =>
+    part === null || part === undefined || error.message.includes(String(part));
   const short = (part: unknown): string => JSON.stringify(part).slice(0, 80);
   if (isSaid(value) || error.code === "unreachable") return "";
   return isSaid(limit) ? ` (${short(value)})` : ` (${short(value)}; allowed: ${short(limit)})`;

@@ -1,10 +1,16 @@
-/** A hunk as HTML for a hover: what goes, and what comes, coloured by origin. The file's text is escaped, never markup. */
+/** A hunk as HTML for a hover: what goes, and what comes, by origin. The file's text is escaped, never markup. */
 
 import { shown } from "./preview.js";
 import type { Origin, ProposedHunk } from "./proposal.js";
 
 const MOST_LINES = 60;
-const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
 const NAMES: Readonly<Record<Origin, string>> = {
   original: "from your file",
   update: "from the snippet",
@@ -16,7 +22,8 @@ function escaped(text: string): string {
 }
 
 function span(text: string, foreground: string, background: string): string {
-  return `<span style="color:var(--vscode-${foreground});background-color:var(--vscode-${background});">${escaped(text)}</span>`;
+  const style = `color:var(--vscode-${foreground});background-color:var(--vscode-${background});`;
+  return `<span style="${style}">${escaped(text)}</span>`;
 }
 
 function removed(text: string, tabSize: number): string {
@@ -25,7 +32,11 @@ function removed(text: string, tabSize: number): string {
 
 function added(text: string, origin: Origin, tabSize: number): string {
   const sign = { original: "=", update: "+", model: "*" }[origin];
-  return span(`${sign} ${shown(text, tabSize)}`, `applyService-${origin}Foreground`, `applyService-${origin}Background`);
+  return span(
+    `${sign} ${shown(text, tabSize)}`,
+    `applyService-${origin}Foreground`,
+    `applyService-${origin}Background`,
+  );
 }
 
 function shortened(lines: readonly string[]): string[] {

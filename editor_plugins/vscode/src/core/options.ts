@@ -24,7 +24,7 @@ export interface OptionSpec {
   readonly most?: number;
 }
 
-/** The editor's own HTTP gives up on an answer after 300 s, and the client waits some seconds for the server to say so. */
+/** The editor's own HTTP gives up after 300 s of silence, and the client waits a little longer than the server may. */
 const MOST_SECONDS = 290;
 
 export const SPECS: Readonly<Record<keyof Options, OptionSpec>> = {
@@ -81,10 +81,12 @@ function problemOf(spec: OptionSpec, value: unknown): string | null {
     case "flag":
       return typeof value === "boolean" ? null : "must be true or false";
     case "verdicts":
-      if (isRecord(value) && Object.values(value).every((action) => action === "warn" || action === "fail")) return null;
+      if (isRecord(value) && Object.values(value).every((action) => action === "warn" || action === "fail"))
+        return null;
       return 'must give "warn" or "fail" to names of checks';
     case "words":
-      if (Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === "string" && word !== "")) return null;
+      if (Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === "string" && word !== ""))
+        return null;
       return "must be a list of texts that are not empty, the program first";
   }
 }

@@ -1,4 +1,4 @@
-/** An answer as hunks that wait to be accepted or rejected. Knows texts only; never changes: each decision makes a new one. */
+/** An answer as hunks that wait to be accepted or rejected. Knows texts only; a decision makes a new proposal. */
 
 import type { Hunk, NativeAnswer, Span } from "apply-service-client";
 import { applyEdits, areOrdered, growthOf, type OffsetEdit, offsetEdits } from "./edits.js";
@@ -87,7 +87,12 @@ export class Proposal {
     const leads = areOrdered(edits, original.length) && applyEdits(original, edits) === answer.merged_code;
     if (!leads || !sharesOut(answer.hunks, edits.length)) return null;
     const hunks = hunksOf(lines, answer, edits);
-    return new Proposal(original, answer, hunks, hunks.map(() => "pending"));
+    return new Proposal(
+      original,
+      answer,
+      hunks,
+      hunks.map(() => "pending"),
+    );
   }
 
   /** What the document holds if nobody else changed it. */
@@ -160,7 +165,7 @@ export class Proposal {
     });
   }
 
-  /** Where a line of the original or of the merged text is now; where it is not in the text, the nearest of its hunk. */
+  /** Where a line of the original or the merged text is now; where it is not there, the nearest of its hunk. */
   lineNow(line: number, side: "original" | "merged"): number {
     let at = line;
     for (const [i, hunk] of this.hunks.entries()) {
@@ -180,7 +185,9 @@ export class Proposal {
   }
 
   #gainedBefore(index: number, state: HunkState): number {
-    return this.hunks.slice(0, index).reduce((sum, hunk, i) => sum + (this.states[i] === state ? linesGained(hunk) : 0), 0);
+    return this.hunks
+      .slice(0, index)
+      .reduce((sum, hunk, i) => sum + (this.states[i] === state ? linesGained(hunk) : 0), 0);
   }
 
   #inState(state: HunkState): number[] {

@@ -1,4 +1,4 @@
-/** The text of a stream so far. Provisional: another strategy may replace it all, line ends and checks are still to come. */
+/** The text of a stream so far. Provisional: another strategy may replace it all, line ends are still to come. */
 
 import { Lines } from "./lines.js";
 
@@ -41,7 +41,7 @@ export class Provisional {
     }
   }
 
-  /** A whole line came: the place in the original moves past it, if it is there. A bare bracket is too common to tell. */
+  /** A whole line came: the place in the original moves past it, if it is there. A bare bracket tells too little. */
   #pass(line: string): void {
     const limit = /\w{3}/.test(line) ? WINDOW_LINES : 1;
     const at = this.#lines.slice(this.#next, this.#next + limit).indexOf(line);

@@ -46,7 +46,7 @@ export class Review {
     this.#proposal = this.#proposal.with(pending, "rejected");
   }
 
-  /** The document holds this text now: hunks that an undo took out are pending again, those that a redo put in accepted. */
+  /** The document holds this text now: hunks that an undo took out are pending again, and accepted after a redo. */
   follow(text: string): Change {
     const step = this.#steps.findLast((candidate) => candidate.text === text);
     const wasStale = this.#isStale;

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import { OptionError } from "../core/options.js";
 import { hunkAt, lineOfNeighbour } from "../core/preview.js";
+import { NOTEBOOK_REFUSAL } from "../core/refusal.js";
 import { reportOf } from "../core/report.js";
 import type { Review } from "../core/review.js";
 import type { DiffView } from "./diffView.js";
@@ -26,8 +27,6 @@ export interface CommandParts {
 }
 
 const NO_DOCUMENT = "Open the file to edit in a text editor first.";
-const NOTEBOOK =
-  "Notebooks are not supported: their cells are no single text file, so an edit could land in the wrong one. Apply it to an exported script.";
 
 interface Reviewed {
   readonly document: vscode.TextDocument;
@@ -58,7 +57,9 @@ export class Commands {
       setApiKey: () => this.#setApiKey(),
       showOutput: () => this.#parts.log.show(),
     };
-    const registered = Object.entries(acts).map(([name, act]) => vscode.commands.registerCommand(`applyService.${name}`, act));
+    const registered = Object.entries(acts).map(([name, act]) =>
+      vscode.commands.registerCommand(`applyService.${name}`, act),
+    );
     return vscode.Disposable.from(...registered);
   }
 
@@ -73,7 +74,8 @@ export class Commands {
 
   async #applySelectionToFile(): Promise<void> {
     const editor = vscode.window.activeTextEditor;
-    if (editor === undefined) return this.#parts.notices.error("Open the text that holds the snippet in an editor first.");
+    if (editor === undefined)
+      return this.#parts.notices.error("Open the text that holds the snippet in an editor first.");
     const update = selectedSnippet(editor);
     if (update === null) {
       return this.#parts.notices.error("Select the snippet, or place the cursor in a fenced code block.");
@@ -106,7 +108,7 @@ export class Commands {
   #target(): vscode.TextDocument | undefined {
     const document = subject();
     const isNotebook = vscode.window.activeTextEditor === undefined && vscode.window.activeNotebookEditor !== undefined;
-    if (isNotebook) this.#parts.notices.error(NOTEBOOK);
+    if (isNotebook) this.#parts.notices.error(NOTEBOOK_REFUSAL);
     else if (document === undefined) this.#parts.notices.error(NO_DOCUMENT);
     return isNotebook ? undefined : document;
   }
@@ -166,7 +168,11 @@ export class Commands {
     }
     const page = pageOf("verdicts", document);
     this.#parts.pages.set(page, reportOf(nameOf(document), answer));
-    await vscode.window.showTextDocument(page, { viewColumn: vscode.ViewColumn.Beside, preview: true, preserveFocus: true });
+    await vscode.window.showTextDocument(page, {
+      viewColumn: vscode.ViewColumn.Beside,
+      preview: true,
+      preserveFocus: true,
+    });
   }
 
   // -- the key --------------------------------------------------------------------------------------------------------
@@ -179,7 +185,8 @@ export class Commands {
       prompt: `The key of ${url}; empty: none`,
       password: true,
       ignoreFocusOut: true,
-      validateInput: (text) => (/^[\x21-\x7e]*$/.test(text.trim()) ? null : "A key has printable ASCII characters only."),
+      validateInput: (text) =>
+        /^[\x21-\x7e]*$/.test(text.trim()) ? null : "A key has printable ASCII characters only.",
     });
     if (key === undefined) return;
     await keys.set(url, key.trim() === "" ? undefined : key.trim());

@@ -38,7 +38,10 @@ export class Diagnostics implements vscode.Disposable {
 
   /** Of an answer that leaves nothing to decide. */
   show(document: vscode.TextDocument, proposal: Proposal): void {
-    this.#collection.set(document.uri, findingsOf(proposal).map((finding) => diagnosticOf(finding, document)));
+    this.#collection.set(
+      document.uri,
+      findingsOf(proposal).map((finding) => diagnosticOf(finding, document)),
+    );
   }
 
   clear(document: vscode.TextDocument): void {

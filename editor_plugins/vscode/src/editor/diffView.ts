@@ -67,7 +67,10 @@ export class DiffView implements vscode.Disposable {
     const lines = proposal?.offeredLines() ?? [];
     for (const [origin, type] of this.#types) {
       const own = lines.filter((line) => line.origin === origin);
-      editor.setDecorations(type, own.map(({ line }) => new vscode.Range(line, 0, line, 0)));
+      editor.setDecorations(
+        type,
+        own.map(({ line }) => new vscode.Range(line, 0, line, 0)),
+      );
     }
   }
 

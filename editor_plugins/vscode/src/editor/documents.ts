@@ -21,7 +21,8 @@ async function isProtected(uri: vscode.Uri): Promise<boolean> {
 }
 
 function isNotebookCell(document: vscode.TextDocument): boolean {
-  const hasCell = (notebook: vscode.NotebookDocument): boolean => notebook.getCells().some((cell) => cell.document === document);
+  const hasCell = (notebook: vscode.NotebookDocument): boolean =>
+    notebook.getCells().some((cell) => cell.document === document);
   return document.uri.scheme === "vscode-notebook-cell" || vscode.workspace.notebookDocuments.some(hasCell);
 }
 
@@ -64,7 +65,8 @@ export function editorsOf(document: vscode.TextDocument): vscode.TextEditor[] {
 export function revealLine(document: vscode.TextDocument, line: number): void {
   const place = Math.min(line, document.lineCount - 1);
   const range = new vscode.Range(place, 0, place, 0);
-  for (const editor of editorsOf(document)) editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  for (const editor of editorsOf(document))
+    editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
 }
 
 /** All edits in one undo step. The editor refuses them itself where the document has changed since. */
@@ -83,10 +85,14 @@ async function editIn(editor: vscode.TextEditor, edits: readonly OffsetEdit[]): 
 /**
  * Makes the document hold `wanted`, which ordered edits of what it holds lead to. Null, or why it does not hold it.
  *
- * An editor that is read-only (the left side of a diff is) takes edits without a word: so each editor of the document is
- * tried, then one that is opened for it.
+ * An editor that is read-only (the left side of a diff is) takes edits without a word: so each editor of the document
+ * is tried, then one that is opened for it.
  */
-export async function replaceIn(document: vscode.TextDocument, edits: readonly OffsetEdit[], wanted: string): Promise<string | null> {
+export async function replaceIn(
+  document: vscode.TextDocument,
+  edits: readonly OffsetEdit[],
+  wanted: string,
+): Promise<string | null> {
   const before = document.getText();
   for (const editor of editorsOf(document)) {
     await editIn(editor, edits);
@@ -95,6 +101,7 @@ export async function replaceIn(document: vscode.TextDocument, edits: readonly O
   if (document.getText() === before) await editIn(await vscode.window.showTextDocument(document), edits);
   const after = document.getText();
   if (after === wanted) return null;
-  if (after === before) return "The editor is read-only or the document has just been changed; nothing was changed by it.";
+  if (after === before)
+    return "The editor is read-only or the document has just been changed; nothing was changed by it.";
   return "The editor changed the edit while putting it in: undo once to have the text as it was.";
 }

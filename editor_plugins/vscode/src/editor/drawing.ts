@@ -48,15 +48,26 @@ function pieceDecoration(ghost: Ghost, piece: Piece, document: vscode.TextDocume
   return { range: new vscode.Range(place, place), renderOptions: { [side]: attachment(piece) } };
 }
 
-function hoverOf(proposal: Proposal, index: number, document: vscode.TextDocument, tabSize: number): vscode.MarkdownString {
+function hoverOf(
+  proposal: Proposal,
+  index: number,
+  document: vscode.TextDocument,
+  tabSize: number,
+): vscode.MarkdownString {
   const hunk = proposal.hunks[index];
   const hover = new vscode.MarkdownString(undefined, true);
   if (hunk === undefined) return hover;
   hover.supportHtml = true;
-  hover.isTrusted = { enabledCommands: ["applyService.acceptHunk", "applyService.rejectHunk", "applyService.openDiff"] };
+  hover.isTrusted = {
+    enabledCommands: ["applyService.acceptHunk", "applyService.rejectHunk", "applyService.openDiff"],
+  };
   const target = encodeURIComponent(JSON.stringify([keyOf(document), index]));
-  const links = `[Accept](command:applyService.acceptHunk?${target}) · [Reject](command:applyService.rejectHunk?${target}) · [Diff](command:applyService.openDiff)`;
-  return hover.appendMarkdown(`${hunkHtml(hunk, tabSize)}\n\n${legendOf(hunk)}\n\n${links}`);
+  const links = [
+    `[Accept](command:applyService.acceptHunk?${target})`,
+    `[Reject](command:applyService.rejectHunk?${target})`,
+    "[Diff](command:applyService.openDiff)",
+  ];
+  return hover.appendMarkdown(`${hunkHtml(hunk, tabSize)}\n\n${legendOf(hunk)}\n\n${links.join(" · ")}`);
 }
 
 function wholeLines(first: number, last: number, document: vscode.TextDocument): vscode.Range {
@@ -104,8 +115,14 @@ export class Drawing implements vscode.Disposable {
       range: wholeLines(first, last, document),
       hoverMessage: hoverOf(proposal, index, document, tabSize),
     }));
-    editor.setDecorations(this.#removed, lines.filter(({ isInsertion }) => !isInsertion));
-    editor.setDecorations(this.#place, lines.filter(({ isInsertion }) => isInsertion));
+    editor.setDecorations(
+      this.#removed,
+      lines.filter(({ isInsertion }) => !isInsertion),
+    );
+    editor.setDecorations(
+      this.#place,
+      lines.filter(({ isInsertion }) => isInsertion),
+    );
     const ghosts = hunks.flatMap((hunk) => hunk.ghosts);
     for (const [i, slot] of this.#slots.entries()) {
       const drawn = ghosts.flatMap((ghost) => {

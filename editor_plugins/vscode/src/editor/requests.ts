@@ -158,7 +158,9 @@ export class Requests implements vscode.Disposable {
     log.info(`asking ${options.url} about ${nameOf(document)} (${source.text.length} characters)`);
     try {
       const apiKey = await keys.get(options.url);
-      const startServer = mayStart ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting) : undefined;
+      const startServer = mayStart
+        ? (waiting: AbortSignal): Promise<void> => server.start(options, waiting)
+        : undefined;
       const onText = (text: string): void => stream.add(text);
       return { answer: await ask({ options, apiKey, request, signal, onText, startServer }) };
     } catch (error) {
@@ -177,7 +179,10 @@ export class Requests implements vscode.Disposable {
       return notices.info(failure.words);
     }
     if (!document.isClosed) {
-      views.statusBar.set(document, failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code });
+      views.statusBar.set(
+        document,
+        failure.kind === "offline" ? { phase: "offline" } : { phase: "failed", code: failure.code },
+      );
     }
     notices.error(failure.words, ...this.#remedies(document, edit, failure, options));
   }

@@ -1,4 +1,4 @@
-/** What is seen of a request under way: tokens a second, the place that the stream has come to, its text in the diff. */
+/** What is seen of a request under way: its speed, the place that the stream has come to, its text in the diff. */
 
 import * as vscode from "vscode";
 import { Provisional } from "../core/provisional.js";

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 
-/** Of the pages that the extension makes: proposals and verdicts. Their query is the URI of the document they are about. */
+/** Of the pages that the extension makes: proposals, verdicts. Their query is their document's URI. */
 export const SCHEME = "apply-service";
 
 export function aboutOf(page: vscode.Uri): string | undefined {
