@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tests.editor_plugins.vscode.e2e.code_server import CodeServer, chromium
 
 if TYPE_CHECKING:  # without it the tests are skipped, with the reason
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -43,15 +43,30 @@ class Editor:
     """One window on one folder."""
 
     page: Page
+    server: CodeServer
     folder: Path
 
+    def configure(self, theme: str = "Default Light Modern", **settings: object) -> None:
+        """Give the plugin these settings and no others; returns once the window has them."""
+        mark = f"settings {time.monotonic_ns()}"
+        mine = {f"applyService.{name}": value for name, value in settings.items()}
+        self.server.configure({"window.title": mark, "workbench.colorTheme": theme} | PATIENT | mine)
+        wait_until(lambda: mark in self.page.title(), 60, lambda: f"title {self.page.title()!r}")
+
+    def tidy(self) -> None:
+        """Close what the last test left open; its files stay open behind those of the next."""
+        for _ in range(3):
+            self.page.keyboard.press("Escape")
+        self.command("Notifications: Clear All Notifications")
+        self.command("View: Single Column Editor Layout")
+
     # -- files ---------------------------------------------------------------------------------------------------------
-    def open(self, name: str, data: bytes | None = None) -> None:
+    def open(self, name: str, data: bytes | str | None = None) -> None:
         """Open a file of the folder, written before where `data` is given, with the cursor at its start."""
         if data is not None:
-            (self.folder / name).write_bytes(data)
+            (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
         self.palette(name, prefix="")
-        self.page.locator(f'.tab.active[data-resource-name="{Path(name).name}"]').wait_for()
+        self.page.locator(f'.tab.active[data-resource-name="{name}"]').first.wait_for()
         self.focus()
 
     def focus(self) -> None:
@@ -62,12 +77,26 @@ class Editor:
         """Save; what the file holds then."""
         self.focus()
         self.page.keyboard.press("Control+s")
-        self.page.locator(f'.tab.active:not(.dirty)[data-resource-name="{name}"]').wait_for()
+        self.page.locator(f'.tab.active:not(.dirty)[data-resource-name="{name}"]').first.wait_for()
         return (self.folder / name).read_bytes()
 
-    def undo(self) -> None:
+    def is_dirty(self, name: str) -> bool:
+        return self.page.locator(f'.tab.dirty[data-resource-name="{name}"]').count() > 0
+
+    def press(self, *keys: str) -> None:
+        """Keys, to the text."""
         self.focus()
-        self.page.keyboard.press("Control+z")
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def type(self, text: str) -> None:
+        """Text at the cursor, as typed."""
+        self.focus()
+        self.page.keyboard.insert_text(text)
+
+    def go_to_line(self, line: int) -> None:
+        """The cursor to the start of a line; 1-based."""
+        self.palette("", prefix=f":{line}")
 
     # -- commands ------------------------------------------------------------------------------------------------------
     def command(self, title: str) -> None:
@@ -79,14 +108,16 @@ class Editor:
         self.page.keyboard.press("F1" if prefix else "Control+p")
         box = self.page.locator(".quick-input-widget input[type=text]").first
         box.fill(prefix + text)
+        self.choose(text)
+
+    def choose(self, text: str) -> None:
+        """Take the entry of an open list that reads `text`."""
         row = self.page.locator(".quick-input-list .monaco-list-row", has_text=text).first
-        row.wait_for()
         row.click()
 
     def answer(self, text: str) -> None:
         """Type into the input box that a command has opened."""
         box = self.page.locator(".quick-input-widget input:visible").first
-        box.wait_for()
         box.fill(text)
         box.press("Enter")
 
@@ -94,20 +125,19 @@ class Editor:
         """Put a text into the clipboard."""
         self.page.evaluate("text => navigator.clipboard.writeText(text)", text)
 
-    def go_to_line(self, line: int) -> None:
-        """The cursor to the start of a line; 1-based."""
-        self.page.keyboard.press("Control+g")
-        self.answer(str(line))
-        self.page.locator(".quick-input-widget").wait_for(state="hidden")
+    def apply(self, snippet: str) -> None:
+        """Apply a snippet to the open file, by the clipboard."""
+        self.copy(snippet)
+        self.command("Apply: Apply Snippet from Clipboard")
 
     # -- what the window shows -----------------------------------------------------------------------------------------
     def status(self) -> str:
         """The plugin's words in the status bar; empty where it has none yet."""
-        items = self.page.locator("footer .statusbar-item").all_inner_texts()
+        items = self.page.locator(".statusbar .statusbar-item").all_inner_texts()
         found = [text.strip() for text in items if text.strip().startswith(STATUS)]
         return found[0].replace("\xa0", " ") if found else ""
 
-    def wait_for_status(self, part: str, *, within_s: float = 60) -> str:
+    def wait_for_status(self, part: str, *, within_s: float = 300) -> str:
         """The status once it holds `part`."""
         wait_until(lambda: part in self.status(), within_s, lambda: f"status {self.status()!r}, {self.notes()}")
         return self.status()
@@ -116,18 +146,34 @@ class Editor:
         """Messages that are shown now."""
         return self.page.locator(".notification-list-item-message").all_inner_texts()
 
-    def wait_for_note(self, part: str, *, within_s: float = 30) -> str:
+    def wait_for_note(self, part: str, *, within_s: float = 300) -> str:
         """The message that holds `part`, once there is one."""
-        wait_until(lambda: any(part in note for note in self.notes()), within_s, lambda: f"notes {self.notes()}")
+        wait_until(
+            lambda: any(part in note for note in self.notes()),
+            within_s,
+            lambda: f"{part!r} is not in {self.notes()}, status {self.status()!r}",
+        )
         return next(note for note in self.notes() if part in note)
 
-    def button(self, label: str) -> Locator:
-        """A button of a message."""
-        return self.page.locator(".notifications-toasts .monaco-button", has_text=label)
+    def click_button(self, label: str) -> None:
+        """Press a button of a message."""
+        self.page.locator(".notifications-toasts .monaco-button", has_text=label).first.click()
+
+    def drawn_beside(self) -> str:
+        """What decorations write into the text: of a preview the lines that would come."""
+        return "".join(self.page.evaluate(DRAWN)).replace("\xa0", " ")
 
     def screenshot(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=path)
+
+
+DRAWN = """() => [...document.querySelectorAll('.view-lines span')].flatMap(span => ['::before', '::after']
+  .map(which => getComputedStyle(span, which).content)
+  .filter(text => text.startsWith('"')).map(text => text.slice(1, -1).replaceAll('\\\\"', '"')))"""
+
+PATIENT = {"applyService.timeoutSeconds": 290, "applyService.connectTimeoutSeconds": 60}
+"""The machine may be busy."""
 
 
 def wait_until(is_so: Callable[[], bool], within_s: float, describe: Callable[[], str]) -> None:
@@ -139,19 +185,18 @@ def wait_until(is_so: Callable[[], bool], within_s: float, describe: Callable[[]
 
 
 @contextlib.contextmanager
-def open_editor(
-    browser: Browser, server: CodeServer, folder: Path, *, size: tuple[int, int] = SIZE, **settings: object
-) -> Iterator[Editor]:
-    """A window on `folder` once the workbench is there; `settings`: those of the plugin."""
-    server.configure({f"applyService.{name}": value for name, value in settings.items()})
+def open_editor(browser: Browser, server: CodeServer, folder: Path, size: tuple[int, int] = SIZE) -> Iterator[Editor]:
+    """A window on `folder`, once the workbench is there."""
+    server.configure({})
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, permissions=["clipboard-read", "clipboard-write"]
     )
     try:
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(120_000)
         page.goto(f"{server.url}/?folder={folder}")
-        page.locator(".monaco-workbench .statusbar").wait_for(timeout=90_000)
-        yield Editor(page, folder)
+        page.locator(".monaco-workbench .statusbar").wait_for()
+        page.locator(".explorer-folders-view").wait_for()
+        yield Editor(page, server, folder)
     finally:
         context.close()

@@ -7,15 +7,34 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.editor_plugins.vscode.e2e.code_server import free_port, stop, wait_for_port
+from apply_service.clients.http import HttpClient
+from apply_service.types import ApplyRequest
+from tests.editor_plugins.vscode.e2e.code_server import ROOT, free_port, stop, wait_for_port
+
+WARM_UP_S = 580.0
+
+
+EXAMPLE = ROOT / "benchmarks" / "example"
+ORIGINAL = (EXAMPLE / "cart.py").read_bytes()
+MERGED = (EXAMPLE / "merged.py").read_bytes()
+UPDATE = (EXAMPLE / "update.txt").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class LiveService:
+    """A running one."""
+
+    url: str
+    process: subprocess.Popen[bytes]
 
 
 @contextlib.contextmanager
-def running_service(folder: Path, *options: str, port: int | None = None) -> Iterator[str]:
-    """Serve on a free loopback port; gives the URL.  `folder`: scratch, for its state and its log."""
-    port = free_port() if port is None else port
+def running_service(folder: Path, *options: str, key: str | None = None) -> Iterator[LiveService]:
+    """Serve on a free loopback port.  It has answered once: loading the model is over.  `folder`: scratch."""
+    port = free_port()
     command = [sys.executable, "-m", "apply_service.cli", "serve", "--port", str(port), "--torch-threads", "1"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("APPLY_")}
     environment |= {"OMP_NUM_THREADS": "1", "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
@@ -25,6 +44,9 @@ def running_service(folder: Path, *options: str, port: int | None = None) -> Ite
         )
         try:
             wait_for_port(port, process)
-            yield f"http://127.0.0.1:{port}"
+            url = f"http://127.0.0.1:{port}"
+            first = ApplyRequest(original="a = 1\n", update="a = 2\n", strategy="model", timeout_s=WARM_UP_S)
+            HttpClient(url, api_key=key).apply(first)
+            yield LiveService(url, process)
         finally:
             stop(process)

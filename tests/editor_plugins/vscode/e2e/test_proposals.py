@@ -1,0 +1,173 @@
+"""Snippets applied in the real editor, by a real service with the embedded model; files are read from disk."""
+
+import pytest
+
+from tests.editor_plugins.vscode.e2e.editor import Editor, wait_until
+from tests.editor_plugins.vscode.e2e.service import MERGED, ORIGINAL, UPDATE
+
+pytestmark = pytest.mark.slow
+
+CHECKED = b'        if item.quantity < 1:\n            raise ValueError(f"quantity of {item.sku} must be positive")\n'
+NOTHING = b'    if not cart.items:\n        return f"Nothing to pay, {cart.customer}."\n'
+FIRST_HUNK = ORIGINAL.replace(b"        self.items.append(item)\n", CHECKED + b"        self.items.append(item)\n")
+FIRST_AND_LAST = FIRST_HUNK.replace(b"    lines = [f", NOTHING + b"    lines = [f")
+
+
+def replaced(old: str, new: str) -> str:
+    """An edit whose result its format determines: no model is asked."""
+    return f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n"
+
+
+def test_applied_by_the_model_accepted_undone_and_redone(editor: Editor, service: str) -> None:
+    editor.configure(url=service, strategy="model")
+    editor.open("cart.py", ORIGINAL)
+    editor.apply(UPDATE)
+    assert "tok/s" in editor.wait_for_status("3 hunks")
+    assert not editor.is_dirty("cart.py")
+    assert "must be positive" in editor.drawn_beside()
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    assert editor.save("cart.py") == MERGED
+    assert "must be positive" not in editor.drawn_beside()
+    editor.press("Control+z")
+    assert editor.save("cart.py") == ORIGINAL
+    editor.press("Control+y")
+    assert editor.save("cart.py") == MERGED
+
+
+def test_the_stream_is_seen_while_it_runs(editor: Editor, service: str) -> None:
+    """Undrafted, the model takes long enough to be watched."""
+    editor.configure(url=service, strategy="model", drafter="none")
+    editor.open("stream.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("streaming…")
+    editor.wait_for_status(" tok/s")
+    wait_until(lambda: "streaming" in editor.drawn_beside(), 300, editor.drawn_beside)
+    editor.command("Apply: Open Diff")
+    page = editor.page.locator(".diff-editor .modified-in-monaco-diff-editor, .diff-editor .editor.modified").first
+    wait_until(lambda: "Shopping cart" in page.inner_text().replace("\xa0", " "), 60, page.inner_text)
+    assert not editor.is_dirty("stream.py")
+    editor.wait_for_status("3 hunks")
+    assert (editor.folder / "stream.py").read_bytes() == ORIGINAL
+
+
+def test_one_hunk_accepted_and_another_rejected_by_keys(editor: Editor) -> None:
+    editor.open("keys.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.press("Alt+F5", "Control+Alt+y")
+    editor.wait_for_status("2 hunks")
+    assert editor.save("keys.py") == FIRST_HUNK
+    editor.press("Alt+F5", "Control+Alt+n")
+    editor.wait_for_status("1 hunk")
+    assert editor.save("keys.py") == FIRST_HUNK
+    editor.press("Control+Shift+Enter")
+    editor.wait_for_status("ready")
+    assert editor.save("keys.py") == FIRST_AND_LAST
+    editor.press("Control+z")
+    assert editor.save("keys.py") == FIRST_HUNK
+    editor.press("Control+z")
+    assert editor.save("keys.py") == ORIGINAL
+
+
+def test_a_hunk_accepted_by_its_own_button(editor: Editor) -> None:
+    editor.open("lens.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.page.locator(".codelens-decoration a", has_text="Accept").first.click()
+    editor.wait_for_status("2 hunks")
+    assert editor.save("lens.py") == FIRST_HUNK
+
+
+def test_rejected_all_leaves_the_file(editor: Editor) -> None:
+    editor.open("reject.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.press("Control+Shift+Backspace")
+    editor.wait_for_status("ready")
+    assert not editor.is_dirty("reject.py")
+
+
+def test_undo_brings_an_accepted_hunk_back_to_choose_again(editor: Editor) -> None:
+    editor.open("again.py", ORIGINAL)
+    editor.apply(UPDATE)
+    editor.wait_for_status("3 hunks")
+    editor.press("Alt+F5", "Control+Alt+y")
+    editor.wait_for_status("2 hunks")
+    editor.press("Control+z")
+    editor.wait_for_status("3 hunks")
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    assert editor.save("again.py") == MERGED
+
+
+def test_accepted_without_being_asked_where_the_rule_says_so(editor: Editor, service: str) -> None:
+    editor.configure(url=service, autoAccept="always", stream=False)
+    editor.open("auto.py", ORIGINAL)
+    editor.apply(UPDATE)
+    wait_until(lambda: editor.is_dirty("auto.py"), 300, editor.status)
+    assert editor.save("auto.py") == MERGED
+    editor.press("Control+z")
+    assert editor.save("auto.py") == ORIGINAL
+
+
+ODD = "\ufeffs = '😀é' + one\r\n\tt = '𝔘' + two  \r\n\x0c\r\nu = three\r\nv = four"
+ODD_EDIT = replaced("\tt = '𝔘' + two  \n", "\tt = '𝔘𝔙' + zwei  \n\tw = '👩‍👩‍👧'\n") + replaced("v = four", "v = vier")
+ODD_MERGED = "\ufeffs = '😀é' + one\r\n\tt = '𝔘𝔙' + zwei  \r\n\tw = '👩‍👩‍👧'\r\n\x0c\r\nu = three\r\nv = vier"
+
+
+def test_windows_line_ends_astral_characters_and_a_byte_order_mark(editor: Editor) -> None:
+    editor.open("odd.py", ODD)
+    editor.apply(ODD_EDIT)
+    editor.wait_for_status("2 hunks, exact")
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    assert editor.save("odd.py").decode() == ODD_MERGED
+    editor.press("Control+z")
+    assert editor.save("odd.py").decode() == ODD
+
+
+def test_a_selection_applied_to_another_file(editor: Editor) -> None:
+    editor.open("target.py", "a = 1\nb = 2\n")
+    editor.open("chat.md", "Do this:\n\n```\n" + replaced("b = 2\n", "b = 20\n") + "```\n")
+    editor.go_to_line(5)
+    editor.command("Apply: Apply Selection or Code Block to File...")
+    editor.choose("target.py")
+    editor.wait_for_status("1 hunk")
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    assert editor.save("target.py") == b"a = 1\nb = 20\n"
+
+
+def test_a_document_that_was_never_saved(editor: Editor) -> None:
+    editor.command("File: New Untitled Text File")
+    editor.type("a = 1\nb = 2\n")
+    editor.apply(replaced("b = 2\n", "b = 20\n"))
+    editor.wait_for_status("1 hunk")
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    editor.press("Control+a", "Control+c")
+    assert editor.page.evaluate("navigator.clipboard.readText()") == "a = 1\nb = 20\n"
+
+
+def test_the_verdicts_are_shown(editor: Editor) -> None:
+    editor.open("verdicts.py", "a = 1\n")
+    editor.apply(replaced("a = 1\n", "a = (\n"))
+    editor.wait_for_note("The checks found something: ")
+    editor.click_button("Show Verdicts")
+    page = editor.page.locator(".editor-group-container .view-lines", has_text="decided by:").first
+    page.wait_for()
+    assert "syntax" in page.inner_text()
+
+
+def test_the_diff_shows_file_and_proposal(editor: Editor) -> None:
+    editor.open("diff.py", "a = 1\nb = 2\n")
+    editor.apply(replaced("b = 2\n", "b = 20\n"))
+    editor.wait_for_status("1 hunk")
+    editor.command("Apply: Open Diff")
+    page = editor.page.locator(".diff-editor .editor.modified").first
+    wait_until(lambda: "b = 20" in page.inner_text().replace("\xa0", " "), 60, page.inner_text)
+    editor.command("Apply: Accept All Hunks")
+    editor.wait_for_status("ready")
+    editor.open("diff.py")
+    assert editor.save("diff.py") == b"a = 1\nb = 20\n"
