@@ -39,6 +39,11 @@ test-vscode: $(PLUGIN_STAMP)  ## the extension's own tests, then VS Code (code-s
 	sh tests/editor_plugins/vscode/e2e/install_code_server.sh .vscode-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/vscode
 
+vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, the contract, 1,000 random edits; needs node and npm
+	npm ci --no-fund --no-audit --prefix editor_plugins/vscode
+	npm --prefix editor_plugins/vscode run check
+	APPLY_PYTHON=$(abspath $(BIN))/python npm --prefix editor_plugins/vscode test
+
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
 

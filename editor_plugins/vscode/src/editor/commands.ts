@@ -107,7 +107,7 @@ export class Commands {
   /** The document to edit; the user is told why there is none. */
   #target(): vscode.TextDocument | undefined {
     const document = subject();
-    const isNotebook = vscode.window.activeTextEditor === undefined && vscode.window.activeNotebookEditor !== undefined;
+    const isNotebook = document === undefined && vscode.window.activeNotebookEditor !== undefined;
     if (isNotebook) this.#parts.notices.error(NOTEBOOK_REFUSAL);
     else if (document === undefined) this.#parts.notices.error(NO_DOCUMENT);
     return isNotebook ? undefined : document;

@@ -37,11 +37,11 @@ export class DiffView implements vscode.Disposable {
 
   /** Opens the proposal, or while the service works what it has written so far. */
   async open(document: vscode.TextDocument, isProvisional: boolean): Promise<void> {
-    const title = `${nameOf(document)}: file ↔ ${isProvisional ? "provisional text" : "proposal"}`;
+    const title = `${nameOf(document)}: file ↔ proposal${isProvisional ? " (provisional while it streams)" : ""}`;
     await vscode.commands.executeCommand("vscode.diff", document.uri, pageOf("proposal", document), title);
   }
 
-  /** What the service has written so far. */
+  /** What the service has written so far; the document's own text where it came to nothing. */
   showProvisional(document: vscode.TextDocument, text: string): void {
     this.#pages.set(pageOf("proposal", document), text);
   }

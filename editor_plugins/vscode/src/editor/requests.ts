@@ -174,6 +174,7 @@ export class Requests implements vscode.Disposable {
 
   #fail(document: vscode.TextDocument, edit: WantedEdit, failure: Failure, options: Options): void {
     const { notices, views } = this.#parts;
+    views.diffView.showProvisional(document, document.getText());
     if (failure.kind === CANCELLED.kind) {
       views.statusBar.set(document, { phase: "ready" });
       return notices.info(failure.words);

@@ -16,10 +16,11 @@ export function documentOf(editor: vscode.TextEditor): vscode.TextDocument | und
   return vscode.workspace.textDocuments.find((document) => document.uri.toString() === about);
 }
 
-/** While a log has the focus, the first document that is seen stands for it. */
+/** While a log has the focus, the document that is seen stands for it, where there is but one. */
 export function subject(): vscode.TextDocument | undefined {
   const active = vscode.window.activeTextEditor;
-  if (active !== undefined && active.document.uri.scheme !== "output") return documentOf(active);
-  const seen = vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme !== "output");
-  return seen === undefined ? undefined : documentOf(seen);
+  if (active?.document.uri.scheme !== "output") return active && documentOf(active);
+  const others = vscode.window.visibleTextEditors.filter(({ document }) => document.uri.scheme !== "output");
+  const seen = new Set(others.map(documentOf));
+  return seen.size === 1 ? [...seen][0] : undefined;
 }
