@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,14 +32,11 @@ test-nvim: $(PLUGIN_STAMP)  ## needs curl
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/test_contract.py tests/editor_plugins/nvim
 
 # On Debian: apt-get install nodejs npm chromium libkrb5-dev ripgrep g++ make; Node 20.
-test-vscode: $(PLUGIN_STAMP)  ## the extension's own tests, then VS Code (code-server, 320 MB in .vscode-test) in a headless Chromium
-	npm ci --no-fund --no-audit --prefix editor_plugins/vscode
-	npm run --prefix editor_plugins/vscode check
-	npm test --prefix editor_plugins/vscode
+test-vscode: $(PLUGIN_STAMP) vscode-unit  ## and then VS Code (code-server, 320 MB in .vscode-test) in a headless Chromium
 	sh tests/editor_plugins/vscode/e2e/install_code_server.sh .vscode-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/vscode
 
-vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, the contract, 1,000 random edits; needs node and npm
+vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, the contract, 1,000 random edits
 	npm ci --no-fund --no-audit --prefix editor_plugins/vscode
 	npm --prefix editor_plugins/vscode run check
 	APPLY_PYTHON=$(abspath $(BIN))/python npm --prefix editor_plugins/vscode test
@@ -79,6 +76,10 @@ eval-dev-sketched eval-dev-model-written eval-dev-replay: $(STAMP)
 
 train: $(STAMP)  ## five minutes from scratch on a CPU; DATA=FILE.jsonl.xz, else the git history here; into runs/train
 	$(BIN)/python -m training.train --run runs/train --minutes 5 $(if $(DATA),--data $(DATA))
+
+calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train
+	$(BIN)/python -m training.calibrate $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m docs.generate
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
