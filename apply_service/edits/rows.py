@@ -5,6 +5,7 @@ Between `reading` and `alignment`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -80,11 +81,11 @@ class Rows:
     def _hold_whole_file(self) -> None:
         """A snippet that repeats most of the file, without a marker, from its first to its last line, is the file."""
         reading = self._reading
-        shown = {text for b, _ in enumerate(reading.snippet.blocks) for text in map(str.strip, reading.block_texts(b))}
         solid = [j for j, text in enumerate(reading.index.stripped) if text]
         if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers or not solid:
             return
-        if sum(reading.index.stripped[j] in shown for j in solid) < WHOLE_FILE_SHARE * len(solid):
+        shown = Counter(map(str.strip, reading.block_texts(0)))
+        if (shown & Counter(reading.index.stripped[j] for j in solid)).total() < WHOLE_FILE_SHARE * len(solid):
             return
         for (_, i), j in ((reading.visible[0], solid[0]), (reading.visible[-1], solid[-1])):
             if self._texts[i].rstrip() == reading.original[j].rstrip():

@@ -170,6 +170,14 @@ def test_whole_function_without_markers_replaces_only_it() -> None:
     check(GO, update, wanted, language="go")
 
 
+@pytest.mark.parametrize("indent", ["\t", "    "])
+def test_a_whole_function_of_a_short_file_leaves_the_last_one_alone(indent: str) -> None:
+    """Its closing brace reads like the file's last line, and is not that."""
+    original = "package main\n\nfunc a() int {\n\tx := 1\n\treturn x\n}\n\nfunc b() int {\n\treturn 2\n}\n"
+    update = f"func a() int {{\n{indent}x := 1\n{indent}x += 2\n{indent}return x\n}}\n"
+    check(original, update, swap(original, "x := 1\n", "x := 1\n\tx += 2\n"), language="go")
+
+
 def test_namesake_with_another_signature_is_replaced() -> None:
     update = "// ...\nfunc sub(a, b int, c int) int {\n\treturn a - b - c\n}\n// ...\n"
     wanted = swap(GO, "sub(a, b int) int {\n\treturn a - b\n", "sub(a, b int, c int) int {\n\treturn a - b - c\n")
