@@ -21,12 +21,13 @@ from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
 from benchmarks.bench_tables import render_all
 from docs.batch_parts import BATCH_PARTS
+from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "evaluation.md", "performance.md")
+PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "evaluation.md", "performance.md", "confidence.md")
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -108,6 +109,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "request": request_fields,
     "answer": answer_fields,
     **BATCH_PARTS,
+    **CONFIDENCE_PARTS,
     **DIALECT_PARTS,
     **EVALUATION_PARTS,
     "performance": render_all,

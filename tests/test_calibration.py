@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
 from apply_service.calibration import (
     CALIBRATION_FILE,
     MAX_LOG_ODDS,
@@ -19,7 +20,7 @@ from apply_service.calibration import (
     hash_weights,
     log_odds,
 )
-from apply_service.engine.loading import ModelRecord
+from apply_service.engine.loading import ModelRecord, embedded_directory
 from apply_service.errors import ModelNotLoadable
 from apply_service.types import Certainty
 
@@ -28,6 +29,7 @@ DOUBTED = Signals(False, Certainty.GUESS, 3, False)
 SIGNALS = [Signals(a, c, n, k) for a in (True, False, None) for c in Certainty for n in (0, 9) for k in (True, False)]
 STEPS = ProbabilityMap(0.0, {"log_odds": 1.0}, ((-1.0, 0.2), (0.0, 0.6), (3.0, 0.9)))
 WEIGHED = ProbabilityMap(-1.0, {"log_odds": 0.5, "agrees": 2.0, "certain": 1.0, "doubts": -0.5, "clean": 0.25})
+REPORT = Path(__file__).parent.parent / "benchmarks" / "results" / "confidence.json"
 EMPTY_HASH = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """SHA-256 of nothing."""
 
@@ -147,3 +149,12 @@ def test_the_hash_covers_every_file_of_weights(tmp_path: Path) -> None:
     one = hash_weights(tmp_path)
     (tmp_path / "a.safetensors").write_bytes(b"a")
     assert len({EMPTY_HASH, one, hash_weights(tmp_path)}) == 3
+
+
+def test_the_embedded_model_is_calibrated_and_the_report_is_of_it() -> None:
+    found = ModelRecord.read(embedded_directory()).calibration
+    assert found is not None, "run: python -m training.calibrate"
+    assert found.of_answer(-0.1, SURE) > 0.9 > found.of_answer(-0.1, DOUBTED)
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    assert report["weights_sha256"] == found.weights_sha256
+    assert report["threshold"]["value"] == found.threshold == CONFIDENCE_THRESHOLD

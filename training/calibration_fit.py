@@ -87,7 +87,7 @@ def _score(plain: ProbabilityMap, sample: Counted) -> float:
 
 
 def _must_join(low: tuple[float, float, int], high: tuple[float, float, int]) -> bool:
-    return low[2] < MIN_STEP or low[0] / low[2] >= high[0] / high[2] or low[1] / low[2] > high[1] / high[2]
+    return low[2] < MIN_STEP or low[0] / low[2] >= high[0] / high[2] or low[1] / low[2] >= high[1] / high[2]
 
 
 def _rising(blocks: Sequence[tuple[float, float, int]]) -> tuple[tuple[float, float], ...]:

@@ -15,7 +15,7 @@ from apply_eval.scorers.trust import is_flagged, is_silent_error
 
 EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 """Of the bins of a table; finer where most answers are."""
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
 class Judged(NamedTuple):
@@ -78,6 +78,6 @@ def alarms(judged: Sequence[Judged], threshold: float) -> dict[str, Any]:
 
 
 def pick_threshold(judged: Sequence[Judged], *, silent: float) -> float:
-    """The lowest of THRESHOLDS at which at most the share `silent` of all answers is wrong without a flag; the highest
-    where none is."""
-    return next((t for t in THRESHOLDS if alarms(judged, t)["silent_errors"] <= silent), THRESHOLDS[-1])
+    """The lowest of THRESHOLDS at which at most the share `silent` of all answers (to a tenth of a percent) is wrong
+    without a flag; the highest where none is."""
+    return next((t for t in THRESHOLDS if round(alarms(judged, t)["silent_errors"], 3) <= silent), THRESHOLDS[-1])

@@ -189,7 +189,7 @@ def test_alarms_by_hand() -> None:
 def test_the_threshold_is_the_lowest_that_keeps_the_share() -> None:
     assert pick_threshold(JUDGED, silent=0.2) == 0.6
     assert pick_threshold(JUDGED, silent=0.5) == 0.5
-    assert pick_threshold([Judged(1.0, False)], silent=0.0) == 0.99
+    assert pick_threshold([Judged(1.0, False)], silent=0.0) == 0.98
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
