@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 from apply_service.edits.clarity import marks_place
@@ -36,15 +37,54 @@ class Block:
     closes_snippet: bool = False
 
 
+class Common:
+    """Counts what a block has in common with each beginning of a run of lines.
+
+    Machine words of block lines at a time (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+    """
+
+    def __init__(self, block: Sequence[str]) -> None:
+        self._size = len(block)
+        self._masks: dict[str, int] = {}
+        for i, line in enumerate(block):
+            self._masks[line] = self._masks.get(line, 0) | 1 << i
+        self._counts = dict(Counter(map(str.strip, block)))
+
+    def lengths(self, lines: Sequence[str]) -> Iterator[int]:
+        """The length of the longest common subsequence with each beginning."""
+        row = full = (1 << self._size) - 1
+        for line in lines:
+            mask = self._masks.get(line)
+            if mask is not None:
+                here = row & mask
+                row = ((row + here) | (row - here)) & full
+            yield self._size - row.bit_count()
+
+    def counts(self, bare_lines: Sequence[str]) -> Iterator[int]:
+        """How many lines, given without their indentation, each beginning and the block have in any order."""
+        left = self._counts.copy()
+        n = 0
+        for line in bare_lines:
+            if left.get(line, 0) > 0:
+                left[line] -= 1
+                n += 1
+            yield n
+
+
 class _Side(NamedTuple):
     """Block and original as read from one end: forwards, or both turned round."""
 
     block: Sequence[str]
     lines: Sequence[str]
+    bare_lines: Sequence[str]
+    """`lines` without their indentation."""
     last_seen: int
     """Where in `lines` the block's last line stands last; -1 where nowhere, or where it says nothing."""
     may_end: bool
     """The block may end where `lines` end."""
+    whole: Common
+    core: Common
+    """The block but for its last line."""
 
 
 class Stretches:
@@ -53,6 +93,7 @@ class Stretches:
     def __init__(self, lines: Sequence[str]) -> None:
         """`lines`: those of the original that are not blank, as they are to be compared."""
         self.lines = lines
+        self._bare = [line.strip() for line in lines]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         for row, line in enumerate(lines):
             self._places[line].append(row)
@@ -75,13 +116,14 @@ class Stretches:
         longest = len(block.lines) + int(limit)
         most = max(2, MAX_STEPS // (2 * (longest + 1) * (1 + len(block.lines) // WORD)))
         seen = {around}
+        ahead, back = self._ahead(block), self._back(block)
         for start in self._starts(block, around, floor)[:most]:
-            for cost, stop in _ends(self._ahead(block), start, min(n, start + longest), limit):
+            for cost, stop in _ends(ahead, start, min(n, start + longest), limit):
                 if Stretch(start, stop) not in seen:
                     seen.add(Stretch(start, stop))
                     yield cost, Stretch(start, stop)
         for stop in self._stops(block, around, floor)[:most]:
-            for cost, turned in _ends(self._back(block), n - stop, min(n - floor, n - stop + longest), limit):
+            for cost, turned in _ends(back, n - stop, min(n - floor, n - stop + longest), limit):
                 if Stretch(n - turned, stop) not in seen:
                     seen.add(Stretch(n - turned, stop))
                     yield cost, Stretch(n - turned, stop)
@@ -103,56 +145,40 @@ class Stretches:
     def _ahead(self, block: Block) -> _Side:
         seen = self.places(block.lines[-1])
         last = seen[-1] if seen and marks_place(block.lines[-1]) else -1
-        return _Side(block.lines, self.lines, last, block.closes_snippet)
+        return _side(block.lines, self.lines, self._bare, last, may_end=block.closes_snippet)
 
     def _back(self, block: Block) -> _Side:
         seen = self.places(block.lines[0])
         last = len(self.lines) - 1 - seen[0] if seen and marks_place(block.lines[0]) else -1
-        return _Side(block.lines[::-1], self._turned, last, block.opens_snippet)
+        return _side(block.lines[::-1], *self._turned, last, may_end=block.opens_snippet)
 
     @cached_property
-    def _turned(self) -> Sequence[str]:
-        return self.lines[::-1]
+    def _turned(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.lines[::-1], self._bare[::-1]
+
+
+def _side(
+    block: Sequence[str], lines: Sequence[str], bare_lines: Sequence[str], last_seen: int, *, may_end: bool
+) -> _Side:
+    return _Side(block, lines, bare_lines, last_seen, may_end, Common(block), Common(block[:-1]))
 
 
 def _ends(side: _Side, start: int, longest: int, limit: float) -> Iterator[tuple[int, int]]:
     """(least cost, stop) of the stretches from `start` on at whose end the block is held."""
     block, lines = side.block, side.lines
-    held = agreements(block, lines[start:longest])
-    free = agreements(block[:-1], lines[start:longest])
-    for stop, (all_held, all_free) in enumerate(zip(held, free, strict=True), start + 1):
-        common, both = all_held
+    beginnings = lines[start:longest]
+    lengths, counts = side.whole.lengths(beginnings), side.whole.counts(side.bare_lines[start:longest])
+    # The end can only be new past the last line like it.
+    cores = side.core.lengths(beginnings) if longest > side.last_seen else repeat(0)
+    for stop, (whole, core, count) in enumerate(zip(lengths, cores, counts, strict=False), start + 1):
+        common = whole
         is_equal = lines[stop - 1] == block[-1]
         if not is_equal and stop < len(lines) and lines[stop] == block[-1]:
             continue
         if not is_equal and not (side.may_end and stop == len(lines)):
             if stop <= side.last_seen:
                 continue
-            common = all_free[0]
-        cost = len(block) + stop - start - common - both
+            common = core
+        cost = len(block) + stop - start - common - count
         if cost <= limit:
             yield cost, stop
-
-
-def agreements(block: Sequence[str], lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """For each beginning of `lines`: the length of its longest common subsequence with the block, and how many lines
-    both have in any order and at any indentation.
-
-    Machine words of block lines at a time (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
-    """
-    masks: dict[str, int] = {}
-    for i, line in enumerate(block):
-        masks[line] = masks.get(line, 0) | 1 << i
-    left = Counter(map(str.strip, block))
-    row = full = (1 << len(block)) - 1
-    both = 0
-    for line in lines:
-        mask = masks.get(line)
-        if mask is not None:
-            here = row & mask
-            row = ((row + here) | (row - here)) & full
-        bare = line.strip()
-        if left[bare] > 0:
-            left[bare] -= 1
-            both += 1
-        yield len(block) - row.bit_count(), both

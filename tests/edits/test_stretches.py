@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from apply_service.edits.stretches import MAX_STEPS, WORD, Block, Stretch, Stretches, agreements
+from apply_service.edits.stretches import MAX_STEPS, WORD, Block, Common, Stretch, Stretches
 
 
 def block(text: str, *, opens: bool = False, closes: bool = False) -> Block:
@@ -20,17 +20,22 @@ def found(lines: str, laid: Block, around: Stretch, *, floor: int = 0, limit: fl
 
 
 # -- what two runs of lines have in common ---------------------------------------------------------------------------
+def agreements(block: list[str], lines: list[str]) -> list[tuple[int, int]]:
+    common = Common(block)
+    return list(zip(common.lengths(lines), common.counts([line.strip() for line in lines]), strict=True))
+
+
 def test_agreements_of_each_beginning() -> None:
     """(Longest common subsequence, lines that both have in any order)."""
-    assert list(agreements(["a", "b", "c"], ["x", "b", "a", "c"])) == [(0, 0), (1, 1), (1, 2), (2, 3)]
+    assert agreements(["a", "b", "c"], ["x", "b", "a", "c"]) == [(0, 0), (1, 1), (1, 2), (2, 3)]
 
 
 def test_an_equal_line_is_counted_once_for_each_that_the_block_has() -> None:
-    assert list(agreements(["a", "b", "a"], ["a", "a", "a"])) == [(1, 1), (2, 2), (2, 2)]
+    assert agreements(["a", "b", "a"], ["a", "a", "a"]) == [(1, 1), (2, 2), (2, 2)]
 
 
 def test_indentation_parts_what_stays_but_not_what_both_have() -> None:
-    assert list(agreements(["  a"], ["a"])) == [(0, 1)]
+    assert agreements(["  a"], ["a"]) == [(0, 1)]
 
 
 def slow_lcs(one: list[str], other: list[str]) -> int:
