@@ -14,6 +14,9 @@ function createTypes(): ReadonlyMap<Origin, vscode.TextEditorDecorationType> {
     vscode.window.createTextEditorDecorationType({
       isWholeLine: true,
       backgroundColor: new vscode.ThemeColor(`applyService.${origin}Background`),
+      borderWidth: "0 0 0 3px",
+      borderStyle: "solid",
+      borderColor: new vscode.ThemeColor(`applyService.${origin}Foreground`),
     });
   return new Map(ORIGINS.map((origin) => [origin, create(origin)]));
 }

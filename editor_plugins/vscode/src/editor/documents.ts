@@ -94,7 +94,11 @@ export async function replaceIn(
   wanted: string,
 ): Promise<string | null> {
   const before = document.getText();
-  for (const editor of editorsOf(document)) {
+  // Sides of a diff, which have no column of their own, come last.
+  const editors = editorsOf(document).sort(
+    (a, b) => Number(a.viewColumn === undefined) - Number(b.viewColumn === undefined),
+  );
+  for (const editor of editors) {
     await editIn(editor, edits);
     if (document.getText() !== before) break;
   }

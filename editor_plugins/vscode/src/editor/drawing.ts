@@ -7,12 +7,14 @@ import type { Proposal } from "../core/proposal.js";
 import { editorsOf, keyOf } from "./documents.js";
 import type { ReviewChange, Reviews } from "./reviews.js";
 
-const REMOVED: vscode.DecorationRenderOptions = {
-  isWholeLine: true,
-  backgroundColor: new vscode.ThemeColor("diffEditor.removedLineBackground"),
+/** Of lines that give way to others the text alone is marked: the colours beside it are not to mix. */
+const REPLACED: vscode.DecorationRenderOptions = {
+  backgroundColor: new vscode.ThemeColor("diffEditor.removedTextBackground"),
   overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.deletedForeground"),
   overviewRulerLane: vscode.OverviewRulerLane.Left,
 };
+
+const REMOVED: vscode.DecorationRenderOptions = { ...REPLACED, isWholeLine: true };
 
 const PLACE: vscode.DecorationRenderOptions = {
   isWholeLine: true,
@@ -70,15 +72,26 @@ function hoverOf(
   return hover.appendMarkdown(`${hunkHtml(hunk, tabSize)}\n\n${legendOf(hunk)}\n\n${links.join(" · ")}`);
 }
 
-function wholeLines(first: number, last: number, document: vscode.TextDocument): vscode.Range {
+/** The lines of a hunk; where it only adds some, the one they come before. */
+function linesOf({ first, last }: HunkPreview, document: vscode.TextDocument): vscode.TextLine[] {
   const end = Math.min(Math.max(first, last - 1), document.lineCount - 1);
-  return new vscode.Range(Math.min(first, end), 0, end, document.lineAt(end).text.length);
+  return Array.from({ length: end - Math.min(first, end) + 1 }, (_, i) => document.lineAt(Math.min(first, end) + i));
+}
+
+type Marked = "place" | "replaced" | "removed";
+
+function markOf({ first, last, ghosts }: HunkPreview, line: number): Marked {
+  if (first === last) return "place";
+  return ghosts.some((ghost) => ghost.line === line) ? "replaced" : "removed";
 }
 
 export class Drawing implements vscode.Disposable {
   readonly #reviews: Reviews;
-  readonly #removed = vscode.window.createTextEditorDecorationType(REMOVED);
-  readonly #place = vscode.window.createTextEditorDecorationType(PLACE);
+  readonly #marks: Readonly<Record<Marked, vscode.TextEditorDecorationType>> = {
+    place: vscode.window.createTextEditorDecorationType(PLACE),
+    replaced: vscode.window.createTextEditorDecorationType(REPLACED),
+    removed: vscode.window.createTextEditorDecorationType(REMOVED),
+  };
   readonly #slots = createSlots();
   readonly #subscriptions: vscode.Disposable;
 
@@ -86,10 +99,10 @@ export class Drawing implements vscode.Disposable {
     this.#reviews = reviews;
     this.#subscriptions = vscode.Disposable.from(
       ...this.#slots,
-      this.#removed,
-      this.#place,
+      ...Object.values(this.#marks),
       reviews.onDidChange((change) => this.#drawAll(change)),
       vscode.window.onDidChangeVisibleTextEditors((editors) => editors.forEach((editor) => this.#drawIn(editor))),
+      vscode.window.onDidChangeTextEditorViewColumn(({ textEditor }) => this.#drawIn(textEditor)),
     );
   }
 
@@ -103,26 +116,27 @@ export class Drawing implements vscode.Disposable {
 
   #drawIn(editor: vscode.TextEditor): void {
     const review = this.#reviews.get(editor.document);
-    if (review === undefined || review.isStale) return this.#clear(editor);
+    // The side of a diff has no column of its own; what comes stands on the other side there.
+    const isEmbedded = editor.viewColumn === undefined;
+    if (review === undefined || review.isStale || isEmbedded) return this.#clear(editor);
     const tabSize = typeof editor.options.tabSize === "number" ? editor.options.tabSize : 4;
     this.#draw(editor, review.proposal, previewOf(review.proposal, tabSize), tabSize);
   }
 
   #draw(editor: vscode.TextEditor, proposal: Proposal, hunks: readonly HunkPreview[], tabSize: number): void {
     const { document } = editor;
-    const lines = hunks.map(({ index, first, last }) => ({
-      isInsertion: first === last,
-      range: wholeLines(first, last, document),
-      hoverMessage: hoverOf(proposal, index, document, tabSize),
-    }));
-    editor.setDecorations(
-      this.#removed,
-      lines.filter(({ isInsertion }) => !isInsertion),
-    );
-    editor.setDecorations(
-      this.#place,
-      lines.filter(({ isInsertion }) => isInsertion),
-    );
+    const lines = hunks.flatMap((hunk) => {
+      const hoverMessage = hoverOf(proposal, hunk.index, document, tabSize);
+      return linesOf(hunk, document).map(({ range, lineNumber }) => ({
+        range,
+        hoverMessage,
+        mark: markOf(hunk, lineNumber),
+      }));
+    });
+    for (const mark of ["place", "replaced", "removed"] as const) {
+      const drawn = lines.filter((line) => line.mark === mark);
+      editor.setDecorations(this.#marks[mark], drawn);
+    }
     const ghosts = hunks.flatMap((hunk) => hunk.ghosts);
     for (const [i, slot] of this.#slots.entries()) {
       const drawn = ghosts.flatMap((ghost) => {
@@ -134,6 +148,6 @@ export class Drawing implements vscode.Disposable {
   }
 
   #clear(editor: vscode.TextEditor): void {
-    for (const type of [this.#removed, this.#place, ...this.#slots]) editor.setDecorations(type, []);
+    for (const type of [...Object.values(this.#marks), ...this.#slots]) editor.setDecorations(type, []);
   }
 }
