@@ -202,6 +202,7 @@ def finish(
         merged_code=merged_code,
         strategy=outcome.strategy,
         windows=outcome.windows,
+        invented_lines=outcome.invented_lines,
         finish_reason=FinishReason.STOP,
         format=format_name,
         language=job.language,

@@ -138,6 +138,8 @@ class PromptFormat(Protocol):
     stop_ids: frozenset[int]
     takes_instructions: bool
     """Whether the target can follow an instruction that comes without an update."""
+    constrains_by_default: bool
+    """Whether `constraint` holds where a request does not say."""
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         """The whole prompt; output is generated right after it."""
@@ -168,7 +170,7 @@ class PromptFormat(Protocol):
         ...
 
     def constraint(self, job: EditJob) -> Constraint | None:
-        """The format's own "only from the sources" constraint; None where it has none."""
+        """Every line of the output is one of the sources; None where this vocabulary or format can't be held to it."""
         ...
 
 

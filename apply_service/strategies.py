@@ -15,7 +15,7 @@ from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import CheckInput, EditJob
-from apply_service.target import Target, confidence_of, decide_jobs, fits, shifted_logprobs, total_stats
+from apply_service.target import Target, confidence_of, decide_jobs, fits, shifted_logprobs, total_invented, total_stats
 from apply_service.types import (
     ApplyRequest,
     Certainty,
@@ -70,6 +70,7 @@ class Outcome(NamedTuple):
     """Least log probability of a decision of the target at each line of the merged text; None where none decided."""
     windows: tuple[LineRange, ...] = ()
     """The lines of the original that the target decided; none: all."""
+    invented_lines: int | None = None
     note: str = ""
     """Why a fallback took the target's place."""
 
@@ -148,6 +149,7 @@ def _decided_by(
         confidence=confidence_of(decided),
         line_logprobs=shifted_logprobs(decided, starts),
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
+        invented_lines=total_invented(decided),
     )
 
 
@@ -182,7 +184,12 @@ def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
     if _has_error(checked(job, outcome.merged)) and _is_clean(checked(job, job.prediction.text)):
         note = "the model's output failed a check"
         return outcome._replace(
-            merged=job.prediction.text, strategy="fallback", confidence=None, line_logprobs=None, note=note
+            merged=job.prediction.text,
+            strategy="fallback",
+            confidence=None,
+            line_logprobs=None,
+            invented_lines=None,
+            note=note,
         )
     return outcome
 

@@ -61,6 +61,8 @@ class Decided(NamedTuple):
     merged: str
     line_logprobs: dict[int, float]
     stats: DecodeStats
+    invented_lines: int | None
+    """Lines that no source has; None where the target was not held to the sources."""
 
 
 Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, list[Decided]]
@@ -95,6 +97,7 @@ class Writing:
     ) -> None:
         self.decoding = open_decoding(job, request, target, drafter, cancelled)
         self._format = target.prompt_format
+        self._job = job
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
 
@@ -130,7 +133,9 @@ class Writing:
                 remedy="raise max_tokens",
             )
         by_line = least_by_line(self._logprobs, self._format.lines_of(decoding.output_ids))
-        return Decided(self._format.decode_output(decoding.output_ids), by_line, decoding.stats)
+        merged = self._format.decode_output(decoding.output_ids)
+        invented_lines = None if decoding.constraint is None else count_invented(merged, self._job)
+        return Decided(merged, by_line, decoding.stats, invented_lines)
 
 
 def open_decoding(
@@ -162,17 +167,32 @@ def open_decoding(
 
 
 def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
-    if request.constrain == "none":
+    if request.constrain == "none" or not (request.constrain or prompt_format.constrains_by_default):
         return None
+    if job.instruction and prompt_format.takes_instructions:
+        if request.constrain is None:
+            return None
+        raise UnsupportedParameter(
+            "an instruction may ask for lines that no source has",
+            value="sources",
+            limit="none",
+            remedy="leave `constrain` or the instruction out",
+        )
     constraint = prompt_format.constraint(job)
     if constraint is None and request.constrain == "sources":
         raise UnsupportedParameter(
-            f"the prompt format {prompt_format.name} has no constraint to the sources",
+            f"the model's tokens can't be constrained to the sources (prompt format {prompt_format.name})",
             value="sources",
             limit="none",
-            remedy="leave `constrain` out, or use the embedded model",
+            remedy="leave `constrain` out, or use another model",
         )
     return constraint
+
+
+def count_invented(merged: str, job: EditJob) -> int:
+    """Lines of the text that stand neither in the original nor, as the merger reads it, in the update."""
+    known = {"", *job.original.split("\n"), *job.prediction.update_lines}
+    return sum(line not in known for line in merged.split("\n"))
 
 
 def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
@@ -189,6 +209,12 @@ def fits(job: EditJob, request: ApplyRequest, target: Target) -> bool:
     """Whether the prompt and all that may be written fit the target's context."""
     decoding = open_decoding(job, request, target, "none")
     return len(decoding.prompt_ids) + decoding.max_new_tokens <= target.engine.context_limit
+
+
+def total_invented(decided: Sequence[Decided]) -> int | None:
+    """Of all of them; None where one was not held to the sources."""
+    counts = [one.invented_lines for one in decided]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def shifted_logprobs(decided: Sequence[Decided], starts: Sequence[int]) -> dict[int, float]:

@@ -274,6 +274,8 @@ class ApplyResult:
     """With strategy `windowed`: the lines that the target decided; all others are the original's bytes."""
     confidence_kind: ConfidenceKind | None = None
     """None where there is no confidence."""
+    invented_lines: int | None = None
+    """Lines that the target wrote and no source has; None where it was not held to the sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -29,6 +30,7 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.protocols import Constraint, EditJob
 from apply_service.strategies import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
@@ -206,7 +208,6 @@ BAD: list[tuple[dict[str, object], type[ApplyError], object]] = [
     ({"model": "gpt-9", "update": DIFF}, UnknownModel, "gpt-9"),
     ({"strategy": "hope"}, InvalidField, "hope"),
     ({"constrain": "vibes"}, InvalidField, "vibes"),
-    ({"constrain": "sources"}, UnsupportedParameter, "sources"),
     ({"temperature": 99.0}, InvalidField, 99.0),
     ({"max_tokens": 0}, InvalidField, 0),
     ({"update": "x\udc00"}, BadEncoding, "update"),
@@ -224,6 +225,51 @@ def test_bad_input_is_a_typed_error(fields: dict[str, object], error: type[Apply
         apply(replace(REQUEST, **fields), runtime)  # type: ignore[arg-type]
     assert caught.value.value == value
     assert engine.n_open == 0
+
+
+class Unconstrained(PlainBytes):
+    """A format whose vocabulary can't be held to the sources."""
+
+    def constraint(self, job: EditJob) -> Constraint | None:
+        return None
+
+
+class Instructed(PlainBytes):
+    takes_instructions = True
+
+
+@pytest.mark.parametrize(
+    ("prompt_format", "instruction"),
+    [(Unconstrained(), ""), (Instructed(), "name it better")],
+    ids=["can't", "told to write"],
+)
+def test_a_constraint_that_cannot_hold_is_refused(prompt_format: PlainBytes, instruction: str) -> None:
+    engine = FakeEngine(scripted(1, [END], N_VOCAB))
+    runtime = Runtime(load=only("embedded", Target("embedded", engine, prompt_format)))
+    with pytest.raises(UnsupportedParameter) as caught:
+        apply(replace(REQUEST, constrain="sources", strategy="model", instruction=instruction), runtime)
+    assert (caught.value.value, engine.n_open) == ("sources", 0)
+
+
+@pytest.mark.parametrize(("constrain", "invented"), [("sources", 0), ("none", None), (None, None)])
+def test_the_answer_tells_whether_every_line_has_a_source(
+    constrain: Literal["sources", "none"] | None, invented: int | None
+) -> None:
+    runtime, _ = runtime_writing(MERGED)
+    result = apply(replace(REQUEST, constrain=constrain, strategy="model"), runtime)
+    assert (result.merged_code, result.invented_lines) == (MERGED, invented)
+
+
+def test_a_target_held_to_the_sources_writes_nothing_else() -> None:
+    """Whatever it would rather write."""
+    prompt = PlainBytes().encode_prompt(read_edit(REQUEST, "python")[1])
+    wish = MERGED.replace("import os", "import sys")
+    engine = FakeEngine(scripted(len(prompt), [*wish.encode(), END], N_VOCAB), context_limit=4_000)
+    runtime = Runtime(load=only("embedded", Target("embedded", engine, PlainBytes())))
+    free = apply(replace(REQUEST, constrain="none", strategy="model"), runtime)
+    assert "import sys" in free.merged_code
+    held = apply(replace(REQUEST, constrain="sources", strategy="model"), runtime)
+    assert set(held.merged_code.split("\n")) <= {*ORIGINAL.split("\n"), *MERGED.split("\n")}
 
 
 def test_a_right_base_is_accepted() -> None:

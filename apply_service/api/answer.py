@@ -178,6 +178,10 @@ class NativeAnswer(_Answer):
         description="`calibrated`: the share of such answers that was right when counted. `raw`: the target's least "
         "probability at a decision. null without a confidence."
     )
+    invented_lines: int | None = Field(
+        description="Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; null "
+        "where it was not held to them."
+    )
     source_sha256: str = Field(description="Hash of the original's bytes.")
     result_sha256: str = Field(description="Hash of the merged file's bytes.")
     encoding: str = Field(description="What both are encoded in.")
@@ -210,6 +214,7 @@ class NativeAnswer(_Answer):
             windows=[LineRangeOut.model_validate(lines._asdict()) for lines in result.windows],
             confidence=result.confidence,
             confidence_kind=result.confidence_kind,
+            invented_lines=result.invented_lines,
             source_sha256=result.source_sha256,
             result_sha256=result.result_sha256,
             encoding=result.encoding,

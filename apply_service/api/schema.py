@@ -69,7 +69,7 @@ class EditOptions(RequestModel):
     )
     constrain: Literal["sources", "none"] | None = Field(
         None,
-        description="`sources`: the target may only copy from original and update, where its prompt format can.",
+        description="`sources`: every line that the target writes is one of the original or of the update.",
     )
     timeout_s: float | None = Field(None, gt=0, description="Deadline in seconds, queueing included.")
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(

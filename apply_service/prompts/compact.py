@@ -32,6 +32,7 @@ class Compact:
 
     name = "compact"
     takes_instructions = False
+    constrains_by_default = True
 
     def __init__(self, vocabulary: LineVocabulary) -> None:
         self.vocabulary = vocabulary

@@ -8,12 +8,15 @@ from typing import Literal
 import numpy as np
 
 from apply_service.errors import Truncated
+from apply_service.prompts.source_constraint import SourceConstraint, source_lines
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import Encoded, IncrementalDecoder
+from apply_service.prompts.vocabulary_bytes import VocabularyBytes
 from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
 
 ORIGINAL, UPDATE, MERGED, END = range(256, 260)
 N_VOCAB = 260
+BYTES = VocabularyBytes({byte: bytes([byte]) for byte in range(256)})
 
 
 class PlainBytes:
@@ -22,6 +25,7 @@ class PlainBytes:
     name = "plain_bytes"
     stop_ids = frozenset({END})
     takes_instructions = False
+    constrains_by_default = False
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         return [ORIGINAL, *job.original.encode(), UPDATE, *job.update.encode(), MERGED]
@@ -54,8 +58,8 @@ class PlainBytes:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> Constraint | None:  # noqa: ARG002
-        return None
+    def constraint(self, job: EditJob) -> Constraint | None:
+        return SourceConstraint(BYTES, source_lines(job), end_id=END)
 
 
 def encode_bytes(text: str) -> Encoded:

@@ -33,6 +33,7 @@ class Replay:
 
     name = "replay"
     takes_instructions = False
+    constrains_by_default = False
 
     def __init__(self, tokenizer_json: str, *, suggest: Suggest | None = None) -> None:
         self._suggest = suggest

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from apply_service.errors import Truncated
 from apply_service.prompts.chat_tokenizer import ChatTokenizer
 from apply_service.prompts.closing_tag import ClosingTag
+from apply_service.prompts.source_constraint import SourceConstraint, source_lines
 from apply_service.prompts.sources import text_sources
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import IncrementalDecoder
@@ -19,6 +20,8 @@ class TaggedOutput:
     `opening` is "" where the prompt already ends with it.  The text is cut at the *last* closing tag, as the file may
     hold the tag itself.
     """
+
+    constrains_by_default = False
 
     def __init__(self, chat: ChatTokenizer, *, opening: str, closing: str, padding: str = "") -> None:
         self._chat = chat
@@ -54,8 +57,12 @@ class TaggedOutput:
     def stop_finder(self, job: EditJob) -> StopFinder | None:
         return ClosingTag(self.closing, self.decode, n_expected=job.prediction.text.count(self.closing))
 
-    def constraint(self, job: EditJob) -> Constraint | None:  # noqa: ARG002
-        return None
+    def constraint(self, job: EditJob) -> Constraint | None:
+        vocabulary = self._chat.content.vocabulary
+        if vocabulary is None:
+            return None
+        before, after = self.opening + self.padding, self.padding + self.closing
+        return SourceConstraint(vocabulary, source_lines(job), end_id=self._chat.end_id, before=before, after=after)
 
 
 _OTHER_MODEL = "use a model trained for this format, or another prompt format"

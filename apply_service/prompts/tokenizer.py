@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.vocabulary_bytes import VocabularyBytes
 
 PROBE = "def f(x):\n\treturn {'é': x}  # 日本 🙂\r\n\n   <|im_end|></s>  end\n"
 REPLACEMENT = "\ufffd"
@@ -62,6 +64,11 @@ class ContentTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Control tokens stand for nothing."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    @cached_property
+    def vocabulary(self) -> VocabularyBytes | None:
+        """What each id writes; None where that can't be told."""
+        return VocabularyBytes.of(self._tokenizer)
 
 
 class IncrementalDecoder:

@@ -24,7 +24,7 @@ export interface NativeRequest {
   strategy?: "auto" | "model" | "exact";
   /** Drafter by name, or two as `merged_edit+suffix`. Changes the speed, never the answer. */
   drafter?: string | null;
-  /** `sources`: the target may only copy from original and update, where its prompt format can. */
+  /** `sources`: every line that the target writes is one of the original or of the update. */
   constrain?: "sources" | "none" | null;
   /** Deadline in seconds, queueing included. */
   timeout_s?: number | null;
@@ -119,6 +119,11 @@ export interface NativeAnswer {
    * decision. null without a confidence.
    */
   confidence_kind: "calibrated" | "raw" | null;
+  /**
+   * Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; null where it was
+   * not held to them.
+   */
+  invented_lines: number | null;
   /** Hash of the original's bytes. */
   source_sha256: string;
   /** Hash of the merged file's bytes. */
