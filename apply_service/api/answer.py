@@ -179,8 +179,8 @@ class NativeAnswer(_Answer):
         "probability at a decision. null without a confidence."
     )
     invented_lines: int | None = Field(
-        description="Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; null "
-        "where it was not held to them."
+        description="Lines that the target wrote and neither original nor update has: 0 under `constrain: sources`; "
+        "null where it was not held to them."
     )
     source_sha256: str = Field(description="Hash of the original's bytes.")
     result_sha256: str = Field(description="Hash of the merged file's bytes.")
