@@ -48,12 +48,6 @@ class CodeServer:
     data: Path
     """Its --user-data-dir."""
 
-    def configure(self, settings: dict[str, object]) -> None:
-        """Write the user's settings; an open window follows them."""
-        path = self.data / "User" / "settings.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(QUIET | settings), encoding="utf-8")
-
 
 def missing() -> str | None:
     """Why the tests cannot run here; None where they can."""
@@ -82,6 +76,9 @@ def running_code_server(extension: Path, folder: Path) -> Iterator[CodeServer]:
     subprocess.run(
         [*command, "--install-extension", str(extension)], env=environment, check=True, capture_output=True, timeout=180
     )
+    settings = folder / "data" / "User" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps(QUIET), encoding="utf-8")
     port = free_port()
     with (folder / "code-server.log").open("ab") as log:
         process = _start([*command, "--bind-addr", f"127.0.0.1:{port}", *SERVE_OPTIONS], environment, log, port)

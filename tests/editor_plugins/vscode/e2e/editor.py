@@ -6,13 +6,14 @@ What a file holds is read from disk after saving; the rest from what the window 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.editor_plugins.vscode.e2e.code_server import CodeServer, chromium
+from tests.editor_plugins.vscode.e2e.code_server import QUIET, CodeServer, chromium
 
 if TYPE_CHECKING:  # without it the tests are skipped, with the reason
     from playwright.sync_api import Browser, Page
@@ -22,6 +23,7 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync"),
 )
 STATUS = "Apply: "
+QUICK_INPUT = ".quick-input-widget"
 SIZE = (1280, 800)
 
 
@@ -47,11 +49,21 @@ class Editor:
     folder: Path
 
     def configure(self, theme: str = "Default Light Modern", **settings: object) -> None:
-        """Give the plugin these settings and no others; returns once the window has them."""
+        """Give the plugin these settings and no others; returns once the window has them.
+
+        They are typed into the editor's own page: a window does not see the file of settings change.
+        """
         mark = f"settings {time.monotonic_ns()}"
         mine = {f"applyService.{name}": value for name, value in settings.items()}
-        self.server.configure({"window.title": mark, "workbench.colorTheme": theme} | PATIENT | mine)
+        wanted = QUIET | PATIENT | {"window.title": mark, "workbench.colorTheme": theme} | mine
+        self.command("Preferences: Open User Settings (JSON)")
+        self.page.locator('.tab.active[data-resource-name="settings.json"]').first.wait_for()
+        self.focus()
+        self.press("Control+a")
+        self.type(json.dumps(wanted))
+        self.press("Control+s")
         wait_until(lambda: mark in self.page.title(), 60, lambda: f"title {self.page.title()!r}")
+        self.command("View: Close Editor")
 
     def tidy(self) -> None:
         """Close what the last test left open; its files stay open behind those of the next."""
@@ -66,6 +78,7 @@ class Editor:
         if data is not None:
             (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
         self.palette(name, prefix="")
+        self.page.locator(QUICK_INPUT).wait_for(state="hidden")
         self.page.locator(f'.tab.active[data-resource-name="{name}"]').first.wait_for()
         self.focus()
 
@@ -84,29 +97,34 @@ class Editor:
         return self.page.locator(f'.tab.dirty[data-resource-name="{name}"]').count() > 0
 
     def press(self, *keys: str) -> None:
-        """Keys, to the text."""
-        self.focus()
+        """Keys, to what has the focus: the text, unless something else was opened since."""
         for key in keys:
             self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
         """Text at the cursor, as typed."""
-        self.focus()
         self.page.keyboard.insert_text(text)
 
     def go_to_line(self, line: int) -> None:
         """The cursor to the start of a line; 1-based."""
         self.palette("", prefix=f":{line}")
+        self.page.locator(QUICK_INPUT).wait_for(state="hidden")
 
     # -- commands ------------------------------------------------------------------------------------------------------
-    def command(self, title: str) -> None:
-        """Run a command by its title in the palette."""
+    def command(self, title: str, *, asks: bool = False) -> None:
+        """Run a command by its title in the palette; `asks`: it opens a list or an input box."""
         self.palette(title, prefix=">")
+        if not asks:
+            self.page.locator(QUICK_INPUT).wait_for(state="hidden")
 
     def palette(self, text: str, *, prefix: str) -> None:
         """Choose the entry that reads `text`."""
-        self.page.keyboard.press("F1" if prefix else "Control+p")
-        box = self.page.locator(".quick-input-widget input[type=text]").first
+        box = self.page.locator(f"{QUICK_INPUT} input[type=text]").first
+        for _ in range(10):  # a key that comes while the window is busy with another may be lost
+            self.page.keyboard.press("F1" if prefix else "Control+p")
+            with contextlib.suppress(TimeoutError):
+                wait_for(box.is_visible, 6)
+                break
         box.fill(prefix + text)
         self.choose(text)
 
@@ -117,9 +135,10 @@ class Editor:
 
     def answer(self, text: str) -> None:
         """Type into the input box that a command has opened."""
-        box = self.page.locator(".quick-input-widget input:visible").first
+        box = self.page.locator(f"{QUICK_INPUT} input:visible").first
         box.fill(text)
         box.press("Enter")
+        self.page.locator(QUICK_INPUT).wait_for(state="hidden")
 
     def copy(self, text: str) -> None:
         """Put a text into the clipboard."""
@@ -178,22 +197,30 @@ PATIENT = {"applyService.timeoutSeconds": 290, "applyService.connectTimeoutSecon
 
 def wait_until(is_so: Callable[[], bool], within_s: float, describe: Callable[[], str]) -> None:
     """Raises AssertionError with a description where it never gets so."""
+    try:
+        wait_for(is_so, within_s)
+    except TimeoutError:
+        raise AssertionError(f"not within {within_s} s: {describe()}") from None
+
+
+def wait_for(is_so: Callable[[], bool], within_s: float) -> None:
+    """Raises TimeoutError where it never gets so."""
     end = time.monotonic() + within_s
     while not is_so():
-        assert time.monotonic() < end, f"not within {within_s} s: {describe()}"
+        if time.monotonic() > end:
+            raise TimeoutError
         time.sleep(0.02)
 
 
 @contextlib.contextmanager
 def open_editor(browser: Browser, server: CodeServer, folder: Path, size: tuple[int, int] = SIZE) -> Iterator[Editor]:
     """A window on `folder`, once the workbench is there."""
-    server.configure({})
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, permissions=["clipboard-read", "clipboard-write"]
     )
     try:
         page = context.new_page()
-        page.set_default_timeout(120_000)
+        page.set_default_timeout(60_000)
         page.goto(f"{server.url}/?folder={folder}")
         page.locator(".monaco-workbench .statusbar").wait_for()
         page.locator(".explorer-folders-view").wait_for()

@@ -48,7 +48,9 @@ def draw_scenes(editor: Editor, url: str, target: Path) -> None:
         editor.page.locator(".codelens-decoration a", has_text="Accept").first.wait_for()
         editor.screenshot(target / f"preview-{name}.png")
         editor.command("Apply: Open Diff")
-        editor.page.locator(".diff-editor .editor.modified .view-line", has_text="must be positive").first.wait_for()
+        editor.page.locator(
+            ".monaco-diff-editor .editor.modified .view-line", has_text="must be positive"
+        ).first.wait_for()
         editor.screenshot(target / f"diff-{name}.png")
         editor.command("View: Close Editor")
         editor.command("Apply: Show Last Verdicts")
