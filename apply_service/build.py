@@ -9,6 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apply_service.decider import Decider
 from apply_service.drafting.chain import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
@@ -47,7 +48,7 @@ class TargetCache:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, Decider] = {}
         self._draft_model = cache(partial(load_draft_model, settings)) if settings.draft_model is not None else None
         self._lock = threading.Lock()
 
@@ -55,7 +56,7 @@ class TargetCache:
     def names(self) -> tuple[str, ...]:
         return tuple(self._settings.model_sources)
 
-    def __call__(self, name: str) -> Target:
+    def __call__(self, name: str) -> Decider:
         with self._lock:
             if name not in self._targets:
                 self._targets[name] = load_target(name, self._settings, self._draft_model)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apply_service.calibration import Calibration, Signals
-from apply_service.target import Target
+from apply_service.decider import Decider
 from apply_service.types import ApplyRequest, ConfidenceKind, Prediction, Verdict
 
 LEAST = 1e-300
@@ -49,7 +49,7 @@ class Confidence:
 
 def confidence_in(
     request: ApplyRequest,
-    target: Target | None,
+    target: Decider | None,
     *,
     raw: float | None,
     agreement: bool | None,

@@ -211,7 +211,7 @@ def finish(
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
         agreement=outcome.agreement,
-        determinism=None if outcome.target is None else outcome.target.engine.determinism,
+        determinism=None if outcome.target is None else outcome.target.determinism,
         verdicts=verdicts,
         edits=tuple(edit for hunk in hunks for edit in hunk.edits),
         spans=origin_spans(ops, is_from_model=outcome.target is not None),

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
+from apply_service.decider import Decider
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import CheckInput, EditJob
-from apply_service.target import Target, confidence_of, decide_jobs, fits, shifted_logprobs, total_invented, total_stats
+from apply_service.target import confidence_of, shifted_logprobs, total_invented, total_stats
 from apply_service.types import (
     ApplyRequest,
     Certainty,
@@ -46,7 +47,7 @@ class Runtime:
     """What requests need besides themselves; for one thread at a time, as its targets are.  `load` gives a target by
     name, loading it on first use."""
 
-    load: Callable[[str], Target]
+    load: Callable[[str], Decider]
     models: tuple[str, ...] = ("embedded",)
     """What a request may name; the first is the default."""
     default_drafter: str = "merged_edit"
@@ -62,7 +63,7 @@ class Outcome(NamedTuple):
     merged: str
     strategy: RanStrategy
     stats: DecodeStats
-    target: Target | None = None
+    target: Decider | None = None
     drafter: str | None = None
     agreement: bool | None = None
     confidence: float | None = None
@@ -109,7 +110,7 @@ def _by_program(job: EditJob) -> Outcome:
 
 def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
     target = runtime.load(request.model or runtime.models[0])
-    if not job.update.strip() and not target.prompt_format.takes_instructions:
+    if not job.update.strip() and not target.takes_instructions:
         raise InstructionUnsupported(
             f"{target.name} merges edits but does not follow instructions",
             value=request.instruction[:200],
@@ -125,7 +126,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
 
 
 def _decided_by(
-    target: Target,
+    target: Decider,
     request: ApplyRequest,
     runtime: Runtime,
     job: EditJob,
@@ -135,7 +136,7 @@ def _decided_by(
     """The file whole, or these regions of it."""
     drafter = request.drafter or runtime.default_drafter
     jobs = [cut_job(job, region) for region in regions] or [job]
-    decided = yield from decide_jobs(jobs, request, target, drafter, cancelled)
+    decided = yield from target.decide(jobs, request, drafter, cancelled)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
@@ -153,21 +154,25 @@ def _decided_by(
     )
 
 
-def _regions_to_save(runtime: Runtime, job: EditJob, target: Target) -> list[Region]:
+def _regions_to_save(runtime: Runtime, job: EditJob, target: Decider) -> list[Region]:
     """The regions to decide where that is set to save time and does, or where the file has more lines than the context
     has tokens; else none, which is the whole file."""
     n_lines = job.original.count("\n") + 1
-    is_long = runtime.windows != "never" and n_lines >= target.engine.context_limit
+    is_long = runtime.windows != "never" and _is_past(n_lines, target.context_limit)
     if not is_long and (runtime.windows != "always" or n_lines < LONG_FILE_LINES):
         return []
     regions = _regions(job)
     return regions if is_long or 2 * sum(region.n_lines for region in regions) <= n_lines else []
 
 
-def _regions_that_fit(job: EditJob, request: ApplyRequest, target: Target) -> list[Region]:
+def _is_past(n_lines: int, context_limit: int | None) -> bool:
+    return context_limit is not None and n_lines >= context_limit
+
+
+def _regions_that_fit(job: EditJob, request: ApplyRequest, target: Decider) -> list[Region]:
     """The touched regions, with small scopes whole unless one is then too long for the context."""
     regions = _regions(job)
-    if all(fits(cut_job(job, region), request, target) for region in regions):
+    if all(target.fits(cut_job(job, region), request) for region in regions):
         return regions
     return _regions(job, scope_lines=0)
 
@@ -225,4 +230,4 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
 def _is_instruction_read(outcome: Outcome) -> bool:
     if outcome.target is None or outcome.strategy == "fallback":
         return False
-    return outcome.target.prompt_format.takes_instructions
+    return outcome.target.takes_instructions

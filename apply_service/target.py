@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from apply_service.calibration import Calibration
 from apply_service.decoding.scheduler import NextPass
@@ -50,9 +50,35 @@ class Target:
     calibration: Calibration | None = None
     """How often it is right when it is how sure; None: nobody counted."""
 
+    @property
+    def takes_instructions(self) -> bool:
+        """Whether it can follow an instruction that comes without an update."""
+        return self.prompt_format.takes_instructions
+
+    @property
+    def context_limit(self) -> int:
+        """Tokens of prompt and output together."""
+        return self.engine.context_limit
+
+    @property
+    def determinism(self) -> Literal["bitwise", "tolerant"]:
+        """Whether drafts can change a bit of what it writes."""
+        return self.engine.determinism
+
     def drafter_name(self, wanted: str) -> str:
         """The drafter that runs where `wanted` was asked for."""
         return "none" if self.undrafted else wanted
+
+    def fits(self, job: EditJob, request: ApplyRequest) -> bool:
+        """Whether the prompt and all that may be written fit the context."""
+        decoding = open_decoding(job, request, self, "none")
+        return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.context_limit
+
+    def decide(
+        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, cancelled: Callable[[], bool]
+    ) -> Deciding:
+        """Let the target write every job, all in the same passes.  Raises as `decide_jobs`."""
+        return decide_jobs(jobs, request, self, drafter, cancelled)
 
 
 class Decided(NamedTuple):
@@ -203,12 +229,6 @@ def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, 
             for line in range(first, last + 1):
                 least[line] = min(logprob, least.get(line, logprob))
     return least
-
-
-def fits(job: EditJob, request: ApplyRequest, target: Target) -> bool:
-    """Whether the prompt and all that may be written fit the target's context."""
-    decoding = open_decoding(job, request, target, "none")
-    return len(decoding.prompt_ids) + decoding.max_new_tokens <= target.engine.context_limit
 
 
 def total_invented(decided: Sequence[Decided]) -> int | None:

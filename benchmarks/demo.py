@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from apply_service.build import build_runtime
+from apply_service.decider import in_process
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
@@ -44,7 +45,7 @@ def main() -> int:
 
 
 def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
-    target = runtime.load(runtime.models[0])
+    target = in_process(runtime.load(runtime.models[0]))
     job = read_edit(request, "python")[1]
     decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), 256)

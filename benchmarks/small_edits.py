@@ -20,6 +20,7 @@ from typing import Any, cast
 from apply_eval.datasets import EditRecord, join_updates, read_records
 from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
+from apply_service.decider import in_process
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply, read_edit
@@ -106,7 +107,7 @@ def measure(record: EditRecord, runtime: Runtime, constrain: str, *, is_timed: b
 
 
 def plain_tok_s(request: ApplyRequest, runtime: Runtime) -> float:
-    target = runtime.load(runtime.models[0])
+    target = in_process(runtime.load(runtime.models[0]))
     job = read_edit(request, detect_language(path=request.path))[1]
     decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), PLAIN_TOKENS).tok_s

@@ -22,6 +22,7 @@ LAYERS = (
     {"ticket", "files", "roots"},
     {"pipeline"},
     {"results", "strategies", "confidence"},
+    {"decider", "remote"},
     {"target"},
     {"edits", "prompts", "windows", "drafting", "decoding", "checks"},
     {"engine", "syntax", "models"},

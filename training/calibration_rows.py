@@ -14,6 +14,7 @@ from typing import Any
 
 from apply_eval.line_diff import Hunk as LineHunk
 from apply_eval.line_diff import diff_lines
+from apply_service.decider import in_process
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.strategies import Runtime
@@ -56,7 +57,7 @@ def uncalibrated(runtime: Runtime) -> Runtime:
     """The runtime with targets that give their raw probabilities."""
 
     def load(name: str) -> Target:
-        return replace(runtime.load(name), calibration=None)
+        return replace(in_process(runtime.load(name)), calibration=None)
 
     return replace(runtime, load=load)
 

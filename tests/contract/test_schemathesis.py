@@ -22,7 +22,8 @@ from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.service import open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime, Target
+from apply_service.strategies import Runtime
+from apply_service.target import Target
 
 
 def no_failure(_: object, response: schemathesis.Response, __: schemathesis.Case) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from apply_eval.datasets import EditRecord
 from apply_eval.runners.answer import Answer, answer_of_result
 from apply_eval.runners.request import RequestOptions, request_of
+from apply_service.decider import in_process
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ContextLimitExceeded, Truncated
 from apply_service.pipeline import Stopwatch, finish, read_edit, validate
@@ -48,7 +49,7 @@ def answer_elsewhere(
     started = time.perf_counter()
     source = validate(request, runtime)
     format_name, job = read_edit(request, detect_language(name=request.language, path=request.path))
-    target = runtime.load(runtime.models[0])
+    target = in_process(runtime.load(runtime.models[0]))
     decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     _refuse_past_context(len(decoding.prompt_ids), decoding.max_new_tokens, target.engine.context_limit)
     before_s = time.perf_counter() - started

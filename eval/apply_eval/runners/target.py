@@ -15,6 +15,7 @@ from typing import Any, cast
 from apply_eval.datasets import EditRecord, hash_file
 from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.build import build_runtime
+from apply_service.decider import in_process
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_edit
@@ -60,7 +61,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
         prefix_cache_mb=0,
     )
     runtime = build_runtime(settings)
-    target = runtime.load(name)
+    target = in_process(runtime.load(name))
     _tell_answers(target, records, request)
     undrafted: Any = target.engine
     plain = Target(name, undrafted.plain(), target.prompt_format)
