@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tests.editor_plugins.vscode.e2e.code_server import QUIET, CodeServer, chromium
 
 if TYPE_CHECKING:  # without it the tests are skipped, with the reason
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -77,7 +77,7 @@ class Editor:
         """Open a file of the folder, written before where `data` is given, with the cursor at its start."""
         if data is not None:
             (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
-        self.palette(name, prefix="")
+        self.pick_file(name)
         self.page.locator(QUICK_INPUT).wait_for(state="hidden")
         self.page.locator(f'.tab.active[data-resource-name="{name}"]').first.wait_for()
         self.focus()
@@ -118,15 +118,24 @@ class Editor:
             self.page.locator(QUICK_INPUT).wait_for(state="hidden")
 
     def palette(self, text: str, *, prefix: str) -> None:
-        """Choose the entry that reads `text`."""
+        """Choose the entry of the palette that reads `text`."""
+        self.open_quick_input("F1").fill(prefix + text)
+        self.choose(text)
+
+    def pick_file(self, name: str) -> None:
+        """Choose a file of the folder by its whole path: a search may not know a new one yet."""
+        self.open_quick_input("Control+p").fill(str(self.folder / name))
+        self.choose(name)
+
+    def open_quick_input(self, key: str) -> Locator:
+        """The input box that the key opens; pressed again where the window was busy and has lost it."""
         box = self.page.locator(f"{QUICK_INPUT} input[type=text]").first
-        for _ in range(10):  # a key that comes while the window is busy with another may be lost
-            self.page.keyboard.press("F1" if prefix else "Control+p")
+        for _ in range(10):
+            self.page.keyboard.press(key)
             with contextlib.suppress(TimeoutError):
                 wait_for(box.is_visible, 6)
                 break
-        box.fill(prefix + text)
-        self.choose(text)
+        return box
 
     def choose(self, text: str) -> None:
         """Take the entry of an open list that reads `text`."""

@@ -146,7 +146,7 @@ def test_a_notebook(editor: Editor) -> None:
     cell = {"cell_type": "code", "source": ["a = 1\n"], "metadata": {}, "outputs": [], "execution_count": None}
     book = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     (editor.folder / "book.ipynb").write_text(book)
-    editor.palette("book.ipynb", prefix="")
+    editor.pick_file("book.ipynb")
     editor.page.locator(".notebook-editor, .notebookOverlay").first.wait_for()
     editor.apply(replaced("a = 1\n", "a = 2\n"))
     editor.wait_for_note("Notebooks are not supported")
