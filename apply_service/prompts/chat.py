@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
 from apply_service.prompts.tagged import TaggedOutput
+from apply_service.prompts.tags import Tags
 from apply_service.protocols import EditJob
 
+TAGS = Tags("<merged>", "</merged>", padding="\n")
 SYSTEM = """You apply an edit to a file and answer with the whole file after the edit.
 The file stands between <original> and </original>. The edit stands between <update> and </update>: the changed parts
 of the file, where comments such as "// ... existing code ..." stand for lines that stay as they are. There may be an
@@ -15,17 +17,22 @@ Rules: write the file between <merged> and </merged> and nothing else; copy ever
 exactly; leave out the placeholder comments; add no explanations and no code fences."""
 
 
+def chat_messages(job: EditJob) -> list[Message]:
+    """The chat that asks for the merged file, in `TAGS`."""
+    parts = [f"<original>\n{job.original}\n</original>"]
+    if job.update:
+        parts.append(f"<update>\n{job.update}\n</update>")
+    if job.instruction:
+        parts.append(f"<instruction>{job.instruction}</instruction>")
+    return [Message("system", SYSTEM), Message("user", "\n".join(parts))]
+
+
 class Chat(TaggedOutput):
     name = "chat"
     takes_instructions = True
 
     def __init__(self, chat: ChatTokenizer) -> None:
-        super().__init__(chat, opening="<merged>", closing="</merged>", padding="\n")
+        super().__init__(chat, TAGS)
 
     def encode_prompt(self, job: EditJob) -> list[int]:
-        parts = [f"<original>\n{job.original}\n</original>"]
-        if job.update:
-            parts.append(f"<update>\n{job.update}\n</update>")
-        if job.instruction:
-            parts.append(f"<instruction>{job.instruction}</instruction>")
-        return self._chat.encode_chat([Message("system", SYSTEM), Message("user", "\n".join(parts))])
+        return self._chat.encode_chat(chat_messages(job))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
 from apply_service.prompts.tagged import TaggedOutput
+from apply_service.prompts.tags import Tags
 from apply_service.protocols import EditJob
 
 SYSTEM = "You are a coding assistant that helps merge code updates, ensuring every modification is fully integrated."
@@ -24,7 +25,7 @@ class FastApply(TaggedOutput):
     takes_instructions = False
 
     def __init__(self, chat: ChatTokenizer, *, system: str = SYSTEM) -> None:
-        super().__init__(chat, opening="<updated-code>", closing="</updated-code>")
+        super().__init__(chat, Tags("<updated-code>", "</updated-code>"))
         self._system = system
 
     def encode_prompt(self, job: EditJob) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
 from apply_service.prompts.tagged import TaggedOutput
+from apply_service.prompts.tags import Tags
 from apply_service.protocols import EditJob
 
 SYSTEM = """You merge an edit into a file.
@@ -18,7 +19,7 @@ class Osmosis(TaggedOutput):
     takes_instructions = False
 
     def __init__(self, chat: ChatTokenizer) -> None:
-        super().__init__(chat, opening="", closing="</code>", padding="\n")
+        super().__init__(chat, Tags("", "</code>", padding="\n"))
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         user = f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update}\n</edit>"

@@ -98,7 +98,7 @@ def test_allowed_is_what_can_still_become_an_output(lines: list[str], frame: tup
 
 
 def wrapped(one: TaggedOutput, text: str) -> str:
-    return f"{one.opening}{one.padding}{text}{one.padding}{one.closing}"
+    return one.tags.wrap(text)
 
 
 @pytest.mark.parametrize("make", FORMATS)
