@@ -137,9 +137,28 @@ test("findings are told where they are, with unsure hunks", () => {
   assert.deepEqual(findingsOf(proposalOf("three_hunks")), [
     // Line 2 of the merged text is the added import: pending, it would stand before line 1.
     { first: 1, last: 1, severity: "warning", code: "syntax", message: "line 2 is odd" },
-    { first: 4, last: 4, severity: "information", code: "confidence", message: "The model was 75 % sure of hunk 2." },
-    { first: 12, last: 12, severity: "information", code: "confidence", message: "The model was 50 % sure of hunk 3." },
+    {
+      first: 4,
+      last: 4,
+      severity: "information",
+      code: "confidence",
+      message: "Hunk 2: of edits like it 75 % were right when counted.",
+    },
+    {
+      first: 12,
+      last: 12,
+      severity: "information",
+      code: "confidence",
+      message: "Hunk 3: of edits like it 50 % were right when counted.",
+    },
   ]);
+});
+
+test("a raw confidence is told as what it is", () => {
+  const { original } = proposalOf("three_hunks");
+  const proposal = Proposal.of(original, { ...answerOf("three_hunks"), confidence_kind: "raw" });
+  assert.ok(proposal);
+  assert.equal(findingsOf(proposal).at(-1)?.message, "Hunk 3: the model gave its least sure word 50 %.");
 });
 
 test("findings move with what is accepted, and go with what is rejected", () => {
@@ -158,7 +177,7 @@ test("the report tells who decided, how surely, and every verdict", () => {
   assert.deepEqual(report.split("\n").slice(0, 5), [
     "file:       a b.py",
     "decided by: model (embedded)",
-    "confidence: 50 %",
+    "confidence: 50 % (calibrated)",
     "merge:      certain",
     "speed:      80 tok/s",
   ]);

@@ -1,6 +1,6 @@
 /** What the checks found and where the model was unsure, as places in the document as it is now. */
 
-import type { Verdict } from "apply-service-client";
+import type { NativeAnswer, Verdict } from "apply-service-client";
 import { percent } from "./preview.js";
 import type { Proposal } from "./proposal.js";
 
@@ -34,12 +34,19 @@ function verdictFinding(proposal: Proposal, verdict: Verdict): Finding {
   };
 }
 
+/** A calibrated confidence was counted on edits; a raw one is the model's own probability. */
+function doubt(confidence: number, index: number, kind: NativeAnswer["confidence_kind"]): string {
+  if (kind === "calibrated")
+    return `Hunk ${index + 1}: of edits like it ${percent(confidence)} were right when counted.`;
+  return `Hunk ${index + 1}: the model gave its least sure word ${percent(confidence)}.`;
+}
+
 function unsureFindings(proposal: Proposal): Finding[] {
   return proposal.hunks.flatMap(({ said }, index) => {
     if (said.confidence === null || said.confidence >= UNSURE || proposal.states[index] === "rejected") return [];
     const { first, last } = proposal.placeOf(index);
     const severity = said.confidence < VERY_UNSURE ? "warning" : "information";
-    const message = `The model was ${percent(said.confidence)} sure of hunk ${index + 1}.`;
+    const message = doubt(said.confidence, index, proposal.answer.confidence_kind);
     return [{ first, last: Math.max(first, last - 1), severity, code: "confidence", message } as const];
   });
 }

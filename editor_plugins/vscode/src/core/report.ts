@@ -23,7 +23,7 @@ export function reportOf(name: string, answer: NativeAnswer): string {
   const lines = [
     `file:       ${oneLine(name)}`,
     `decided by: ${answer.strategy}${answer.model === null ? "" : ` (${oneLine(answer.model)})`}`,
-    `confidence: ${sure(answer.confidence)}`,
+    `confidence: ${sure(answer.confidence)}${answer.confidence_kind ? ` (${answer.confidence_kind})` : ""}`,
     `merge:      ${answer.certainty}${reasons}`,
     `speed:      ${speedOf(answer)}`,
     ...answer.hunks.map((hunk, i) => `hunk ${i + 1}/${answer.hunks.length}:   ${sure(hunk.confidence)}`),
