@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from apply_service.confidence import confidence_in
-from apply_service.decoding.scheduler import NextPass, drive_alone
+from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.drafting.chain import check_drafter
 from apply_service.edits.detect import detect_format
@@ -69,15 +69,15 @@ class Stopwatch:
         self._started = now
 
 
-Running = Generator[ApplyEvent | NextPass, tuple[Step | None, ...] | None, None]
+Running = Generator[ApplyEvent | Need, tuple[Step | None, ...] | None, None]
 
 
 def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False) -> Running:
     """Apply one edit, taking turns with others.
 
     Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
-    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what it committed
-    (`decoding.scheduler`).  Closing it frees the session.
+    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what it committed; or that
+    it waits for a target elsewhere (`decoding.scheduler`).  Closing it frees the session.
 
     Raises:
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.

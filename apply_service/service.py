@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from apply_service.decoding.scheduler import Outcome, Scheduler, joined
+from apply_service.decoding.scheduler import NEWS_POLL_S, Outcome, Scheduler, joined
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import EngineFailure, InvalidField, NotReady, Overloaded
 from apply_service.settings import Settings
@@ -199,7 +199,7 @@ class Service:
             tasks = self._still_active([*tasks, *started])
             outcomes = self._run_pass(scheduler, [one for task in tasks for one in task.decodings])
             if not _advance(tasks, outcomes):
-                self._wait_for_room(tasks)
+                self._wait_for_others(tasks)
             tasks = self._still_active(tasks)
 
     def _run_pass(self, scheduler: Scheduler, decodings: list[Decoding]) -> Sequence[Outcome]:
@@ -208,11 +208,13 @@ class Service:
         except BaseException as error:  # the scheduler's own fault; the thread goes on
             return [crash_error(error)] * len(decodings)
 
-    def _wait_for_room(self, tasks: Sequence[Task]) -> None:
-        """Where every sequence waits for room that none of them holds, passes would only burn the processor."""
+    def _wait_for_others(self, tasks: Sequence[Task]) -> None:
+        """Where every sequence waits for room that none of them holds, and every other task for news from elsewhere,
+        passes would only burn the processor."""
         if tasks and all(decoding.session is None for task in tasks for decoding in task.decodings):
+            is_elsewhere = any(task.elsewhere is not None for task in tasks)
             with self._state:
-                self._state.wait(ROOM_POLL_S)
+                self._state.wait(NEWS_POLL_S if is_elsewhere else ROOM_POLL_S)
 
     def _start(self, n_free: int, *, has_others: bool) -> list[Task] | None:
         """Tasks for the next tickets in the queue; waits for one where there is nothing else to do.  None: closed."""
@@ -227,8 +229,8 @@ class Service:
         return [Task(ticket, self._run) for ticket in tickets]
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that need another pass; the others are over, and say so to those who wait for an idle engine."""
-        active = [task for task in tasks if task.decodings]
+        """The tasks that need anything more; the others are over, and say so to those who wait for an idle engine."""
+        active = [task for task in tasks if task.is_active]
         if len(active) < len(tasks):
             with self._state:
                 self._running = [task.ticket for task in active]
@@ -237,9 +239,15 @@ class Service:
 
 
 def _advance(tasks: Sequence[Task], outcomes: Iterable[Outcome]) -> int:
-    """Tell each task what the pass did for its decodings, where it did anything or nobody waits for more; how many."""
+    """Tell each task what the pass did for its decodings, where it did anything or nobody waits for more, or that there
+    is news from elsewhere; how many."""
     n_advanced, rest = 0, iter(outcomes)
     for task in tasks:
+        if task.elsewhere is not None:
+            if task.has_news:
+                task.advance(None)
+                n_advanced += 1
+            continue
         answer = joined([next(rest) for _ in task.decodings])
         if isinstance(answer, BaseException) or any(answer) or task.ticket.is_stopped():
             task.advance(answer)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from apply_service.checks import run_checks
 from apply_service.decider import Decider
-from apply_service.decoding.scheduler import NextPass
+from apply_service.decoding.scheduler import Need
 from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import CheckInput, EditJob
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
     """Why a fallback took the target's place."""
 
 
-Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, Outcome]
+Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Outcome]
 """As `target.Deciding`."""
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
 from apply_service.calibration import Calibration
-from apply_service.decoding.scheduler import NextPass
+from apply_service.decoding.scheduler import Need, NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.chain import open_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
@@ -91,9 +91,9 @@ class Decided(NamedTuple):
     """Lines that no source has; None where the target was not held to the sources."""
 
 
-Deciding = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, list[Decided]]
+Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided]]
 """Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each
-sent in (None: nothing yet), or an error thrown in."""
+sent in (None: nothing yet), or an error thrown in.  A target elsewhere yields that it waits."""
 
 
 def decide_jobs(

@@ -10,13 +10,13 @@ import logging
 import traceback
 from collections.abc import Callable, Generator
 
-from apply_service.decoding.scheduler import Answer, NextPass
+from apply_service.decoding.scheduler import Answer, Elsewhere, Need, NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.errors import ApplyError, Cancelled, EngineFailure
 from apply_service.ticket import Terminal, Ticket, cancelled_error
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
-Running = Generator[ApplyEvent | NextPass, tuple[Step | None, ...] | None, None]
+Running = Generator[ApplyEvent | Need, tuple[Step | None, ...] | None, None]
 Run = Callable[[ApplyRequest, Callable[[], bool]], Running]
 """The pipeline (`pipeline.run`); polls the callable and stops where it says so."""
 
@@ -24,16 +24,28 @@ log = logging.getLogger(__name__)
 
 
 class Task:
-    """A ticket being answered.  `decodings` are what it needs a pass of; none once it has ended."""
+    """A ticket being answered.  `decodings` are what it needs a pass of, `elsewhere` what it waits for; neither once it
+    has ended."""
 
     def __init__(self, ticket: Ticket, run: Run) -> None:
         self.ticket = ticket
         self.decodings: tuple[Decoding, ...] = ()
+        self.elsewhere: Elsewhere | None = None
         self._events = _started(run, ticket)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it needs anything more."""
+        return bool(self.decodings) or self.elsewhere is not None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it can go on without a pass: there is news from elsewhere, or nobody waits for it any more."""
+        return self.elsewhere is not None and (self.ticket.is_stopped() or self.elsewhere.has_news())
+
     def advance(self, outcome: Answer | None) -> None:
-        """Send in what the last pass did, and pass on events until the request needs another pass or has ended."""
-        self.decodings = ()
+        """Send in what the last pass did, and pass on events until the request needs something again or has ended."""
+        self.decodings, self.elsewhere = (), None
         try:
             terminal = self._advance(outcome)
         except ApplyError as error:
@@ -45,7 +57,7 @@ class Task:
 
     def end(self, terminal: Terminal) -> None:
         """End the request and free what it holds."""
-        self.decodings = ()
+        self.decodings, self.elsewhere = (), None
         try:
             self._events.close()
         except BaseException as error:
@@ -59,7 +71,7 @@ class Task:
             return cancelled_error()
         try:
             item = self._events.throw(outcome) if isinstance(outcome, BaseException) else self._events.send(outcome)
-            while not isinstance(item, NextPass):
+            while not isinstance(item, NextPass | Elsewhere):
                 if isinstance(item, FinalEvent):
                     return item
                 self.ticket.put(item)
@@ -70,6 +82,9 @@ class Task:
             return (
                 cancelled_error() if self.ticket.is_stopped() else EngineFailure("The engine ended without an answer.")
             )
+        if isinstance(item, Elsewhere):
+            self.elsewhere = item
+            return None
         self.decodings = item.decodings
         return None if self.decodings else EngineFailure("The engine was asked for a pass of nothing.")
 

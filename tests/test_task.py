@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
-from apply_service.decoding.scheduler import NextPass
+from apply_service.decoding.scheduler import Elsewhere, NextPass, drive_alone
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
@@ -232,3 +232,80 @@ def test_a_step_is_told_to_its_task_alone() -> None:
         tickets = [service.submit(ApplyRequest(original="", update=update)) for update in ("12", "34")]
         assert all(isinstance(list(ticket.events())[-1], FinalEvent) for ticket in tickets)
     assert len(sent) == 4
+
+
+# -- answers written elsewhere ----------------------------------------------------------------------------------------
+def run_elsewhere(arrived: threading.Event, closed: threading.Event | None = None):  # type: ignore[no-untyped-def]
+    """Waits for `arrived`, or for the caller to go away."""
+
+    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+        try:
+            while not arrived.is_set():
+                yield Elsewhere(arrived.is_set)
+            yield FinalEvent(make_result())
+        finally:
+            if closed is not None:
+                closed.set()
+
+    return run
+
+
+def test_an_answer_from_elsewhere_is_waited_for_without_a_pass() -> None:
+    arrived = threading.Event()
+    with Service(run_elsewhere(arrived)) as service:
+        ticket = service.submit(REQUEST)
+        wait_for(lambda: service.n_active == 1)
+        assert ticket.terminal is None
+        arrived.set()
+        assert isinstance(list(ticket.events())[-1], FinalEvent)
+        assert service.wait_until_idle(5)
+        service.check_integrity()
+
+
+def test_one_that_waits_elsewhere_holds_up_nobody() -> None:
+    never, engine = threading.Event(), FakeEngine(hashed(VOCAB))
+    local, remote = run_on(engine), run_elsewhere(never)
+
+    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+        yield from (remote if request.update == "elsewhere" else local)(request, cancelled)
+
+    with Service(run, max_active=2) as service:
+        waiting = service.submit(ApplyRequest(original="", update="elsewhere"))
+        wait_for(lambda: service.n_active == 1)
+        for _ in range(3):
+            service.apply(REQUEST)
+        assert waiting.terminal is None
+        waiting.cancel()
+        assert service.wait_until_idle(5)
+        assert engine.n_open == 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late"])
+def test_whoever_gives_up_on_an_answer_from_elsewhere_ends_it_at_once(how: str) -> None:
+    closed = threading.Event()
+    with Service(run_elsewhere(threading.Event(), closed)) as service:
+        timeout_s = 0.05 if how == "late" else 60.0
+        ticket = service.submit(ApplyRequest(original="", update="x", timeout_s=timeout_s))
+        wait_for(lambda: service.n_active == 1)
+        if how == "cancelled":
+            ticket.cancel()
+        assert closed.wait(5)
+        assert service.wait_until_idle(5)
+
+
+def test_alone_too_an_answer_from_elsewhere_is_waited_for() -> None:
+    arrived, n_asked = threading.Event(), [0]
+
+    def has_news() -> bool:
+        n_asked[0] += 1
+        if n_asked[0] == 3:
+            arrived.set()
+        return arrived.is_set()
+
+    def task() -> Generator[str | Elsewhere, None, None]:
+        while not arrived.is_set():
+            yield Elsewhere(has_news)
+        yield "done"
+
+    assert list(drive_alone(task())) == ["done"]  # type: ignore[arg-type]
+    assert n_asked[0] == 3
