@@ -54,8 +54,9 @@ test-compat:
 	.venv-compat/bin/pip install --quiet --constraint .venv-compat/constraints.txt 'transformers==5.17.0' --editable '.[dev]'
 	OMP_NUM_THREADS=1 .venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
 
-bench: $(STAMP)  ## every drafter and peer on the same targets, in one run, into runs/bench; BENCH='--targets replay:tiny-50m ...'
+bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and the drafters on the embedded model, into runs/bench; BENCH='--data FILE ...'
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+	$(BIN)/python -m benchmarks.bench --targets embedded --constrain sources --out runs/bench/embedded.json $(BENCH)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)

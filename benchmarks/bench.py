@@ -1,6 +1,6 @@
 """Every drafter and every peer on the same target, in one run: `make bench`, docs/performance.md.
 
-    python -m benchmarks.bench [--targets embedded,replay:tiny-10m] [--data F.jsonl] [--updates G.jsonl] [--quick]
+    python -m benchmarks.bench [--targets replay:tiny-10m,embedded] [--data F.jsonl] [--updates G.jsonl] [--quick]
 
 Contenders take turns on each edit, in an order that rotates, after a warm-up.  `plain` is the faster of the undrafted
 candidates.  Windows are off, and so is the copy constraint unless asked for.  Undrafted runs stop after
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
-    parser.add_argument("--targets", default="embedded,replay:tiny-10m", help="models, separated by commas")
+    parser.add_argument("--targets", default="replay:tiny-10m", help="models, separated by commas")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), help="of these, separated by commas")
     parser.add_argument("--data", type=Path, default=OWN_EDITS, help="edits; default: this project's own")
     parser.add_argument("--updates", type=Path, help="other snippets for the same edits")
