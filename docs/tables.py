@@ -58,5 +58,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def named_fields(name: str, model: type[BaseModel]) -> str:
-    """A model's fields under the name it has in another, with what it is."""
-    return f"`{name}`: {' '.join((inspect.getdoc(model) or '').split())}\n\n{field_table(model)}"
+    """A model's fields under the name it has in another, with what it is: in its own words, not in pydantic's."""
+    assert model.__doc__, model
+    return f"`{name}`: {' '.join(inspect.cleandoc(model.__doc__).split())}\n\n{field_table(model)}"

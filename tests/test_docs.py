@@ -18,3 +18,9 @@ def test_every_part_is_on_a_page_and_holds_what_it_should() -> None:
     assert {match[2] for match in PART.finditer(text)} == set(PARTS)
     assert all(f"`{spec.variable}`" in text for spec in setting_specs())
     assert all(f"| `{kind.code}` |" in text for kind in STATUS if not kind.__subclasses__())
+
+
+def test_no_page_holds_the_words_of_a_library() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")]
+    assert len(pages) > 10
+    assert not [page for page in pages if "base class" in page.lower() or "__pydantic" in page]

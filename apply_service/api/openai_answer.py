@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from apply_service.api.answer import NativeAnswer
+from apply_service.api.answer import NativeAnswer, UsageOut
 from apply_service.types import ApplyResult, DecodeStats
 
 REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage: strategy, verdicts, edits, confidence."
@@ -27,16 +27,22 @@ class _Out(BaseModel):
 
 
 class PromptDetails(_Out):
-    cached_tokens: int = Field(description="Prompt tokens whose keys and values were already there.")
+    """What was read of the prompt."""
+
+    cached_tokens: int | None = Field(description="Prompt tokens whose keys and values were already there.")
 
 
 class CompletionDetails(_Out):
-    accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
-    rejected_prediction_tokens: int = Field(description="Drafted tokens that did not; not part of completion_tokens.")
+    """What became of the drafts."""
+
+    accepted_prediction_tokens: int | None = Field(description="Drafted tokens that stood.")
+    rejected_prediction_tokens: int | None = Field(
+        description="Drafted tokens that did not; not part of completion_tokens."
+    )
 
 
 class Usage(_Out):
-    """Counts of the decode; all 0 where no model took part."""
+    """Counts of the decode; all 0 where no model took part; details are null where a remote target told none."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -46,14 +52,15 @@ class Usage(_Out):
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Usage:
+        counts = UsageOut.of(stats)
         return cls(
             prompt_tokens=stats.prompt_tokens,
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            prompt_tokens_details=PromptDetails(cached_tokens=stats.cached_prompt_tokens),
+            prompt_tokens_details=PromptDetails(cached_tokens=counts.cached_prompt_tokens),
             completion_tokens_details=CompletionDetails(
-                accepted_prediction_tokens=stats.accepted_tokens,
-                rejected_prediction_tokens=stats.rejected_tokens,
+                accepted_prediction_tokens=counts.accepted_prediction_tokens,
+                rejected_prediction_tokens=counts.rejected_prediction_tokens,
             ),
         )
 
