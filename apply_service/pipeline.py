@@ -233,7 +233,9 @@ def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) 
     if failed:
         kind = Truncated if failed[0].check == "truncation" else CheckFailed
         raise kind(
-            f"{failed[0].check}: {failed[0].message}", value=sorted({v.check for v in failed}), remedy="see the verdict"
+            f"{failed[0].check}: {failed[0].message}",
+            value=sorted({v.check for v in failed}),
+            remedy=f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}',
         )
 
 

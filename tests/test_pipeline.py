@@ -138,8 +138,9 @@ def test_strategy_model_never_falls_back() -> None:
 
 def test_a_verdict_can_be_made_to_fail() -> None:
     runtime, _ = runtime_writing("def broken(:\n" + MERGED)
-    with pytest.raises(CheckFailed):
+    with pytest.raises(CheckFailed) as caught:
         apply(replace(REQUEST, strategy="model", on_verdict={"syntax": "fail"}), runtime)
+    assert 'on_verdict {"syntax": "warn"}' in caught.value.remedy, "the error comes without verdicts to look at"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
