@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.api.answer import ErrorDetail, NativeAnswer, VerdictOut
 from apply_service.api.errors import error_body, from_validation
-from apply_service.api.schema import NativeRequest, Sha256, read_original, refuse_unclear_original
+from apply_service.api.schema import NativeRequest, Sha256, known_fields, read_original, refuse_unclear_original
 from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
 from apply_service.edits.fidelity import SourceText, encode
@@ -67,7 +67,7 @@ class BatchRequest(BaseModel):
             call = cls.model_validate_json(body)
         except ValidationError as error:
             findings: list[Any] = error.errors(include_url=False)
-            raise from_validation(findings, _known_fields(findings)) from None
+            raise from_validation(findings, known_fields(cls, findings)) from None
         call._refuse_mixed_forms()
         for number, edit in enumerate(call.edits or []):
             with _named(f"edits.{number}"):
@@ -198,11 +198,3 @@ def _refuse_stale(file: BatchFile, source: SourceText) -> None:
             limit=found,
             remedy="read the file again and make the patch anew",
         )
-
-
-def _known_fields(findings: list[Any]) -> list[str]:
-    """Of the object in which the first unknown field stands."""
-    places: list[tuple[Any, ...]] = [finding["loc"] for finding in findings if finding["type"] == "extra_forbidden"]
-    if places and len(places[0]) > 1:
-        return list(BatchFile.model_fields if places[0][0] == "files" else NativeRequest.model_fields)
-    return list(BatchRequest.model_fields)

@@ -7,7 +7,8 @@ other dialects' schemas share with it is here too.
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -39,7 +40,7 @@ class RequestModel(BaseModel):
             return cls.model_validate_json(body)
         except ValidationError as error:
             findings: list[Any] = error.errors(include_url=False)
-            raise from_validation(findings, list(cls.model_fields)) from None
+            raise from_validation(findings, known_fields(cls, findings)) from None
 
 
 class EditTexts(RequestModel):
@@ -107,6 +108,22 @@ class NativeRequest(EditOptions, EditTexts):
         source = read_original(self.original, self.original_b64, self.encoding)
         values = self.model_dump(exclude={"original", "original_b64", "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
+
+
+def known_fields(model: type[BaseModel], findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The fields that there are where the first unknown one of pydantic's findings stands."""
+    unknown = next((finding["loc"] for finding in findings if finding["type"] == "extra_forbidden"), ())
+    for part in unknown[:-1]:
+        field = model.model_fields.get(str(part))
+        model = model if field is None else next(_models_in(field.annotation), model)
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
 
 
 def refuse_unclear_original(original: str | None, original_b64: str | None) -> None:

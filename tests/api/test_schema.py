@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from apply_service.api.answer import NativeAnswer
 from apply_service.api.errors import error_json
+from apply_service.api.openai_schema import ChatRequest
 from apply_service.api.schema import NativeRequest, refuse_too_many_lines
 from apply_service.clients.wire import decode_answer, encode_request
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, TooLarge, UnknownField
@@ -90,6 +91,21 @@ def test_unknown_field_is_named_even_beside_other_faults() -> None:
     assert error.value == "updaet"
     assert isinstance(error.limit, list)
     assert "update" in error.limit
+
+
+def test_beside_an_unknown_field_within_another_stand_the_fields_of_that_place() -> None:
+    user = {"role": "user", "content": "x"}
+    for body, name, known in (
+        ({"messages": [user], "apply_service": {"pth": "a"}}, "apply_service.pth", ("path", "stream_at_once")),
+        ({"messages": [user | {"tool_calls": 1}]}, "messages.0.tool_calls", ("role", "content", "name")),
+        ({"messages": [user], "stream_options": {"x": 1}}, "stream_options.x", ("include_usage",)),
+    ):
+        with pytest.raises(UnknownField) as caught:
+            ChatRequest.parse_json(json.dumps(body))
+        assert caught.value.value == name
+        assert isinstance(caught.value.limit, list)
+        assert set(known) <= set(caught.value.limit)
+        assert "messages" not in caught.value.limit
 
 
 @pytest.mark.parametrize(
