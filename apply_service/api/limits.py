@@ -53,8 +53,10 @@ class LimitMiddleware:
     def _place(self, key: Key) -> Iterator[None]:
         limit = key.concurrency_limit or self._settings.concurrency_limit
         if self._n_in_flight >= self._settings.in_flight_limit:
+            self._tell_rate(key)
             raise _overloaded("The service has", self._n_in_flight, self._settings.in_flight_limit)
         if limit is not None and self._in_flight[key.name] >= limit:
+            self._tell_rate(key)
             raise _overloaded("This API key has", self._in_flight[key.name], limit)
         self._in_flight[key.name] += 1
         self._n_in_flight += 1
@@ -68,10 +70,8 @@ class LimitMiddleware:
         limit = key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
-        item = RateLimitItemPerMinute(limit)
-        is_within = self._limiter.hit(item, key.name)
-        reset_s, n_left = self._limiter.get_window_stats(item, key.name)
-        _say(dict(zip(RATE_HEADERS, (limit, n_left, math.ceil(reset_s)), strict=True)))
+        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), key.name)
+        reset_s = self._tell_rate(key)
         if not is_within:
             wait_s = max(1, math.ceil(reset_s - time.time()))
             _say({"Retry-After": wait_s})
@@ -81,6 +81,15 @@ class LimitMiddleware:
                 limit=f"{limit} a minute",
                 remedy=f"Send it again in {wait_s} s.",
             )
+
+    def _tell_rate(self, key: Key) -> float:
+        """Put the key's rate into the headers, where it has one; when the oldest request stops to count."""
+        limit = key.rate_limit or self._settings.rate_limit
+        if limit is None:
+            return 0.0
+        reset_s, n_left = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), key.name)
+        _say(dict(zip(RATE_HEADERS, (limit, n_left, math.ceil(reset_s)), strict=True)))
+        return reset_s
 
 
 def _overloaded(who: str, value: int, limit: int) -> Overloaded:

@@ -54,12 +54,14 @@ def _blocked(run: ScriptedRun, http: object, headers: dict[str, str]) -> threadi
 def test_requests_at_once_of_a_key(tmp_path: Path) -> None:
     run = ScriptedRun(gate=threading.Event())
     path = write_keys(tmp_path, more="concurrency_limit = 1\n")
-    with layered(run, keys_file=path) as http:
+    with layered(run, keys_file=path, rate_limit=9) as http:
         thread = _blocked(run, http, bearer(ALICE))
         refused = http.post("/v1/apply", json=BODY, headers=bearer(ALICE))
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
         assert refused.json()["error"]["limit"] == 1
         assert refused.headers["retry-after"] == "1"
+        rate = [refused.headers[f"x-ratelimit-{name}"] for name in ("limit", "remaining")]
+        assert rate == ["9", "8"], "the rate is told, and a refused request does not count"
         second = threading.Thread(target=lambda: http.post("/v1/apply", json=BODY, headers=bearer(BOB)))
         second.start()
         assert wait_for(lambda: http.get("/readyz").json()["queue_length"] == 1)
