@@ -16,6 +16,7 @@ from apply_service.edits.laid_blocks import Laid, LaidBlock
 from apply_service.edits.loose_blanks import may_hold_blank, touches_blank_edge
 from apply_service.edits.markers import Role, names_file
 from apply_service.edits.reading import Reading
+from apply_service.edits.repeats import repeats_hidden_run
 from apply_service.edits.rivals import Rivals
 from apply_service.edits.stretches import Block, Stretch
 from apply_service.edits.wording import hides_trailing_space, is_miscopied, is_respaced
@@ -127,6 +128,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
     ("a line is changed in nothing but its white space", is_respaced),
     ("context misquoted", is_miscopied),
     ("a block leaves its scope", _leaves_scope),
+    ("new lines repeat hidden ones", repeats_hidden_run),
     ("blank line beside a marker", may_hold_blank),
     ("anchor not unique", is_vague),
 )
