@@ -35,6 +35,7 @@ QUIET = {
     "chat.commandCenter.enabled": False,
     "security.workspace.trust.enabled": False,
     "editor.cursorBlinking": "solid",
+    "window.commandCenter": False,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
 }
 """Settings that keep the window still: nothing opens by itself, nothing looks for anything outside."""

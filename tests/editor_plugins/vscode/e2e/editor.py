@@ -53,6 +53,8 @@ class Editor:
 
         They are typed into the editor's own page: a window does not see the file of settings change.
         """
+        if self.page.evaluate("window.givenSettings") == json.dumps([theme, settings]):
+            return
         mark = f"settings {time.monotonic_ns()}"
         mine = {f"applyService.{name}": value for name, value in settings.items()}
         wanted = QUIET | PATIENT | {"window.title": mark, "workbench.colorTheme": theme} | mine
@@ -64,13 +66,16 @@ class Editor:
         self.press("Control+s")
         wait_until(lambda: mark in self.page.title(), 60, lambda: f"title {self.page.title()!r}")
         self.command("View: Close Editor")
+        self.page.evaluate("given => { window.givenSettings = given }", json.dumps([theme, settings]))
 
     def tidy(self) -> None:
         """Close what the last test left open; its files stay open behind those of the next."""
         for _ in range(3):
             self.page.keyboard.press("Escape")
-        self.command("Notifications: Clear All Notifications")
-        self.command("View: Single Column Editor Layout")
+        if self.notes():
+            self.command("Notifications: Clear All Notifications")
+        if self.page.locator(".editor-group-container").count() > 1:
+            self.command("View: Single Column Editor Layout")
 
     # -- files ---------------------------------------------------------------------------------------------------------
     def open(self, name: str, data: bytes | str | None = None) -> None:
@@ -80,7 +85,7 @@ class Editor:
         self.pick_file(name)
         self.page.locator(QUICK_INPUT).wait_for(state="hidden")
         self.page.locator(f'.tab.active[data-resource-name="{name}"]').first.wait_for()
-        self.focus()
+        self.page.locator(".editor-group-container.active .monaco-editor.focused").first.wait_for()
 
     def focus(self) -> None:
         """The keys go to the text."""
@@ -193,6 +198,8 @@ class Editor:
 
     def screenshot(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.mouse.move(20, 450)  # over nothing that has a tooltip
+        self.page.wait_for_timeout(700)
         self.page.screenshot(path=path)
 
 

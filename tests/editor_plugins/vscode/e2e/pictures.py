@@ -1,6 +1,6 @@
-"""Draws the pictures of the docs from a real run: a server with the embedded model, the editor in light and dark.
+"""Draws the pictures of the docs from a real run, into runs/vscode-pictures: the embedded model, light and dark.
 
-python -m tests.editor_plugins.vscode.e2e.pictures FOLDER
+python -m tests.editor_plugins.vscode.e2e.pictures
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.editor_plugins.vscode.e2e.code_server import PLUGIN, missing, running_code_server
+from tests.editor_plugins.vscode.e2e.code_server import PLUGIN, ROOT, missing, running_code_server
 from tests.editor_plugins.vscode.e2e.editor import Editor, open_editor, running_browser
 from tests.editor_plugins.vscode.e2e.service import ORIGINAL, UPDATE, running_service
 
-THEMES = {"light": "Default Light Modern", "dark": "Default Dark Modern", "contrast": "Default High Contrast"}
+THEMES = {"dark": "Default Dark Modern", "light": "Default Light Modern", "contrast": "Default High Contrast"}
 SIZE = (1120, 720)
+TARGET = ROOT / "runs" / "vscode-pictures"
 
 
-def main(target: Path) -> None:
-    """Write one picture a scene and theme into the folder."""
+def main() -> None:
+    """Write one picture a scene and theme."""
     if why := missing():
         sys.exit(why)
     subprocess.run(["npm", "run", "package"], cwd=PLUGIN, check=True, capture_output=True)
@@ -32,30 +33,31 @@ def main(target: Path) -> None:
             running_browser() as browser,
             open_editor(browser, server, folder / "shop", SIZE) as editor,
         ):
-            draw_scenes(editor, service.url, target)
+            draw_scenes(editor, service.url)
 
 
-def draw_scenes(editor: Editor, url: str, target: Path) -> None:
+def draw_scenes(editor: Editor, service: str) -> None:
+    editor.command("View: Toggle Primary Side Bar Visibility")
     for name, theme in THEMES.items():
         editor.tidy()
-        editor.configure(theme, url=url, strategy="model")
-        editor.command("View: Close Primary Side Bar" if name == "light" else "Notifications: Clear All Notifications")
+        editor.configure(theme, url=service, strategy="model")
         editor.open("cart.py", ORIGINAL)
         editor.apply(UPDATE)
         editor.wait_for_status("3 hunks")
         editor.command("Notifications: Clear All Notifications")
         editor.press("Alt+F5", "Alt+F5")
         editor.page.locator(".codelens-decoration a", has_text="Accept").first.wait_for()
-        editor.screenshot(target / f"preview-{name}.png")
+        editor.screenshot(TARGET / f"preview-{name}.png")
         editor.command("Apply: Open Diff")
         editor.page.locator(
             ".monaco-diff-editor .editor.modified .view-line", has_text="must be positive"
         ).first.wait_for()
-        editor.screenshot(target / f"diff-{name}.png")
+        editor.screenshot(TARGET / f"diff-{name}.png")
+        editor.wait_for_status("3 hunks", within_s=30)
         editor.command("View: Close Editor")
         editor.command("Apply: Show Last Verdicts")
         editor.page.locator(".view-lines", has_text="decided by:").first.wait_for()
-        editor.screenshot(target / f"verdicts-{name}.png")
+        editor.screenshot(TARGET / f"verdicts-{name}.png")
         editor.tidy()
         editor.open("cart.py")
         editor.command("Apply: Reject All Hunks")
@@ -63,4 +65,4 @@ def draw_scenes(editor: Editor, url: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()
