@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from apply_service.clients.http import HttpClient
-from apply_service.errors import ApplyError, NotReady
+from apply_service.errors import ApplyError, NotReady, Unreachable
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, TokenEvent
 from tests.doubles import ScriptedRun, wait_for
@@ -42,10 +42,19 @@ def test_running_and_queued_requests_finish_within_the_drain() -> None:
         assert wait_for(lambda: service.queue_length == 2)
         server.should_exit = True
         assert wait_for(lambda: not service.is_ready)
+        assert wait_for(lambda: is_refused(url)), "a late client is told at once, by its own system"
         gate.set()
         for caller in callers:
             caller.join(10)
     assert [caller.answer for caller in callers] == [run.result] * 3
+
+
+def is_refused(url: str) -> bool:
+    try:
+        HttpClient(url).health()
+    except Unreachable:
+        return True
+    return False
 
 
 def test_what_does_not_finish_in_time_is_told_so() -> None:
