@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tests.editor_plugins.vscode.e2e.code_server import QUIET, CodeServer, chromium
 
 if TYPE_CHECKING:  # without it the tests are skipped, with the reason
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -196,11 +196,12 @@ class Editor:
         """What decorations write into the text: of a preview the lines that would come."""
         return "".join(self.page.evaluate(DRAWN)).replace("\xa0", " ")
 
-    def screenshot(self, path: Path) -> None:
+    def screenshot(self, path: Path, *, clip: FloatRect | None = None) -> None:
+        """A picture of the window, or of the part that `clip` tells in pixels."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.mouse.move(20, 450)  # over nothing that has a tooltip
         self.page.wait_for_timeout(700)
-        self.page.screenshot(path=path)
+        self.page.screenshot(path=path, clip=clip)
 
 
 DRAWN = """() => [...document.querySelectorAll('.view-lines span')].flatMap(span => ['::before', '::after']
