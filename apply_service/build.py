@@ -15,6 +15,8 @@ from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
 from apply_service.protocols import DraftEngine, PromptFormat
 from apply_service.registry import PROMPT_FORMATS, names, resolve
+from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
+from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 from apply_service.target import Target
@@ -59,8 +61,24 @@ class TargetCache:
     def __call__(self, name: str) -> Decider:
         with self._lock:
             if name not in self._targets:
-                self._targets[name] = load_target(name, self._settings, self._draft_model)
+                self._targets[name] = open_target(name, self._settings, self._draft_model)
             return self._targets[name]
+
+
+def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Decider:
+    """A model by its name in the settings: on its server, which is not asked yet, or loaded here.
+
+    Raises:
+        SettingsError: it is on a server, and the settings don't say which.
+        ModelError, UnknownModel: see `load_target`.
+    """
+    source = settings.model_sources.get(name, name)
+    if not source.startswith(REMOTE_PREFIX):
+        return load_target(name, settings, draft_model)
+    from apply_service.remote.client import RemoteClient
+    from apply_service.remote.target import RemoteTarget
+
+    return RemoteTarget(name, source.removeprefix(REMOTE_PREFIX), RemoteClient(Endpoint.of(settings)))
 
 
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:

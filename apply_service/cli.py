@@ -230,7 +230,9 @@ def _add_setting(add_option: Callable[..., object], spec: SettingSpec) -> None:
     if spec.kind is bool:
         add_option(spec.flag, action=BooleanOptionalAction, default=None, help=text)
         return
-    metavar = "|".join(spec.choices) or {int: "N", float: "S"}.get(spec.kind, "NAME,..." if spec.is_list else "NAME")
+    metavar = ("" if spec.is_list else "|".join(spec.choices)) or {int: "N", float: "S"}.get(
+        spec.kind, "NAME,..." if spec.is_list else "NAME"
+    )
     add_option(spec.flag, type=partial(_parse, spec), metavar=metavar, default=None, help=text)
 
 

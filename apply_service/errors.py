@@ -13,6 +13,7 @@ ApplyError
 |   |-- Truncated  CheckFailed  StreamReplaced
 |-- ServiceError            the service's state, not the request
 |   |-- Overloaded  RateLimited  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
+|   |-- RemoteFailure
 |-- FileError               the command line's files
 |   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup  OutsideRoots
 |-- ModelError
@@ -269,6 +270,12 @@ class Unreachable(ServiceError):
     """No service answers at the URL."""
 
     code = "unreachable"
+
+
+class RemoteFailure(ServiceError):
+    """The server that runs the model can't be reached, refused, or gave no whole answer."""
+
+    code = "remote_failure"
 
 
 class FileError(ApplyError):

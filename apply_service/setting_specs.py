@@ -86,7 +86,7 @@ class SettingSpec:
     def range(self) -> str:
         """The allowed values in words."""
         if self.choices:
-            words = " | ".join(self.choices)
+            words = (", " if self.is_list else " | ").join(self.choices)
         elif self.kind is bool:
             words = "true | false"
         elif self.low is not None:
@@ -124,7 +124,9 @@ def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
 
 def _is_allowed(spec: SettingSpec, value: object) -> bool:
     if spec.is_list:
-        return isinstance(value, tuple) and all(isinstance(item, spec.kind) and item != "" for item in value)
+        return isinstance(value, tuple) and all(
+            isinstance(item, spec.kind) and item != "" and (not spec.choices or item in spec.choices) for item in value
+        )
     if value is None:
         return spec.is_optional
     if isinstance(value, bool) or spec.kind is bool:

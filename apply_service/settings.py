@@ -23,6 +23,8 @@ from apply_service.setting_sources import config_path, read_environment, read_fi
 from apply_service.setting_specs import SettingSpec, check_setting, setting
 
 EMBEDDED = "embedded"
+ENV_KEY = "env:"
+"""Before the name of a variable that holds a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,8 @@ class Settings:
 
     model: str = setting(
         "embedded",
-        "Target model: `embedded`, a folder, a Hugging Face id, or `replay:SHAPE` to measure speed.",
+        "Target model: `embedded`, a folder, a Hugging Face id, `remote:NAME` on the server at `remote_url`, or "
+        "`replay:SHAPE` to measure speed.",
         group="engine",
     )
     models: tuple[str, ...] = setting(
@@ -210,6 +213,39 @@ class Settings:
     )
     torch_threads: int | None = setting(
         None, "CPU threads of a forward pass; none leaves it to torch.", group="engine", low=1, high=1024
+    )
+
+    remote_url: str | None = setting(
+        None,
+        "Base URL of the OpenAI-compatible server of the `remote:` models, with the version: https://HOST/v1.",
+        group="engine",
+    )
+    remote_key: str | None = setting(
+        None, "API key for `remote_url`; `env:NAME` takes it from that variable of the environment.", group="engine"
+    )
+    remote_takes: tuple[str, ...] = setting(
+        ("usage",),
+        "What that server takes beyond plain chat: `prediction` (the predicted merge is sent), `logprobs` (confidence "
+        "is computed), `seed`, `usage` (in streams), `max_completion_tokens` (in the place of `max_tokens`).",
+        group="engine",
+        choices=("prediction", "logprobs", "seed", "usage", "max_completion_tokens"),
+    )
+    remote_stream: bool = setting(True, "Have that server stream, so that text comes as it is written.", group="engine")
+    remote_retries: int = setting(
+        3,
+        "Retries with back-off after a failed connection, 429 or 5xx, before the first byte of an answer.",
+        group="engine",
+        low=0,
+        high=20,
+    )
+    remote_connect_timeout_s: float = setting(
+        10.0, "How long a connection to that server may take, in seconds.", group="engine", low=0.001, high=86_400
+    )
+    remote_silence_timeout_s: float = setting(
+        60.0, "How long that server may be silent, in seconds.", group="engine", low=0.001, high=86_400
+    )
+    remote_max_bytes: int = setting(
+        64 * 2**20, "Largest answer of that server, in bytes, events included.", group="engine", low=1024, high=2**31
     )
 
     server: str | None = setting(

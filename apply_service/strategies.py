@@ -221,6 +221,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
     if outcome.target is not None and outcome.target.undrafted:
         yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
+    if "completion_tokens" in outcome.stats.untold:
+        yield Verdict("usage", "pass", "the remote server told no counts of tokens; they stand at 0")
     if outcome.strategy == "exact" and job.prediction.certainty is not Certainty.CERTAIN:
         yield Verdict(
             "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)

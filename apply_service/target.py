@@ -264,6 +264,7 @@ def total_stats(decided: Sequence[Decided]) -> DecodeStats:
             setattr(total, name, getattr(total, name) + getattr(stats, name))
         total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(stats.accepted_by_source))
         total.pass_counts += stats.pass_counts
+        total.untold |= stats.untold
         total.prefill_s = max(total.prefill_s, stats.prefill_s)
         total.decode_s = max(total.decode_s, stats.decode_s)
     return total

@@ -221,6 +221,8 @@ class DecodeStats:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     draft_s: float = 0.0
+    untold: frozenset[str] = frozenset()
+    """Counts that a target elsewhere did not tell: they stand at 0 here and are absent in the answer."""
 
     @property
     def rejected_tokens(self) -> int:

@@ -6,7 +6,7 @@ The shape is the documentation's and the JSON's at once; `clients.wire` reads it
 from __future__ import annotations
 
 import base64
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +24,8 @@ from apply_service.types import (
     TextEdit,
     Verdict,
 )
+
+T = TypeVar("T")
 
 
 class _Answer(BaseModel):
@@ -120,32 +122,38 @@ class VerdictOut(_Answer):
 
 
 class UsageOut(_Answer):
-    """Counts of the decode; all 0 where no model took part."""
+    """Counts of the decode; all 0 where no model took part.  A remote target does not tell them all: null is not known,
+    and the verdict `usage` says where prompt and completion are not, and stand at 0."""
 
     prompt_tokens: int
-    cached_prompt_tokens: int = Field(description="Prompt tokens whose keys and values the prefix cache had.")
+    cached_prompt_tokens: int | None = Field(description="Prompt tokens whose keys and values the prefix cache had.")
     completion_tokens: int = Field(description="Generated, drafted ones included.")
     total_tokens: int = Field(description="Prompt and completion.")
-    accepted_prediction_tokens: int = Field(description="Drafted tokens that stood.")
-    rejected_prediction_tokens: int = Field(description="Drafted tokens that did not.")
-    accepted_by_source: dict[str, int] = Field(description="Accepted tokens by the source they were drafted from.")
-    passes: int = Field(description="Forward passes over generated positions.")
-    prefill_passes: int = Field(description="Forward passes over the prompt.")
-    rejections: int = Field(description="Passes that accepted fewer tokens than were drafted.")
+    accepted_prediction_tokens: int | None = Field(description="Drafted tokens that stood.")
+    rejected_prediction_tokens: int | None = Field(description="Drafted tokens that did not.")
+    accepted_by_source: dict[str, int] | None = Field(
+        description="Accepted tokens by the source of their draft."
+    )
+    passes: int | None = Field(description="Forward passes over generated positions.")
+    prefill_passes: int | None = Field(description="Forward passes over the prompt.")
+    rejections: int | None = Field(description="Passes that accepted fewer tokens than were drafted.")
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Self:
+        def told(name: str, value: T) -> T | None:
+            return None if name in stats.untold else value
+
         return cls(
             prompt_tokens=stats.prompt_tokens,
-            cached_prompt_tokens=stats.cached_prompt_tokens,
+            cached_prompt_tokens=told("cached_prompt_tokens", stats.cached_prompt_tokens),
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            accepted_prediction_tokens=stats.accepted_tokens,
-            rejected_prediction_tokens=stats.rejected_tokens,
-            accepted_by_source=dict(stats.accepted_by_source),
-            passes=stats.passes,
-            prefill_passes=stats.prefill_passes,
-            rejections=stats.rejections,
+            accepted_prediction_tokens=told("accepted_tokens", stats.accepted_tokens),
+            rejected_prediction_tokens=told("accepted_tokens", stats.rejected_tokens),
+            accepted_by_source=told("accepted_by_source", dict(stats.accepted_by_source)),
+            passes=told("passes", stats.passes),
+            prefill_passes=told("prefill_passes", stats.prefill_passes),
+            rejections=told("rejections", stats.rejections),
         )
 
 

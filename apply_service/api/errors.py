@@ -52,6 +52,7 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.EngineFailure: 500,
     errors.NotReady: 503,
     errors.Unreachable: 502,
+    errors.RemoteFailure: 502,
     errors.FileError: 500,
     errors.FileNotReadable: 500,
     errors.FileNotWritable: 500,

@@ -140,7 +140,8 @@ class _DecodingMetrics:
     def observe(self, stats: DecodeStats) -> None:
         self._prompt.inc(stats.prompt_tokens)
         self._cached.inc(stats.cached_prompt_tokens)
-        self._prefixes.labels("yes" if stats.cached_prompt_tokens else "no").inc()
+        if "cached_prompt_tokens" not in stats.untold:
+            self._prefixes.labels("yes" if stats.cached_prompt_tokens else "no").inc()
         self._drafted.inc(stats.drafted_tokens)
         self._accepted.inc(stats.accepted_tokens)
         for source, n_tokens in stats.accepted_by_source.items():
@@ -148,7 +149,8 @@ class _DecodingMetrics:
         self._tokens.labels(MODEL_ORIGIN).inc(max(0, stats.completion_tokens - stats.accepted_tokens))
         if stats.drafted_tokens:
             self._acceptance.observe(stats.acceptance_rate)
-        self._rejections.observe(stats.rejections)
+        if "rejections" not in stats.untold:
+            self._rejections.observe(stats.rejections)
         self._passes.labels("prefill").inc(stats.prefill_passes)
         self._passes.labels("decode").inc(stats.passes)
 

@@ -138,14 +138,12 @@ def _level(path: str, status: int) -> int:
 
 def _describe(result: ApplyResult) -> dict[str, object]:
     """An edit in names and numbers; none of its text."""
+    counts = ("prompt_tokens", "completion_tokens", "passes", "rejections")
     return {
         "strategy": result.strategy,
         "format": result.format,
         "language": result.language,
         "model": result.model,
-        "prompt_tokens": result.stats.prompt_tokens,
-        "completion_tokens": result.stats.completion_tokens,
-        "passes": result.stats.passes,
-        "rejections": result.stats.rejections,
+        **{name: getattr(result.stats, name) for name in counts if name not in result.stats.untold},
         "findings": [verdict.check for verdict in result.verdicts if not verdict.is_pass],
     }

@@ -120,14 +120,16 @@ def _attributes(ticket: Ticket) -> dict[str, str | int]:
         error = ticket.terminal
         return {"apply.error": error.code} if isinstance(error, ApplyError) else {}
     result = ticket.terminal.result
+    counts = {
+        f"apply.{name}": getattr(result.stats, name)
+        for name in ("prompt_tokens", "completion_tokens", "passes", "rejections")
+        if name not in result.stats.untold
+    }
     return {
         "apply.strategy": result.strategy,
         "apply.format": result.format,
         "apply.model": result.model or "",
-        "apply.prompt_tokens": result.stats.prompt_tokens,
-        "apply.completion_tokens": result.stats.completion_tokens,
-        "apply.passes": result.stats.passes,
-        "apply.rejections": result.stats.rejections,
+        **counts,
     }
 
 

@@ -88,11 +88,12 @@ def _decode_edit(edit: Mapping[str, Any]) -> TextEdit:
 
 
 def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> DecodeStats:
-    accepted = usage["accepted_prediction_tokens"]
+    accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
     counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
-    counts |= {name: timings_s[name] for name in DECODE_TIMES}
-    counts |= {"accepted_tokens": accepted, "drafted_tokens": accepted + usage["rejected_prediction_tokens"]}
-    return DecodeStats(**counts)
+    counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
+    told = {name: value for name, value in counts.items() if value is not None}
+    told |= {name: timings_s[name] for name in DECODE_TIMES}
+    return DecodeStats(**told, untold=frozenset(counts.keys() - told.keys()))
 
 
 def _subclasses(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:

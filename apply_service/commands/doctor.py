@@ -16,6 +16,8 @@ from apply_service.commands.exit_codes import OK, UNAVAILABLE
 from apply_service.commands.output import write_line
 from apply_service.drafting.chain import check_drafter
 from apply_service.errors import ApplyError
+from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
+from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
 
 PACKAGES = (
@@ -95,7 +97,10 @@ def _device() -> Finding:
 
 def _model(settings: Settings) -> Finding:
     start = time.perf_counter()
+    source = settings.model_sources[settings.model]
     try:
+        if source.startswith(REMOTE_PREFIX):
+            return _remote(source.removeprefix(REMOTE_PREFIX), settings)
         from apply_service.build import self_test
 
         found = self_test(settings.model, settings)
@@ -113,3 +118,13 @@ def _model(settings: Settings) -> Finding:
         f"{settings.model} loads and passes its self-test in {seconds:.1f} s; "
         f"determinism: {found.determinism}; windows of {buckets} rows",
     )
+
+
+def _remote(model: str, settings: Settings) -> Finding:
+    """Raises ApplyError."""
+    from apply_service.remote.listing import served_models
+
+    endpoint = Endpoint.of(settings)
+    served = served_models(endpoint)
+    text = f"{settings.model} at {endpoint.url}"
+    return Finding("model", model in served, text if model in served else f"{text}: it serves {', '.join(served)}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_line
 from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
+from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.settings import Settings
 
 EMBEDDED = "embedded"
@@ -22,7 +23,7 @@ class ModelListing:
 
     name: str
     directory: str | None
-    """None where the files are not in a folder of their own: in the hub's cache, or to be downloaded."""
+    """None where the files are not in a folder of their own: in the hub's cache, to be downloaded, or elsewhere."""
     is_present: bool
     is_default: bool
     n_bytes: int = 0
@@ -50,6 +51,8 @@ def describe(name: str, settings: Settings) -> ModelListing:
         shape = find_shape(source)
         kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
         return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
+    if source.startswith(REMOTE_PREFIX):
+        return ModelListing(name, None, True, is_default, architecture=f"asked at {settings.remote_url}")
     config_path = directory / "config.json"
     if not config_path.is_file():
         return ModelListing(name, None, False, is_default)
@@ -78,6 +81,8 @@ def _line(listing: ModelListing) -> str:
     if not listing.is_present:
         where = "not in this installation" if listing.name == EMBEDDED else "from the Hugging Face cache or hub"
         return f"{mark}{listing.name}: {where}"
+    if listing.directory is None:
+        return f"{mark}{listing.name}: {listing.architecture}"
     return (
         f"{mark}{listing.name}: {listing.architecture}, {listing.n_bytes / 2**20:.1f} MiB, "
         f"context {listing.context_limit}, {listing.directory}"

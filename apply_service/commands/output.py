@@ -106,8 +106,9 @@ def _place(verdict: Mapping[str, Any]) -> str:
 
 def _speed(answer: Mapping[str, Any]) -> str:
     usage, decode_s = answer["usage"], answer["timings_s"]["decode_s"]
-    drafted = usage["accepted_prediction_tokens"] + usage["rejected_prediction_tokens"]
-    parts = [f"{usage['completion_tokens']} tokens in {usage['passes']} passes"]
+    drafted = (usage["accepted_prediction_tokens"] or 0) + (usage["rejected_prediction_tokens"] or 0)
+    passes = "" if usage["passes"] is None else f" in {usage['passes']} passes"
+    parts = [f"{usage['completion_tokens']} tokens{passes}"]
     if drafted:
         parts.append(f"{usage['accepted_prediction_tokens'] / drafted:.1%} of drafted tokens accepted")
     if decode_s:

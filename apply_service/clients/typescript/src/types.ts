@@ -217,27 +217,30 @@ export interface LineRange {
   end_line: number;
 }
 
-/** Counts of the decode; all 0 where no model took part. */
+/**
+ * Counts of the decode; all 0 where no model took part. A remote target does not tell them all: null is not known,
+ * and the verdict `usage` says where prompt and completion are not, and stand at 0.
+ */
 export interface UsageOut {
   prompt_tokens: number;
   /** Prompt tokens whose keys and values the prefix cache had. */
-  cached_prompt_tokens: number;
+  cached_prompt_tokens: number | null;
   /** Generated, drafted ones included. */
   completion_tokens: number;
   /** Prompt and completion. */
   total_tokens: number;
   /** Drafted tokens that stood. */
-  accepted_prediction_tokens: number;
+  accepted_prediction_tokens: number | null;
   /** Drafted tokens that did not. */
-  rejected_prediction_tokens: number;
-  /** Accepted tokens by the source they were drafted from. */
-  accepted_by_source: Record<string, number>;
+  rejected_prediction_tokens: number | null;
+  /** Accepted tokens by the source of their draft. */
+  accepted_by_source: Record<string, number> | null;
   /** Forward passes over generated positions. */
-  passes: number;
+  passes: number | null;
   /** Forward passes over the prompt. */
-  prefill_passes: number;
+  prefill_passes: number | null;
   /** Passes that accepted fewer tokens than were drafted. */
-  rejections: number;
+  rejections: number | null;
 }
 
 /** What became of each file. */
@@ -346,6 +349,7 @@ export type ErrorCode =
   | "overloaded"
   | "rate_limited"
   | "remote_code_refused"
+  | "remote_failure"
   | "request_timeout"
   | "service_error"
   | "stale_base"

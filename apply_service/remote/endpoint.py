@@ -1,0 +1,94 @@
+"""Where a remote target is, as whom it is asked, what it takes and how long it may take: from the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from apply_service.errors import SettingsError
+from apply_service.settings import ENV_KEY, Settings
+
+PREFIX = "remote:"
+"""Of a model's source in the settings; what follows is its name on the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One server, as one caller."""
+
+    url: str
+    """Up to and with the version, without a slash at the end."""
+    key: str | None = field(default=None, repr=False)
+    takes: frozenset[str] = frozenset()
+    """What the server takes beyond plain chat completions; words of the setting `remote_takes`."""
+    is_streamed: bool = True
+    n_retries: int = 3
+    backoff_s: float = 0.5
+    """Wait before the first retry; twice as long before each further one."""
+    connect_timeout_s: float = 10.0
+    silence_timeout_s: float = 60.0
+    total_timeout_s: float = 120.0
+    """Of a request that names no deadline."""
+    max_bytes: int = 64 * 2**20
+
+    @classmethod
+    def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
+        """
+        Raises:
+            SettingsError: there is no URL, or none of a server; the key's variable is not set, or holds no key.
+        """
+        return cls(
+            url=_checked_url(settings.remote_url),
+            key=_key(settings.remote_key, os.environ if environment is None else environment),
+            takes=frozenset(settings.remote_takes),
+            is_streamed=settings.remote_stream,
+            n_retries=settings.remote_retries,
+            connect_timeout_s=settings.remote_connect_timeout_s,
+            silence_timeout_s=settings.remote_silence_timeout_s,
+            total_timeout_s=settings.default_timeout_s,
+            max_bytes=settings.remote_max_bytes,
+        )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of every request."""
+        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+
+
+def _checked_url(url: str | None) -> str:
+    if url is None:
+        raise SettingsError(
+            "A remote model needs remote_url.", limit="https://HOST/v1", remedy="Set remote_url (--remote-url)."
+        )
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_server = False
+    if not is_server or parts.query or parts.fragment or parts.username is not None:
+        raise SettingsError(
+            "remote_url is not the URL of a server.",
+            # One with a password in it is not repeated: errors go to logs.
+            value=None if "@" in url else url,
+            limit="http(s)://HOST:PORT/v1",
+            remedy="Correct it; a key goes to remote_key.",
+        )
+    return url.rstrip("/")
+
+
+def _key(setting: str | None, environment: Mapping[str, str]) -> str | None:
+    if setting is None:
+        return None
+    variable = setting.removeprefix(ENV_KEY) if setting.startswith(ENV_KEY) else None
+    key = setting if variable is None else environment.get(variable, "")
+    if not (key.isascii() and key.isprintable() and key.strip() == key != ""):
+        # The key itself is not quoted.
+        raise SettingsError(
+            "remote_key is no key.",
+            value=variable,
+            limit="printable ASCII, or env:NAME of a variable that holds it",
+            remedy="Correct remote_key, or set that variable.",
+        )
+    return key

@@ -1,0 +1,187 @@
+"""A model on another server as a target: what the strategies ask, answered by calls instead of passes.
+
+The second kind of `Decider`; `apply_service.target` is the first.  Drafts, if any, are verified over there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Literal, Self
+
+from apply_service.calibration import Calibration
+from apply_service.decoding.scheduler import Elsewhere
+from apply_service.errors import Cancelled, UnsupportedParameter
+from apply_service.prompts.chat import TAGS
+from apply_service.prompts.tags import TagStream
+from apply_service.prompts.token_lines import lines_of_tokens
+from apply_service.protocols import EditJob
+from apply_service.remote.client import Call, RemoteClient
+from apply_service.remote.messages import Token, UsageIn, encode_call
+from apply_service.remote.reply import Reply
+from apply_service.target import Decided, Deciding, least_by_line
+from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
+
+SPARE_CHARS = 1024
+NEVER_TOLD = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
+"""Counts of a decode that only the engine itself has."""
+
+
+class RemoteTarget:
+    """One model of one server.  What it can't tell of itself is None."""
+
+    takes_instructions = True
+    context_limit: int | None = None
+    determinism: Literal["bitwise", "tolerant"] | None = None
+    undrafted = ""
+    is_replay = False
+    calibration: Calibration | None = None
+
+    def __init__(self, name: str, model: str, client: RemoteClient) -> None:
+        """`name` is what requests call it, `model` what the server does."""
+        self.name = name
+        self.client = client
+        self._model = model
+
+    def drafter_name(self, wanted: str) -> str | None:  # noqa: ARG002
+        """None: what is drafted there is not ours to say."""
+        return None
+
+    def fits(self, job: EditJob, request: ApplyRequest) -> bool:  # noqa: ARG002
+        """True: only the server knows."""
+        return True
+
+    def decide(
+        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, cancelled: Callable[[], bool]
+    ) -> Deciding:
+        """Let the model write every job, all at once.  The text of a single job is streamed.
+
+        Raises:
+            UnsupportedParameter: the request asks for what can't be done from here.
+            ContextLimitExceeded, Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client`
+                and `prompts.tags`.
+        """
+        del drafter  # the service's default, which says nothing about this target
+        refuse_unsupported(request, self.client.endpoint.takes)
+        with ExitStack() as stack:
+            writings = [stack.enter_context(self._begin(job, request)) for job in jobs]
+            while waiting := [writing for writing in writings if writing.reply is None]:
+                if cancelled():
+                    raise Cancelled("the request was cancelled while the remote model wrote")
+                yield Elsewhere(lambda waiting=tuple(waiting): any(one.call.has_news() for one in waiting))  # type: ignore[misc]
+                for writing in waiting:
+                    if (text := writing.take()) and len(jobs) == 1:
+                        yield TokenEvent(text)
+        return [writing.result() for writing in writings]
+
+    def _begin(self, job: EditJob, request: ApplyRequest) -> Writing:
+        endpoint = self.client.endpoint
+        body = encode_call(self._model, job, request, endpoint)
+        timeout_s = endpoint.total_timeout_s if request.timeout_s is None else request.timeout_s
+        return Writing(self.client.call(body, limit_chars=longest_answer(job), timeout_s=timeout_s))
+
+
+class Writing:
+    """One job being written elsewhere.  A context manager: leaving it stops the call."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.reply: Reply | None = None
+        self._stream = TagStream(TAGS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.call.__exit__(kind, error, trace)
+
+    def take(self) -> str:
+        """The merged text that has come since the last time.  Raises the call's ApplyError."""
+        self.reply = self.call.reply()  # before the text: of a call that has ended, all of it is taken
+        text = self._stream.push(self.call.take())
+        return text if self.reply is None else text + self._stream.finish()
+
+    def result(self) -> Decided:
+        """
+        Raises:
+            Truncated: the answer is not in its tags.
+        """
+        assert self.reply is not None
+        merged = TAGS.unwrap(self.reply.text)
+        return Decided(merged, line_logprobs(self.reply.text, self.reply.tokens), count(self.reply), None)
+
+
+def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
+    """
+    Raises:
+        UnsupportedParameter: a field of the request has no meaning for a remote model.
+    """
+    if request.drafter is not None:
+        raise UnsupportedParameter(
+            "`drafter`: a remote model drafts by itself, or not at all",
+            value=request.drafter,
+            remedy="leave `drafter` out",
+        )
+    if request.constrain == "sources":
+        raise UnsupportedParameter(
+            "`constrain`: a remote model's tokens can't be constrained from here",
+            value="sources",
+            limit="none",
+            remedy="leave `constrain` out, or use a model that is loaded here",
+        )
+    if request.seed and "seed" not in takes:
+        raise UnsupportedParameter(
+            "`seed`: the remote server is not known to take one",
+            value=request.seed,
+            remedy="leave `seed` out, or add `seed` to remote_takes",
+        )
+
+
+def longest_answer(job: EditJob) -> int | None:
+    """Characters that no answer to an edit has more of; None where an instruction may ask for anything."""
+    if not job.update.strip() or job.instruction.strip():
+        return None
+    longest = max(len(job.original) + len(job.update), len(job.prediction.text))
+    return len(TAGS.wrap("")) + longest + SPARE_CHARS
+
+
+def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
+    """The least log probability of a token at each line of the merged text in `output`; none where the tokens told are
+    not the text's."""
+    if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
+        return {}
+    head = output[: len(output) - len(output.lstrip())] + TAGS.opening
+    head += TAGS.padding if output.startswith(TAGS.padding, len(head)) else ""
+    places = lines_of_tokens(range(len(tokens)), lambda ids: tokens[ids[0]].data.decode("utf-8", "replace"), head=head)
+    return least_by_line([token.logprob for token in tokens], places)
+
+
+def count(reply: Reply) -> DecodeStats:
+    """What the server told, and which counts it did not.  Seconds are measured here, the network's among them."""
+    stats = DecodeStats(prefill_s=reply.first_s, decode_s=reply.rest_s)
+    if reply.usage is None:
+        told: dict[str, int | None] = {"prompt_tokens": None, "completion_tokens": None}
+        told |= dict.fromkeys(("cached_prompt_tokens", "accepted_tokens", "drafted_tokens"))
+    else:
+        told = _told(reply.usage)
+    for name, value in told.items():
+        setattr(stats, name, value or 0)
+    stats.untold = NEVER_TOLD | {name for name, value in told.items() if value is None}
+    return stats
+
+
+def _told(usage: UsageIn) -> dict[str, int | None]:
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    accepted = None if completion is None else completion.accepted_prediction_tokens
+    rejected = None if completion is None else completion.rejected_prediction_tokens
+    is_drafted = accepted is not None and rejected is not None
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_prompt_tokens": None if prompt is None else prompt.cached_tokens,
+        "accepted_tokens": accepted if is_drafted else None,
+        "drafted_tokens": (accepted or 0) + (rejected or 0) if is_drafted else None,
+    }

@@ -1,0 +1,63 @@
+"""What a server's refusals mean here, beyond the cases that the target's tests drive through a socket."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from apply_service.errors import ContextLimitExceeded, RemoteFailure
+from apply_service.remote.events import EventData
+from apply_service.remote.failures import error_in, error_of, is_passing, wait_s
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [(None, None), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("soon", None), ("inf", None)]
+)
+def test_retry_after_in_seconds(header: str | None, seconds: float | None) -> None:
+    assert wait_s(header) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    found = wait_s(formatdate(time.time() + 100, usegmt=True))
+    assert found is not None
+    assert 90 < found <= 100
+    assert wait_s(formatdate(0, usegmt=True)) == 0.0
+
+
+def test_what_may_pass() -> None:
+    assert [status for status in (400, 401, 404, 408, 429, 500, 501, 502, 503, 529) if is_passing(status)] == [
+        429,
+        500,
+        502,
+        503,
+        529,
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'"no"', b'{"error": null}', b'{"error": {"message": 3}}'])
+def test_any_body_of_an_error_is_borne(body: bytes) -> None:
+    found = error_of(400, body)
+    assert type(found) is RemoteFailure
+    assert found.value == 400
+
+
+def test_long_messages_are_cut() -> None:
+    assert len(error_of(500, b'{"error": "' + b"x" * 10_000 + b'"}').message) < 300
+
+
+def test_a_context_error_may_come_in_the_stream() -> None:
+    assert isinstance(error_in({"message": "exceeds the available context size"}), ContextLimitExceeded)
+    assert isinstance(error_in("boom"), RemoteFailure)
+
+
+def test_events_are_read_whatever_is_between_them() -> None:
+    events = EventData()
+    found = [
+        data
+        for piece in (b"event: x\nda", b"ta: a\n", b"data:b\r\n\r\n: c\n\n\n", b"data: d")
+        for data in events.feed(piece)
+    ]
+    assert found == ["a\nb"]
+    assert list(events.feed(b"\n\n")) == ["d"]
