@@ -147,7 +147,7 @@ def test_a_notebook(editor: Editor) -> None:
     book = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     (editor.folder / "book.ipynb").write_text(book)
     editor.pick_file("book.ipynb")
-    editor.page.locator(".notebook-editor, .notebookOverlay").first.wait_for()
+    editor.page.get_by_text("Select Kernel").first.wait_for()
     editor.apply(replaced("a = 1\n", "a = 2\n"))
     editor.wait_for_note("Notebooks are not supported")
     assert (editor.folder / "book.ipynb").read_text() == book
