@@ -19,9 +19,8 @@ class Reply:
     text: str
     tokens: tuple[Token, ...]
     usage: UsageIn | None
-    first_s: float
-    """Until its first text came."""
-    rest_s: float
+    seconds: float
+    """From sending the request to the answer's end."""
 
 
 @dataclass(slots=True)
@@ -36,7 +35,6 @@ class Transcript:
     _finish_reason: str | None = None
     _usage: UsageIn | None = None
     _started: float = field(default_factory=time.monotonic)
-    _first: float | None = None
 
     def take(self, data: str) -> str:
         """Take the JSON of a completion or a chunk, or a stream's last word; the text it adds.
@@ -72,9 +70,7 @@ class Transcript:
             raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
         self._finish_reason = choice.finish_reason or self._finish_reason
         self._tokens += tokens_of(choice.logprobs)
-        if text:
-            self._first = self._first or time.monotonic()
-            self._texts.append(text)
+        self._texts.append(text)
         return text
 
     def finish(self) -> Reply:
@@ -102,9 +98,7 @@ class Transcript:
         text = "".join(self._texts)
         if not text.strip():
             raise Truncated("the remote model's answer is empty", value=0, remedy="send the edit again")
-        now = time.monotonic()
-        first = self._first or now
-        return Reply(text, tuple(self._tokens), self._usage, first - self._started, now - first)
+        return Reply(text, tuple(self._tokens), self._usage, time.monotonic() - self._started)
 
 
 AGAIN = "Send the edit again."

@@ -160,8 +160,9 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """What the server told, and which counts it did not.  Seconds are measured here, the network's among them."""
-    stats = DecodeStats(prefill_s=reply.first_s, decode_s=reply.rest_s)
+    """What the server told, and which counts it did not.  The whole call counts as decoding, network and prompt
+    included: what a server buffers can't be told apart from here."""
+    stats = DecodeStats(decode_s=reply.seconds)
     if reply.usage is None:
         told: dict[str, int | None] = {"prompt_tokens": None, "completion_tokens": None}
         told |= dict.fromkeys(("cached_prompt_tokens", "accepted_tokens", "drafted_tokens"))

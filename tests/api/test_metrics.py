@@ -75,6 +75,17 @@ def test_an_edit_by_a_model() -> None:
     assert {name: found[name] for name in expected} == expected
 
 
+def test_what_a_remote_target_does_not_tell_is_not_observed() -> None:
+    untold = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source", "cached_prompt_tokens"})
+    stats = DecodeStats(prompt_tokens=100, completion_tokens=50, decode_s=0.5, untold=untold)
+    with layered(ScriptedRun(result=make_result(stats=stats))) as http:
+        http.post("/v1/apply", json=BODY)
+        found = samples(http)
+    assert found["apply_prompt_tokens_total",] == 100
+    assert found["apply_rejections_count",] == 0
+    assert not [name for name, *_ in found if name == "apply_prefix_cache_lookups_total"]
+
+
 def test_an_edit_by_a_program_counts_no_tokens() -> None:
     with layered(ScriptedRun(result=make_result(strategy="exact", model=None, stats=DecodeStats()))) as http:
         http.post("/v1/apply", json=BODY)

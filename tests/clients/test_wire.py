@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from apply_service.api.answer import NativeAnswer
 from apply_service.clients.wire import decode_answer, decode_error, encode_request
 from apply_service.errors import ApplyError, ServiceError
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, DecodeStats
+from tests.doubles import make_result
 
 
 def tree(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
@@ -50,3 +52,19 @@ def test_a_request_leaves_its_defaults_out() -> None:
 def test_a_model_that_is_named_is_sent_even_if_it_is_the_embedded_one() -> None:
     """Another may be the server's own."""
     assert encode_request(ApplyRequest(original="", model="embedded")) == {"original": "", "model": "embedded"}
+
+
+@pytest.mark.parametrize(
+    "untold",
+    [frozenset[str](), frozenset({"passes", "rejections", "accepted_by_source", "accepted_tokens", "drafted_tokens"})],
+)
+def test_counts_that_nobody_told_stay_untold(untold: frozenset[str]) -> None:
+    stats = DecodeStats(prompt_tokens=7, completion_tokens=5, prefill_passes=1, decode_s=0.5, untold=untold)
+    answer = NativeAnswer.of(make_result(stats=stats), with_bytes=False).model_dump(mode="json")
+    assert {name for name, value in answer["usage"].items() if value is None} == {
+        {"accepted_tokens": "accepted_prediction_tokens", "drafted_tokens": "rejected_prediction_tokens"}.get(
+            name, name
+        )
+        for name in untold
+    }
+    assert decode_answer(answer).stats == stats

@@ -24,7 +24,9 @@ from apply_service.pipeline import apply, run, run_alone
 from apply_service.prompts.chat import SYSTEM, TAGS
 from apply_service.remote.client import RemoteClient
 from apply_service.remote.endpoint import Endpoint
+from apply_service.remote.events import EventData
 from apply_service.remote.messages import Token
+from apply_service.remote.reply import Transcript
 from apply_service.remote.target import RemoteTarget, line_logprobs
 from apply_service.service import Service
 from apply_service.strategies import Runtime
@@ -113,6 +115,8 @@ def test_usage_is_mapped() -> None:
     stats = result.stats
     assert (stats.prompt_tokens, stats.cached_prompt_tokens, stats.completion_tokens) == (100, 60, 40)
     assert (stats.accepted_tokens, stats.rejected_tokens) == (30, 4)
+    assert (stats.prefill_s, stats.draft_s) == (0.0, 0.0)
+    assert 0 < stats.decode_s <= result.timings_s["decide_s"]
     assert stats.untold == {"passes", "prefill_passes", "rejections", "accepted_by_source"}
     assert script.bodies[0]["stream_options"] == {"include_usage": True}
     assert "usage" not in {verdict.check for verdict in result.verdicts}
@@ -260,6 +264,22 @@ def test_no_half_answer_is_one_without_a_stream_either(answer: Answer, kind: typ
     assert type(found) is kind
     assert text in found.message
     assert len(script.bodies) == 1
+
+
+def test_a_stream_cut_at_any_byte_is_whole_or_an_error() -> None:
+    body = b"".join(stream(OUTPUT, n_chars=20, usage=USAGE).pieces)
+    whole_from = body.index(b'"finish_reason": "stop"')
+    for cut in range(len(body) + 1):
+        events, transcript = EventData(), Transcript()
+        try:
+            for data in events.feed(body[:cut]):
+                transcript.take(data)
+            reply = transcript.finish()
+        except RemoteFailure:
+            continue
+        assert reply.text == OUTPUT
+        assert cut > whole_from
+    assert transcript.is_done
 
 
 @pytest.mark.parametrize(
