@@ -393,14 +393,14 @@ def test_closing_the_events_closes_the_connection() -> None:
         events = run_alone(REQUEST, runtime)
         assert isinstance(next(events), TokenEvent)
         events.close()
-        wait_for(lambda: script.n_hung_up == 1)
+        assert wait_for(lambda: script.n_hung_up == 1)
 
 
 def test_a_cancelled_request_ends() -> None:
     with serving(hung(3)) as (script, runtime):
         with pytest.raises(Cancelled):
             list(run_alone(REQUEST, runtime, lambda: len(script.bodies) == 1))
-        wait_for(lambda: script.n_hung_up == 1)
+        assert wait_for(lambda: script.n_hung_up == 1)
 
 
 def test_the_service_has_many_under_way_and_lets_go_of_those_who_leave() -> None:
@@ -419,7 +419,7 @@ def test_the_service_has_many_under_way_and_lets_go_of_those_who_leave() -> None
             assert last.result.merged_code == MERGED
         assert leaving.terminal is None
         leaving.cancel()
-        wait_for(lambda: script.n_hung_up == 1)
+        assert wait_for(lambda: script.n_hung_up == 1)
         assert service.wait_until_idle(5)
         service.check_integrity()
 
