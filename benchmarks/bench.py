@@ -4,8 +4,8 @@
 
 Contenders take turns on each edit, in an order that rotates, after a warm-up.  `plain` is the faster of the undrafted
 candidates.  Windows are off, and so is the copy constraint unless asked for.  Undrafted runs stop after
-`--plain-tokens` tokens: their speed hardly changes along an output, and falls if at all, so this is in their favour.
-In batches all prompts are read before the first token is written, and decoding alone is timed.
+`--plain-tokens` tokens: their speed hardly changes along an output, and falls if at all, so this is in their favour;
+in batches they go on to the end, as fewer and fewer edits are left there for all.  In batches all prompts are read before the first token is written, and decoding alone is timed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", default="1,8,32,64", help="edits decoded together")
     parser.add_argument("--groups", type=int, default=3, help="times that each batch size is run")
     parser.add_argument("--plain-tokens", type=int, default=256, help="tokens of undrafted runs; 0: whole outputs")
-    parser.add_argument("--batch-plain-tokens", type=int, default=64, help="the same of each edit in a batch")
+    parser.add_argument("--batch-plain-tokens", type=int, default=0, help="the same of each edit in a batch")
     parser.add_argument("--batch-max-tokens", type=int, default=2_048, help="context that an edit in a batch may take")
     parser.add_argument(
         "--constrain", choices=("none", "sources"), default="none", help="`sources`: ours alone, as the peers have none"
