@@ -5,7 +5,8 @@
 Contenders take turns on each edit, in an order that rotates, after a warm-up.  `plain` is the faster of the undrafted
 candidates.  Windows are off, and so is the copy constraint unless asked for.  Undrafted runs stop after
 `--plain-tokens` tokens: their speed hardly changes along an output, and falls if at all, so this is in their favour;
-in batches they go on to the end, as fewer and fewer edits are left there for all.  In batches all prompts are read before the first token is written, and decoding alone is timed.
+in batches they go on to the end, where few edits are left for all alike.  In batches all prompts are read before the
+first token is written, and decoding alone is timed.
 """
 
 from __future__ import annotations
