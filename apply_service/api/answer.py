@@ -131,9 +131,7 @@ class UsageOut(_Answer):
     total_tokens: int = Field(description="Prompt and completion.")
     accepted_prediction_tokens: int | None = Field(description="Drafted tokens that stood.")
     rejected_prediction_tokens: int | None = Field(description="Drafted tokens that did not.")
-    accepted_by_source: dict[str, int] | None = Field(
-        description="Accepted tokens by the source of their draft."
-    )
+    accepted_by_source: dict[str, int] | None = Field(description="Accepted tokens by the source of their draft.")
     passes: int | None = Field(description="Forward passes over generated positions.")
     prefill_passes: int | None = Field(description="Forward passes over the prompt.")
     rejections: int | None = Field(description="Passes that accepted fewer tokens than were drafted.")
