@@ -92,11 +92,14 @@ class Editor:
         self.command("View: Focus Active Editor Group")
 
     def save(self, name: str) -> bytes:
-        """Save; what the file holds then."""
+        """Save; what the file holds then.  The tab alone does not tell: it may not show yet that the text changed."""
+        path = self.folder / name
+        before = path.stat().st_mtime_ns
         self.focus()
         self.page.keyboard.press("Control+s")
+        wait_until(lambda: path.stat().st_mtime_ns != before, 60, lambda: f"{name} is not saved")
         self.page.locator(f'.tab.active:not(.dirty)[data-resource-name="{name}"]').first.wait_for()
-        return (self.folder / name).read_bytes()
+        return path.read_bytes()
 
     def is_dirty(self, name: str) -> bool:
         return self.page.locator(f'.tab.dirty[data-resource-name="{name}"]').count() > 0
