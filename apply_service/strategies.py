@@ -83,7 +83,7 @@ Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Outcome]
 def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
     """The strategies, as in the README's table."""
     if request.strategy == "exact":
-        return _by_program(job)
+        return _by_program(request, job)
     if request.strategy == "auto" and job.prediction.determined:
         return Outcome(job.prediction.text, "exact", DecodeStats())
     may_fall_back = request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
@@ -98,7 +98,13 @@ def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Cal
     return _or_fallback(job, outcome) if may_fall_back else outcome
 
 
-def _by_program(job: EditJob) -> Outcome:
+def _by_program(request: ApplyRequest, job: EditJob) -> Outcome:
+    if not job.update.strip() and request.instruction:
+        raise InstructionUnsupported(
+            "no program follows instructions",
+            value=request.instruction[:200],
+            remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
+        )
     if job.prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(
             "the edit does not determine the result: " + "; ".join(job.prediction.reasons),

@@ -214,6 +214,11 @@ BAD: list[tuple[dict[str, object], type[ApplyError], object]] = [
     ({"update": "x\udc00"}, BadEncoding, "update"),
     ({"on_verdict": {"vibes": "fail"}}, InvalidField, ["vibes"]),
     ({"update": "", "instruction": "make it faster"}, InstructionUnsupported, "make it faster"),
+    (
+        {"update": "", "instruction": "make it faster", "strategy": "exact"},
+        InstructionUnsupported,
+        "make it faster",
+    ),
 ]
 
 
