@@ -36,9 +36,10 @@ QUIET = {
     "security.workspace.trust.enabled": False,
     "editor.cursorBlinking": "solid",
     "window.commandCenter": False,
+    "files.autoSave": "off",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
 }
-"""Settings that keep the window still: nothing opens by itself, nothing looks for anything outside."""
+"""Settings that keep the window still: nothing opens or saves by itself, nothing looks for anything outside."""
 
 
 @dataclass(frozen=True)
