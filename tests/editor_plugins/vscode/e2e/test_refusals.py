@@ -42,16 +42,16 @@ def test_a_document_changed_after_the_answer(editor: Editor) -> None:
     editor.open("stale.py", ORIGINAL)
     editor.apply(UPDATE)
     editor.wait_for_status("3 hunks")
-    editor.type("# typed ")
+    editor.type("#typed")
     editor.wait_for_status("stale_base")
     assert "must be positive" not in editor.drawn_beside()
     editor.press("Control+z")
     editor.wait_for_status("3 hunks")
-    editor.type("# typed ")
+    editor.type("#typed")
     editor.wait_for_status("stale_base")
     editor.press("Control+Shift+Enter")
     editor.wait_for_note("was changed since the answer came")
-    assert editor.save("stale.py") == b"# typed " + ORIGINAL
+    assert editor.save("stale.py") == b"#typed" + ORIGINAL
 
 
 def test_cancelled_while_it_decodes(editor: Editor, service: str) -> None:
