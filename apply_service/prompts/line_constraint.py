@@ -8,11 +8,12 @@ the output; no work the size of the vocabulary or of the file at any token.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from apply_service.prompts.compact_lines import N_PHASES, LineVocabulary
+from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import TokenSet
 
 LOOK_AHEAD = 48
@@ -31,7 +32,7 @@ class _State:
     is_lost: bool = False
 
 
-class LineConstraint:
+class LineConstraint(WalkedConstraint[_State]):
     """One object a request.  `matches` maps original lines to the update lines that a prediction pairs them with."""
 
     def __init__(
@@ -41,6 +42,7 @@ class LineConstraint:
         update: Sequence[str],
         matches: Mapping[int, int],
     ) -> None:
+        super().__init__(_State())
         self._vocabulary = vocabulary
         self._original = [ids.tolist() for ids in vocabulary.encode_lines(original)]
         self._update = [ids.tolist() for ids in vocabulary.encode_lines(update)]
@@ -48,19 +50,6 @@ class LineConstraint:
         self._update_text = [line.strip() for line in update]
         self._matches = matches
         self._choices: dict[tuple[int, int], TokenSet] = {}
-        self._state = _State()
-        self._n_seen = 0
-
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        for token in output_ids[self._n_seen :]:
-            self._advance(self._state, token)
-        self._n_seen = len(output_ids)
-        state = replace(self._state)
-        masks = [self._allowed(state)]
-        for token in draft_ids:
-            self._advance(state, token)
-            masks.append(self._allowed(state))
-        return masks
 
     def _allowed(self, state: _State) -> TokenSet | None:
         if state.is_lost:

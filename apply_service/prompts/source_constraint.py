@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from apply_service.prompts.vocabulary_bytes import VocabularyBytes
+from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import EditJob, TokenSet
 
 LINE_END = b"\n"
@@ -44,7 +45,7 @@ class _State:
     is_lost: bool = False
 
 
-class SourceConstraint:
+class SourceConstraint(WalkedConstraint[_State]):
     """One object a request.
 
     The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line may lack
@@ -54,6 +55,7 @@ class SourceConstraint:
     def __init__(
         self, vocabulary: VocabularyBytes, lines: Iterable[str], *, end_id: int, before: str = "", after: str = ""
     ) -> None:
+        super().__init__(_State(is_opening=bool(before)))
         self._vocabulary = vocabulary
         self._end_id = end_id
         self._before, closing = before.encode(), after.encode()
@@ -64,19 +66,6 @@ class SourceConstraint:
         self._units = sorted((self._lines | self._ends) - {b""})
         self._at_start: dict[bytes, bool] = {}
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
-        self._state = _State(is_opening=bool(before))
-        self._n_seen = 0
-
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        for token in output_ids[self._n_seen :]:
-            self._advance(self._state, token)
-        self._n_seen = len(output_ids)
-        state = replace(self._state)
-        masks = [self._allowed(state)]
-        for token in draft_ids:
-            self._advance(state, token)
-            masks.append(self._allowed(state))
-        return masks
 
     # -- where the output stands ---------------------------------------------------------------------------------------
     def _advance(self, state: _State, token: int) -> None:
