@@ -94,6 +94,15 @@ def build_parser() -> ArgumentParser:
 
 def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("apply", help="apply one edit to one file", description=APPLY_TEXT)
+    _add_edit(parser)
+    _add_several_files(parser)
+    _add_decision(parser)
+    _add_output(parser)
+    _add_settings(parser, ("engine", "command", "backups"))
+
+
+def _add_edit(parser: ArgumentParser) -> None:
+    """What is edited, and how."""
     parser.add_argument(
         "file",
         nargs="?",
@@ -108,6 +117,9 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
     parser.add_argument(
         "--request", metavar="FILE", help="read one JSON request, as POST /v1/apply takes it; - is standard input"
     )
+
+
+def _add_several_files(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         metavar="FILE",
@@ -125,6 +137,10 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
         metavar="FOLDER",
         help="folder that a --batch or --patch may change files in (default: the current one); may be repeated",
     )
+
+
+def _add_decision(parser: ArgumentParser) -> None:
+    """How the edit is read and who decides."""
     parser.add_argument(
         "--format",
         metavar="NAME",
@@ -149,13 +165,15 @@ def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
         metavar="CHECK=warn|fail",
         help="accept or refuse what a check finds; so for the verdicts fallback, merge_certainty and instruction",
     )
+
+
+def _add_output(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--in-place", action="store_true", help="write the file (atomically, with a backup) instead of printing it"
     )
     parser.add_argument("--diff", action="store_true", help="print a unified diff instead of the merged file")
     parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
     parser.add_argument("--quiet", "-q", action="store_true", help="no summary on standard error")
-    _add_settings(parser, ("engine", "command", "backups"))
 
 
 def _add_serve(add_command: Callable[..., ArgumentParser]) -> None:
