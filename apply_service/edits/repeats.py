@@ -6,7 +6,6 @@ Who writes such a run has more likely meant those lines, laid elsewhere, than a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from apply_service.edits.candidates import substance
 from apply_service.edits.laid_blocks import Laid
@@ -24,15 +23,11 @@ def repeats_hidden_run(laid: Laid) -> bool:
     for row, j in enumerate(rows):
         if j not in shown and j not in laid.dropped:
             places[lines[j]].append(row)
-    for run in _new_runs(laid):
+    for _, taken in laid.changes:
         said: dict[int, float] = {}
-        for text in run:
-            said = {row: said.get(row - 1, 0.0) + substance(text.strip()) for row in places.get(text, ())}
+        for op in taken:
+            here = places.get(op.text.rstrip(), ())
+            said = {row: said.get(row - 1, 0.0) + substance(op.text.strip()) for row in here}
             if any(total >= MIN_SAID for total in said.values()):
                 return True
     return False
-
-
-def _new_runs(laid: Laid) -> Iterator[list[str]]:
-    for _, taken in laid.changes:
-        yield [op.text.rstrip() for op in taken]

@@ -47,7 +47,7 @@ def _is_reindented(laid: Laid, raw: set[str], taken: Sequence[LineOp]) -> bool:
 
 
 def _has_other_unit(laid: Laid, block: LaidBlock) -> bool:
-    """Whether a level of the block is as wide as none of the file: then a line stands as in the file by chance."""
+    """Whether the block's levels are not as wide as the file's: then a line stands as in the file by chance."""
     own, file = find_unit(block.texts), find_unit(laid.reading.original)
     return own is not None and file is not None and own != file
 

@@ -75,8 +75,10 @@ class SourceConstraint(WalkedConstraint[_State]):
             state.is_over, state.is_lost = True, state.is_opening or state.line not in self._ends
             return
         piece = self._vocabulary.piece(token)
+        if not piece:
+            state.is_lost = True
+            return
         state.line += piece
-        state.is_lost = not piece
         if state.is_opening:
             self._open(state)
         if not (state.is_lost or state.is_opening):
