@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
+from apply_service.decided import confidence_of, shifted_logprobs, total_invented, total_stats
 from apply_service.decider import Decider
 from apply_service.decoding.scheduler import Need
 from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import CheckInput, EditJob
-from apply_service.target import confidence_of, shifted_logprobs, total_invented, total_stats
 from apply_service.types import (
     ApplyRequest,
     Certainty,

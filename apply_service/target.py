@@ -5,32 +5,35 @@ The part of a request's path between the strategies, which say who decides, and 
 
 from __future__ import annotations
 
-import math
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 from apply_service.calibration import Calibration
+from apply_service.decided import Decided, count_invented, least_by_line
 from apply_service.decoding.scheduler import Need, NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.chain import open_drafter
+from apply_service.drafting.determined import Completed
 from apply_service.errors import Truncated, UnsupportedParameter
+from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import (
     Constraint,
     DraftContext,
     DraftEngine,
+    Drafter,
     EditJob,
     Engine,
     PromptFormat,
     SamplingParams,
 )
-from apply_service.types import ApplyRequest, DecodeStats, FinishReason, TokenEvent
+from apply_service.types import ApplyRequest, FinishReason, TokenEvent
 
 SPARE_TOKENS = 64
+NO_DRAFTS = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +82,6 @@ class Target:
     ) -> Deciding:
         """Let the target write every job, all in the same passes.  Raises as `decide_jobs`."""
         return decide_jobs(jobs, request, self, drafter, cancelled)
-
-
-class Decided(NamedTuple):
-    """What the target wrote for one job.  `line_logprobs`: the least log probability of a decision at each line."""
-
-    merged: str
-    line_logprobs: dict[int, float]
-    stats: DecodeStats
-    invented_lines: int | None
-    """Lines that no source has; None where the target was not held to the sources."""
 
 
 Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided]]
@@ -176,20 +169,28 @@ def open_decoding(
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
-    made = open_drafter(target.drafter_name(drafter), context)
+    constraint = _constraint(request, prompt_format, job)
     return Decoding(
         engine=engine,
         prompt_ids=prompt_ids,
-        drafter=made,
+        drafter=_open_drafter(target.drafter_name(drafter), context, constraint),
         max_new_tokens=max_new_tokens,
         stop_ids=prompt_format.stop_ids,
         sampling=SamplingParams(request.temperature, request.seed),
-        constraint=_constraint(request, prompt_format, job),
+        constraint=constraint,
         find_stop=prompt_format.stop_finder(job),
         cancelled=cancelled,
         owner=request.owner,
         deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
     )
+
+
+def _open_drafter(name: str, context: DraftContext, constraint: Constraint | None) -> Drafter:
+    """The drafter, never against what the constraint leaves no choice about; `none` stays the oracle, undrafted."""
+    made = open_drafter(name, context)
+    if name == NO_DRAFTS or not isinstance(constraint, WalkedConstraint):
+        return made
+    return Completed(made, constraint.completed)
 
 
 def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
@@ -213,58 +214,3 @@ def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob
             remedy="leave `constrain` out, or use another model",
         )
     return constraint
-
-
-def count_invented(merged: str, job: EditJob) -> int:
-    """Lines of the text that stand neither in the original nor, as the merger reads it, in the update."""
-    known = {"", *job.original.split("\n"), *job.prediction.update_lines}
-    return sum(line not in known for line in merged.split("\n"))
-
-
-def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
-    least: dict[int, float] = {}
-    for logprob, (first, last) in zip(logprobs, places, strict=True):
-        if logprob is not None:
-            for line in range(first, last + 1):
-                least[line] = min(logprob, least.get(line, logprob))
-    return least
-
-
-def total_invented(decided: Sequence[Decided]) -> int | None:
-    """Of all of them; None where one was not held to the sources."""
-    counts = [one.invented_lines for one in decided]
-    return None if None in counts else sum(count or 0 for count in counts)
-
-
-def shifted_logprobs(decided: Sequence[Decided], starts: Sequence[int]) -> dict[int, float]:
-    """All lines' log probabilities, where the text of `decided[i]` begins at line `starts[i]`."""
-    return {
-        start + line: logprob
-        for start, one in zip(starts, decided, strict=True)
-        for line, logprob in one.line_logprobs.items()
-    }
-
-
-def confidence_of(decided: Sequence[Decided]) -> float | None:
-    """The least probability of any decision; None where none is known."""
-    logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
-    return math.exp(min(logprobs)) if logprobs else None
-
-
-def total_stats(decided: Sequence[Decided]) -> DecodeStats:
-    """The counts of all windows; times are the longest one's, as they share passes."""
-    if len(decided) == 1:
-        return decided[0].stats
-    total = DecodeStats()
-    for stats in (one.stats for one in decided):
-        for name in ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "drafted_tokens", "accepted_tokens"):
-            setattr(total, name, getattr(total, name) + getattr(stats, name))
-        for name in ("passes", "prefill_passes", "rejections", "draft_s"):
-            setattr(total, name, getattr(total, name) + getattr(stats, name))
-        total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(stats.accepted_by_source))
-        total.pass_counts += stats.pass_counts
-        total.untold |= stats.untold
-        total.prefill_s = max(total.prefill_s, stats.prefill_s)
-        total.decode_s = max(total.decode_s, stats.decode_s)
-    return total

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from apply_service.calibration import Calibration
+from apply_service.decided import Decided, least_by_line
 from apply_service.decoding.scheduler import Elsewhere
 from apply_service.errors import Cancelled, UnsupportedParameter
 from apply_service.prompts.chat import TAGS
@@ -20,7 +21,7 @@ from apply_service.protocols import EditJob
 from apply_service.remote.client import Call, RemoteClient
 from apply_service.remote.messages import Token, UsageIn, encode_call
 from apply_service.remote.reply import Reply
-from apply_service.target import Decided, Deciding, least_by_line
+from apply_service.target import Deciding
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
