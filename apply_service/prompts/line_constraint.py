@@ -63,6 +63,9 @@ class LineConstraint(WalkedConstraint[_State]):
             self._choices[place] = self._operations(*place)
         return self._choices[place]
 
+    def _only(self, state: _State) -> int | None:
+        return None if state.is_over else super()._only(state)
+
     def _operations(self, original_at: int, update_at: int) -> TokenSet:
         tag = self._vocabulary.tag
         last = min(update_at + LOOK_AHEAD, len(self._update))

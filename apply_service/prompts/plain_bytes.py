@@ -59,7 +59,7 @@ class PlainBytes:
         return None
 
     def constraint(self, job: EditJob) -> Constraint | None:
-        return SourceConstraint(BYTES, source_lines(job), end_id=END)
+        return SourceConstraint(BYTES, source_lines(job), end_id=END, encode=lambda text: list(text.encode()))
 
 
 def encode_bytes(text: str) -> Encoded:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,8 @@ from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import EditJob, TokenSet
 
 LINE_END = b"\n"
+NO_TEXT = b"\xff"
+"""A byte that no text has: whatever begins with `x` sorts before `x` and it."""
 
 
 def source_lines(job: EditJob) -> list[str]:
@@ -49,15 +51,24 @@ class SourceConstraint(WalkedConstraint[_State]):
     """One object a request.
 
     The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line may lack
-    its line end; one that `after` begins with may be that of the line before it.
+    its line end; one that `after` begins with may be that of the line before it.  `encode` writes text as the target
+    would, so that text can be drafted where no other may follow; without it drafts stay as they are.
     """
 
     def __init__(
-        self, vocabulary: VocabularyBytes, lines: Iterable[str], *, end_id: int, before: str = "", after: str = ""
+        self,
+        vocabulary: VocabularyBytes,
+        lines: Iterable[str],
+        *,
+        end_id: int,
+        before: str = "",
+        after: str = "",
+        encode: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         super().__init__(_State(is_opening=bool(before)))
         self._vocabulary = vocabulary
         self._end_id = end_id
+        self._encode = encode
         self._before, closing = before.encode(), after.encode()
         known = {line.encode() for line in lines}
         ends = {closing, closing.removeprefix(LINE_END)}
@@ -66,6 +77,28 @@ class SourceConstraint(WalkedConstraint[_State]):
         self._units = sorted((self._lines | self._ends) - {b""})
         self._at_start: dict[bytes, bool] = {}
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
+
+    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
+        """As text: which cut into tokens the target prefers, a draft of the right text knows as well."""
+        rest = self._only_rest(self._state_after(output_ids))
+        if not rest or self._encode is None:
+            return draft_ids
+        drafted = b"".join(self._vocabulary.piece(token) for token in draft_ids[: len(rest)])
+        if drafted and (drafted.startswith(rest) or rest.startswith(drafted)):
+            return draft_ids
+        return self._encode(rest.decode(errors="ignore"))[:limit]
+
+    def _only_rest(self, state: _State) -> bytes:
+        """How every line that may stand here goes on; empty where they part at once."""
+        if state.is_lost or state.is_over:
+            return b""
+        if state.is_opening:
+            return self._before[len(state.line) :]
+        first, last = (bisect_left(self._units, text) for text in (state.line, state.line + NO_TEXT))
+        if first == last:
+            return b""
+        n_common = _n_common(self._units[first], self._units[last - 1])
+        return self._units[first][len(state.line) : n_common]
 
     # -- where the output stands ---------------------------------------------------------------------------------------
     def _advance(self, state: _State, token: int) -> None:

@@ -50,7 +50,12 @@ class TaggedOutput:
         if vocabulary is None:
             return None
         return SourceConstraint(
-            vocabulary, source_lines(job), end_id=self._chat.end_id, before=self.tags.head, after=self.tags.tail
+            vocabulary,
+            source_lines(job),
+            end_id=self._chat.end_id,
+            before=self.tags.head,
+            after=self.tags.tail,
+            encode=lambda text: self._chat.content.encode(text).ids,
         )
 
 
