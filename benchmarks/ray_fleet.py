@@ -1,0 +1,127 @@
+"""A fleet on Ray Serve, on this machine alone, for measurements and tests: started, updated, an engine killed, stopped.
+
+Ray listens on all interfaces: run it where there is only loopback (`unshare -n bash -c 'ip link set lo up; ...'`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.config import RequestRouterConfig
+
+from apply_service.deploy.fleet_settings import read_fleet_settings
+from apply_service.deploy.ray_app import engine_deployment, ingress_deployment
+
+NAME = "apply"
+LOGICAL_CPUS = 8
+"""What Ray is told: replicas of both versions must find a place during an update, whatever the machine has."""
+STORE_BYTES = 100 * 2**20
+PATIENCE = {
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_worker_register_timeout_seconds": "300",
+}
+"""A machine that is busy with other things is slow, not broken."""
+LOCAL_ARGS = {"allow_open": True, "log_level": "warning", "kv_cache_mb": 256}
+
+
+class LocalFleet:
+    """Ray Serve with one ingress and `n_engines` engines; `options` are the engines' deployment options."""
+
+    def __init__(self, n_engines: int, port: int, options: Mapping[str, Any]) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._n_engines = n_engines
+        self._options = options
+
+    def deploy(self, args: Mapping[str, Any]) -> None:
+        """Start it, or replace every replica by one with other settings; returns when the new ones answer and the old
+        ones are being drained."""
+        fleet = read_fleet_settings({**LOCAL_ARGS, **args})
+        plain = {"num_replicas": self._n_engines, "autoscaling_config": None}
+        engine = engine_deployment(fleet.settings).options(**plain, **self._options)
+        app = ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)
+        serve.run(app, name=NAME)
+
+    def n_running(self) -> int:
+        """Engines that take edits."""
+        states = serve.status().applications[NAME].deployments["Engine"].replica_states
+        return int(states.get("RUNNING", 0))
+
+
+@contextmanager
+def local_fleet(args: Mapping[str, Any], *, n_engines: int = 2, **options: Any) -> Iterator[LocalFleet]:
+    """A fleet that answers; it and all of Ray are stopped at the end."""
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    for name, value in {**own, **PATIENCE}.items():
+        os.environ.setdefault(name, value)
+    port = _free_port()
+    ray.init(
+        num_cpus=LOGICAL_CPUS,
+        object_store_memory=STORE_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.1",
+    )
+    try:
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        fleet = LocalFleet(n_engines, port, options)
+        fleet.deploy(args)
+        yield fleet
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def by_least_load() -> dict[str, Any]:
+    """Deployment options with Ray's own choice of a replica, which knows nothing of files."""
+    return {"request_router_config": RequestRouterConfig()}
+
+
+def kill_engine() -> int:
+    """Kill one engine's process without a warning; its process id."""
+    pids = engine_pids()
+    os.kill(pids[0], signal.SIGKILL)
+    return pids[0]
+
+
+def engine_pids() -> list[int]:
+    """Processes of engines that this process is an ancestor of."""
+    parents = dict(_processes())
+    found = []
+    for pid, (_, title) in parents.items():
+        if f"ServeReplica:{NAME}:Engine" in title and os.getpid() in _ancestors(pid, parents):
+            found.append(pid)
+    return sorted(found)
+
+
+def _ancestors(pid: int, parents: Mapping[int, tuple[int, str]]) -> Iterator[int]:
+    while pid in parents:
+        pid = parents[pid][0]
+        yield pid
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, str]]]:
+    """Process id -> its parent's, and its title."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                status = (folder / "stat").read_text()
+                title = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
+            except OSError:
+                continue  # it has ended meanwhile
+            yield int(folder.name), (int(status.rpartition(")")[2].split()[1]), title)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
