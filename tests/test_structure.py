@@ -23,6 +23,7 @@ LAYERS = (
     {"workers"},
     {"pipeline"},
     {"results", "strategies", "confidence"},
+    {"lattice"},
     {"decider", "remote"},
     {"target"},
     {"decided"},
