@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from training.evaluate import EvalCase, Score, score_cases, validation_cases
 from training.initialisation import initialise
 from training.model import Network, Shape
 from training.optimizer import build_optimizers, set_rate
+from training.samples import SampleMix
 
 MODEL_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
 WARM_UP = 20
@@ -172,6 +173,19 @@ def _log(run_dir: Path, progress: Progress, score: Score, losses: Sequence[float
     print(json.dumps(row), flush=True)
 
 
+def read_mix(text: str) -> SampleMix:
+    """`no_hints=0.5,text_weight=1` -> the mix with these values, the others at their defaults.
+
+    Raises:
+        argparse.ArgumentTypeError: no such value, or no number.
+    """
+    try:
+        pairs = (part.partition("=") for part in text.split(",") if part)
+        return replace(SampleMix(), **{name: float(value) for name, _, value in pairs})
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="train the embedded model from scratch")
     parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
@@ -185,6 +199,8 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=StreamOptions.batch_tokens)
     parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
     parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
+    parser.add_argument("--mix", type=read_mix, default=SampleMix(), help="of samples: no_hints=0.5,text_weight=1 ...")
+    parser.add_argument("--score-minutes", type=float, default=TrainOptions.score_minutes, help="between two scores")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--fp32", action="store_true", help="for CPUs without bfloat16 instructions")
     arguments = parser.parse_args()
@@ -199,6 +215,7 @@ def main() -> None:
         seed=arguments.seed,
         n_layers=arguments.layers,
         bf16=not arguments.fp32,
+        score_minutes=arguments.score_minutes,
     )
     stream = StreamOptions(
         arguments.data,
@@ -207,6 +224,7 @@ def main() -> None:
         batch_tokens=arguments.batch_tokens,
         last_lines=arguments.max_lines,
         curriculum_samples=arguments.curriculum,
+        mix=arguments.mix,
     )
     run(options, stream, is_stopped=stopped.is_set)
 
