@@ -42,6 +42,8 @@ def build_runtime(settings: Settings) -> Runtime:
         default_drafter=settings.drafter,
         has_draft_model=has_draft_model,
         windows=settings.windows,
+        confirm_threshold=settings.confirm_threshold,
+        choose_threshold=settings.choose_threshold,
     )
 
 

@@ -21,12 +21,28 @@ from apply_service.errors import ModelNotLoadable
 from apply_service.types import Certainty
 
 CALIBRATION_FILE = "calibration.json"
-VERSION = 1
+VERSION = 2
 MAX_LOG_ODDS = 12.0
 """Beyond it a float32 probability tells nothing more."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
 MAX_DOUBTS = 4
-_KEYS = {"version", "weights_sha256", "threshold", "answer", "hunk"}
+_KEYS = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
+
+
+class Thresholds(NamedTuple):
+    """What a target must think of a merge for it to be taken as scored, without being decided token by token.
+
+    `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
+    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.
+    """
+
+    confirm: float = 0.01
+    choose: float = 0.1
+    margin: float = 0.0
+
+
+DEFAULT_THRESHOLDS = Thresholds()
+"""For targets that nobody calibrated."""
 
 
 class Signals(NamedTuple):
@@ -120,12 +136,14 @@ class ProbabilityMap:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it is better looked at."""
+    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it is better looked at.
+    `thresholds`: what a merge must reach to be taken as scored."""
 
     weights_sha256: str
     threshold: float
     answer: ProbabilityMap
     hunk: ProbabilityMap
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def of_answer(self, logprob: float, signals: Signals) -> float:
         """The chance that an answer is right to the last byte; `logprob` is the least of its decisions."""
@@ -173,8 +191,8 @@ class Calibration:
         threshold = float(values["threshold"])
         if not 0 <= threshold <= 1:
             raise ValueError(f"threshold {threshold} is no probability")
-        maps = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
-        return cls(str(values["weights_sha256"]), threshold, *maps)
+        answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
+        return cls(str(values["weights_sha256"]), threshold, answer, hunk, _thresholds(values["thresholds"]))
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
@@ -184,7 +202,17 @@ class Calibration:
             "threshold": self.threshold,
             "answer": self.answer.as_json(),
             "hunk": self.hunk.as_json(),
+            "thresholds": self.thresholds._asdict(),
         }
+
+
+def _thresholds(values: Mapping[str, Any]) -> Thresholds:
+    if values.keys() != set(Thresholds._fields):
+        raise ValueError(f"thresholds {sorted(values)} instead of {sorted(Thresholds._fields)}")
+    found = Thresholds(**{name: float(value) for name, value in values.items()})
+    if not (0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= found.margin < math.inf):
+        raise ValueError(f"{found} are no thresholds")
+    return found
 
 
 def hash_weights(directory: Path) -> str:

@@ -7,21 +7,40 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from apply_service.protocols import EditJob
-from apply_service.types import DecodeStats
+from apply_service.types import DecodeStats, PassCount
+
+SUMMED = (
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "completion_tokens",
+    "prefill_passes",
+    "passes",
+    "drafted_tokens",
+    "accepted_tokens",
+    "rejections",
+    "pass_counts",
+    "prefill_s",
+    "decode_s",
+    "draft_s",
+)
 
 
 class Decided(NamedTuple):
-    """What the target wrote for one job.  `line_logprobs`: the least log probability of a decision at each line."""
+    """What the target wrote for one job, or scored.  `line_logprobs`: the least log probability of a decision at each
+    line."""
 
     merged: str
     line_logprobs: dict[int, float]
     stats: DecodeStats
     invented_lines: int | None
     """Lines that no source has; None where the target was not held to the sources."""
+    logprob: float | None = None
+    """Log probability of all decisions together; None where the engine can't say."""
 
 
 def count_invented(merged: str, job: EditJob) -> int:
@@ -65,15 +84,33 @@ def total_stats(decided: Sequence[Decided]) -> DecodeStats:
     """The counts of all windows; times are the longest one's, as they share passes."""
     if len(decided) == 1:
         return decided[0].stats
-    total = DecodeStats()
-    for stats in (one.stats for one in decided):
-        for name in ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "drafted_tokens", "accepted_tokens"):
-            setattr(total, name, getattr(total, name) + getattr(stats, name))
-        for name in ("passes", "prefill_passes", "rejections", "draft_s"):
-            setattr(total, name, getattr(total, name) + getattr(stats, name))
-        total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(stats.accepted_by_source))
-        total.pass_counts += stats.pass_counts
-        total.untold |= stats.untold
-        total.prefill_s = max(total.prefill_s, stats.prefill_s)
-        total.decode_s = max(total.decode_s, stats.decode_s)
+    total = sum_stats([one.stats for one in decided])
+    total.prefill_s = max((one.stats.prefill_s for one in decided), default=0.0)
+    total.decode_s = max((one.stats.decode_s for one in decided), default=0.0)
     return total
+
+
+def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
+    """Counts and times of decodings that ran one after the other."""
+    total = DecodeStats()
+    for one in stats:
+        for name in SUMMED:
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+        total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(one.accepted_by_source))
+        total.untold |= one.untold
+    return total
+
+
+def unused_stats(stats: DecodeStats) -> DecodeStats:
+    """The counts of a text that was scored and is no part of the answer: all of it drafted, nothing accepted.  Its
+    prompt counts with the text that is."""
+    return replace(
+        stats,
+        prompt_tokens=0,
+        cached_prompt_tokens=0,
+        completion_tokens=0,
+        accepted_tokens=0,
+        accepted_by_source={},
+        rejections=stats.passes,
+        pass_counts=[PassCount(0, one.n_drafted, 0, one.source) for one in stats.pass_counts],
+    )

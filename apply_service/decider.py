@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from apply_service.calibration import Calibration
 from apply_service.errors import UnsupportedParameter
 from apply_service.protocols import EditJob
-from apply_service.target import Deciding, Target
+from apply_service.target import Deciding, Reading, Scoring, Target
 from apply_service.types import ApplyRequest
 
 
@@ -68,6 +68,17 @@ class Decider(Protocol):
         Raises:
             ContextLimitExceeded: a job is too long.
             Truncated: an output did not end by itself, or lacks what its format demands.
+            ApplyError: the target gave no answer.
+        """
+        ...
+
+    def score(
+        self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]
+    ) -> Scoring | None:
+        """What the target thinks of texts of these jobs, without writing any; None where it can't say.
+
+        Raises:
+            ContextLimitExceeded: a job is too long.
             ApplyError: the target gave no answer.
         """
         ...

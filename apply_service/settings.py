@@ -176,6 +176,22 @@ class Settings:
     max_active: int = setting(
         64, "Requests decoded at a time, in shared passes; more wait in the queue.", group="engine", low=1, high=4096
     )
+    large_edit_chars: int = setting(
+        65_536,
+        "From so many characters on, file and edit together, an edit is merged and checked in a process beside the "
+        "engine.",
+        group="engine",
+        low=1,
+        high=2**31,
+    )
+    large_edit_workers: int = setting(
+        2,
+        "Processes for large edits, started when needed, and so how many of them run at a time; 0 has the engine's "
+        "thread do everything.",
+        group="engine",
+        low=0,
+        high=256,
+    )
     kv_cache_mb: int = setting(
         1024,
         "Memory for keys and values of all requests, in MiB; at least one full context is taken.",
@@ -196,6 +212,22 @@ class Settings:
         "that saves half of a long file, or never.",
         group="engine",
         choices=("context", "always", "never"),
+    )
+    confirm_threshold: float | None = setting(
+        None,
+        "Least probability of any decision with which the model confirms a certain merge; below it the model decides "
+        "token by token. None takes the model's calibrated value, else 0.01.",
+        group="engine",
+        low=0,
+        high=1,
+    )
+    choose_threshold: float | None = setting(
+        None,
+        "The same for the reading that the model chooses where the merge has a few. None takes the model's calibrated "
+        "value, else 0.1.",
+        group="engine",
+        low=0,
+        high=1,
     )
     drafter: str = setting(
         "merged_edit",

@@ -10,12 +10,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from apply_service.calibration import DEFAULT_THRESHOLDS, Thresholds
 from apply_service.checks import run_checks
-from apply_service.decided import confidence_of, shifted_logprobs, total_invented, total_stats
+from apply_service.decided import confidence_of, shifted_logprobs, sum_stats, total_invented, total_stats
 from apply_service.decider import Decider
 from apply_service.decoding.scheduler import Need
 from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.lattice import NOTHING, is_certain, weigh
 from apply_service.protocols import CheckInput, EditJob
 from apply_service.types import (
     ApplyRequest,
@@ -55,6 +57,15 @@ class Runtime:
     """Whether its targets can draft with a smaller model."""
     windows: str = "context"
     """When a file is decided in windows: `never`, past the `context`, or `always` where that saves half of it."""
+    confirm_threshold: float | None = None
+    choose_threshold: float | None = None
+    """What a merge must reach to be taken as scored (`Thresholds`); None: what the target's calibration says."""
+
+    def thresholds_of(self, target: Decider) -> Thresholds:
+        found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
+        confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
+        choose = found.choose if self.choose_threshold is None else self.choose_threshold
+        return Thresholds(confirm, choose, found.margin)
 
 
 class Outcome(NamedTuple):
@@ -139,19 +150,26 @@ def _decided_by(
     regions: Sequence[Region],
     cancelled: Callable[[], bool],
 ) -> Deciding:
-    """The file whole, or these regions of it."""
-    drafter = request.drafter or runtime.default_drafter
+    """The file whole, or these regions of it: as scored where the target is content with that, else token by token."""
+    wanted = request.drafter or runtime.default_drafter
     jobs = [cut_job(job, region) for region in regions] or [job]
-    decided = yield from target.decide(jobs, request, drafter, cancelled)
+    weighed = NOTHING
+    if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
+        weighed = yield from weigh(target, jobs, request, runtime.thresholds_of(target), cancelled)
+    if (decided := weighed.taken) is not None:
+        strategy: RanStrategy = "confirmed" if is_certain(jobs) else "lattice"
+    else:
+        strategy = "model"
+        decided = yield from target.decide(jobs, request, wanted, cancelled)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
     return Outcome(
         merged,
-        "windowed" if regions else "model",
-        total_stats(decided),
+        "windowed" if regions and strategy != "confirmed" else strategy,
+        sum_stats([weighed.spent, total_stats(decided)]),
         target,
-        target.drafter_name(drafter),
+        target.drafter_name(wanted) if weighed.taken is None else None,
         agreement=None if target.is_replay else merged == job.prediction.text,
         confidence=confidence_of(decided),
         line_logprobs=shifted_logprobs(decided, starts),

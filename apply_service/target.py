@@ -5,21 +5,21 @@ The part of a request's path between the strategies, which say who decides, and 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Literal, Self
 
 from apply_service.calibration import Calibration
 from apply_service.decided import Decided, count_invented, least_by_line
+from apply_service.decoding.forced import Forced
 from apply_service.decoding.scheduler import Need, NextPass
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.drafting.chain import open_drafter
-from apply_service.drafting.determined import Completed
+from apply_service.drafting.determined import open_held_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
-from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import (
     Constraint,
     DraftContext,
@@ -30,10 +30,9 @@ from apply_service.protocols import (
     PromptFormat,
     SamplingParams,
 )
-from apply_service.types import ApplyRequest, FinishReason, TokenEvent
+from apply_service.types import ApplyRequest, FinishReason, Prediction, TokenEvent
 
 SPARE_TOKENS = 64
-NO_DRAFTS = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,14 @@ class Target:
         """Let the target write every job, all in the same passes.  Raises as `decide_jobs`."""
         return decide_jobs(jobs, request, self, drafter, cancelled)
 
+    def score(
+        self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]
+    ) -> Scoring | None:
+        """What the target thinks of texts; None where it can't say.  Raises as `score_readings`."""
+        if self.undrafted or self.is_replay:
+            return None
+        return score_readings(readings, request, self, cancelled)
+
 
 Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided]]
 """Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each
@@ -98,27 +105,69 @@ def decide_jobs(
         Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
     """
     with ExitStack() as stack:
-        writings = [stack.enter_context(Writing(job, request, target, drafter, cancelled)) for job in jobs]
-        while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
-            steps = yield NextPass(tuple(writing.decoding for writing in active))
-            assert steps is not None, "whoever drives this sends what the pass did"
-            for writing, step in zip(active, steps, strict=True):
-                if (text := writing.take(step)) and len(jobs) == 1:
-                    yield TokenEvent(text)
+        writings = [
+            stack.enter_context(Writing(job, target, open_decoding(job, request, target, drafter, cancelled)))
+            for job in jobs
+        ]
+        yield from _written(writings, is_streamed=len(jobs) == 1)
     return [writing.result() for writing in writings]
 
 
-class Writing:
-    """One job being written."""
+def score_readings(
+    readings: Sequence[Reading], request: ApplyRequest, target: Target, cancelled: Callable[[], bool]
+) -> Scoring:
+    """Put texts before the target, all in the same passes: what it thinks of each, from the prompt of its job.
 
-    def __init__(
-        self, job: EditJob, request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool]
-    ) -> None:
-        self.decoding = open_decoding(job, request, target, drafter, cancelled)
+    Raises:
+        ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
+    """
+    with ExitStack() as stack:
+        writings = []
+        for job, prediction in readings:
+            forced = Forced(
+                target.prompt_format.encode_sources(replace(job, prediction=prediction)).predicted.ids.tolist(),
+                _constraint(request, target.prompt_format, job),
+            )
+            if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
+                return None
+            decoding = _forced_decoding(job, forced, request, target, cancelled)
+            writings.append(stack.enter_context(Writing(job, target, decoding, forced)))
+        yield from _written(writings, is_streamed=False)
+    if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
+        return None
+    return [writing.result() for writing in writings]
+
+
+Reading = tuple[EditJob, Prediction]
+"""A job, and a text of it to be scored: its own prediction, or another."""
+
+Scoring = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided] | None]
+"""As `Deciding`, without text on the way.  None: the target has no opinion, as the texts are not what it may write."""
+
+
+def _written(
+    writings: Sequence[Writing], *, is_streamed: bool
+) -> Generator[TokenEvent | Need, tuple[Step | None, ...] | None]:
+    """Run passes until all of them have ended."""
+    while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
+        steps = yield NextPass(tuple(writing.decoding for writing in active))
+        assert steps is not None, "whoever drives this sends what the pass did"
+        for writing, step in zip(active, steps, strict=True):
+            if (text := writing.take(step)) and is_streamed:
+                yield TokenEvent(text)
+
+
+class Writing:
+    """One job being written.  `forced`: what it is made to write, where its text is only scored."""
+
+    def __init__(self, job: EditJob, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
+        self.decoding = decoding
+        self._forced = forced
         self._format = target.prompt_format
         self._job = job
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
+        self._decisions: list[bool] = []
 
     def __enter__(self) -> Self:
         self.decoding.__enter__()
@@ -133,8 +182,8 @@ class Writing:
         """The text that a pass adds."""
         if step is None:
             return ""
-        known: Sequence[float | None] = step.logprobs or [None] * len(step.ids)
-        self._logprobs += [logprob if decided else None for logprob, decided in zip(known, step.decisions, strict=True)]
+        self._logprobs += step.logprobs or [None] * len(step.ids)
+        self._decisions += step.decisions
         text = self._stream.push(step.ids)
         return text if self.decoding.finish_reason is None else text + self._stream.finish()
 
@@ -151,10 +200,27 @@ class Writing:
                 limit=decoding.max_new_tokens,
                 remedy="raise max_tokens",
             )
-        by_line = least_by_line(self._logprobs, self._format.lines_of(decoding.output_ids))
+        decisions = self._decisions if self._forced is None else self._forced.decisions
+        decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
         merged = self._format.decode_output(decoding.output_ids)
-        invented_lines = None if decoding.constraint is None else count_invented(merged, self._job)
-        return Decided(merged, by_line, decoding.stats, invented_lines)
+        return Decided(
+            merged,
+            least_by_line(decided, self._format.lines_of(decoding.output_ids)),
+            decoding.stats,
+            count_invented(merged, self._job) if self._is_constrained else None,
+            self._total(decided),
+        )
+
+    @property
+    def _is_constrained(self) -> bool:
+        return (self.decoding.constraint if self._forced is None else self._forced.rules) is not None
+
+    def _total(self, decided: Sequence[float | None]) -> float | None:
+        if None in self._logprobs:
+            return None
+        if self._forced is not None and not self._forced.is_allowed:
+            return -math.inf
+        return math.fsum(logprob for logprob in decided if logprob is not None)
 
 
 def open_decoding(
@@ -170,27 +236,40 @@ def open_decoding(
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
     constraint = _constraint(request, prompt_format, job)
+    made = open_held_drafter(target.drafter_name(drafter), context, constraint)
+    return _decoding(job, request, target, cancelled, prompt_ids, made, max_new_tokens, constraint)
+
+
+def _forced_decoding(
+    job: EditJob, forced: Forced, request: ApplyRequest, target: Target, cancelled: Callable[[], bool]
+) -> Decoding:
+    prompt_ids = target.prompt_format.encode_prompt(job)
+    return _decoding(job, request, target, cancelled, prompt_ids, forced, len(forced.ids), forced)
+
+
+def _decoding(
+    job: EditJob,
+    request: ApplyRequest,
+    target: Target,
+    cancelled: Callable[[], bool],
+    prompt_ids: Sequence[int],
+    drafter: Drafter,
+    max_new_tokens: int,
+    constraint: Constraint | None,
+) -> Decoding:
     return Decoding(
-        engine=engine,
+        engine=target.engine,
         prompt_ids=prompt_ids,
-        drafter=_open_drafter(target.drafter_name(drafter), context, constraint),
+        drafter=drafter,
         max_new_tokens=max_new_tokens,
-        stop_ids=prompt_format.stop_ids,
+        stop_ids=target.prompt_format.stop_ids,
         sampling=SamplingParams(request.temperature, request.seed),
         constraint=constraint,
-        find_stop=prompt_format.stop_finder(job),
+        find_stop=target.prompt_format.stop_finder(job),
         cancelled=cancelled,
         owner=request.owner,
         deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
     )
-
-
-def _open_drafter(name: str, context: DraftContext, constraint: Constraint | None) -> Drafter:
-    """The drafter, never against what the constraint leaves no choice about; `none` stays the oracle, undrafted."""
-    made = open_drafter(name, context)
-    if name == NO_DRAFTS or not isinstance(constraint, WalkedConstraint):
-        return made
-    return Completed(made, constraint.completed)
 
 
 def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:

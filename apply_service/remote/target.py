@@ -21,7 +21,7 @@ from apply_service.protocols import EditJob
 from apply_service.remote.client import Call, RemoteClient
 from apply_service.remote.messages import Token, UsageIn, encode_call
 from apply_service.remote.reply import Reply
-from apply_service.target import Deciding
+from apply_service.target import Deciding, Reading
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
@@ -75,6 +75,10 @@ class RemoteTarget:
                     if (text := writing.take()) and len(jobs) == 1:
                         yield TokenEvent(text)
         return [writing.result() for writing in writings]
+
+    def score(self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]) -> None:
+        """None: completion servers score no text that they are given."""
+        del readings, request, cancelled
 
     def _begin(self, job: EditJob, request: ApplyRequest) -> Writing:
         endpoint = self.client.endpoint

@@ -84,7 +84,7 @@ export interface NativeAnswer {
   /** The merged file's bytes, where the original came as bytes. */
   merged_b64: string | null;
   /** What decided the result. */
-  strategy: "exact" | "model" | "windowed" | "fallback";
+  strategy: "exact" | "confirmed" | "lattice" | "model" | "windowed" | "fallback";
   /** Why decoding ended; of an answer always `stop`. */
   finish_reason: FinishReason;
   /** The edit's format, as declared or detected. */
@@ -338,6 +338,7 @@ export type ErrorCode =
   | "missing_dependency"
   | "model_error"
   | "model_not_loadable"
+  | "model_too_large"
   | "needs_more_context"
   | "no_backup"
   | "not_an_edit"

@@ -1,0 +1,127 @@
+"""Other readings of a merge that is not certain, each a small change of its operations.
+
+What a merger most often gets wrong where it doubts: whether new lines stand for the hidden ones beside them, whose
+wording a line has that both sides show, and whether a blank line belongs to it.  Not every reading, a few that a target
+may choose among.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from apply_service.edits.misquotes import may_be_misquoted
+from apply_service.types import LineOp, Prediction
+
+MAX_ALTERNATIVES = 8
+
+
+class Alternative(NamedTuple):
+    """`ops` in the place of the prediction's operations `start..stop` (half open)."""
+
+    start: int
+    stop: int
+    ops: tuple[LineOp, ...]
+
+    def of(self, ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
+        """The whole merge as this one reads it."""
+        return (*ops[: self.start], *self.ops, *ops[self.stop :])
+
+
+def find_alternatives(prediction: Prediction) -> list[Alternative]:
+    """At most MAX_ALTERNATIVES readings with other texts than the prediction's, the likeliest kinds first; they may
+    overlap.  The rules of `LineOp` hold for each."""
+    found: list[Alternative] = []
+    texts = {prediction.text}
+    for one in _candidates(prediction):
+        text = "\n".join(op.text for op in one.of(prediction.ops) if op.kind != "drop")
+        if text not in texts:
+            texts.add(text)
+            found.append(one)
+        if len(found) == MAX_ALTERNATIVES:
+            break
+    return found
+
+
+def _candidates(prediction: Prediction) -> Iterator[Alternative]:
+    changes = list(_changes(prediction.ops))
+    for find in (_kept, _other_wording, _other_blanks):
+        for start, stop in changes:
+            yield from find(prediction, start, stop)
+    yield from _shown_wording(prediction)
+
+
+def _changes(ops: Sequence[LineOp]) -> Iterator[tuple[int, int]]:
+    """The runs of operations that change something."""
+    at = 0
+    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
+        start, at = at, at + len(list(run))
+        if is_change:
+            yield start, at
+
+
+def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
+    """What goes and what comes."""
+    return [op for op in ops if op.kind == "drop"], [op for op in ops if op.kind == "take"]
+
+
+def _kept(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
+    """Lines that would go stay, below the new ones or above: all of them, or from a gap between them on."""
+    drops, takes = _split(prediction.ops[start:stop])
+    keeps = [op._replace(kind="keep") for op in drops]
+    for gap in (0, *_gaps(drops)) if drops else ():
+        yield Alternative(start, stop, (*drops[:gap], *takes, *keeps[gap:]))
+    for gap in (*_gaps(drops), len(drops)) if drops else ():
+        yield Alternative(start, stop, (*keeps[:gap], *drops[gap:], *takes))
+
+
+def _gaps(drops: Sequence[LineOp]) -> list[int]:
+    """Where the first blank line of a gap stands between lines that are not blank."""
+    blank = [not op.text.strip() for op in drops]
+    last = max((i for i, is_blank in enumerate(blank) if not is_blank), default=0)
+    return [i for i in range(1, last) if blank[i] and not blank[i - 1]]
+
+
+def _other_wording(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
+    """Lines replaced by lines much like them were only misquoted."""
+    drops, takes = _split(prediction.ops[start:stop])
+    pairs = list(zip(drops, takes, strict=False))
+    if len(drops) != len(takes) or not all(may_be_misquoted(new.text, old.text) for old, new in pairs):
+        return
+    both = tuple(LineOp("both", old.original_line, new.update_line, old.text) for old, new in pairs)
+    yield Alternative(start, stop, both)
+
+
+def _shown_wording(prediction: Prediction) -> Iterator[Alternative]:
+    """A line that was taken as misquoted is meant as it is shown."""
+    for at, op in enumerate(prediction.ops):
+        if op.kind != "both" or op.update_line is None:
+            continue
+        shown = prediction.update_lines[op.update_line]
+        if shown != op.text:
+            drop, take = LineOp("drop", op.original_line, None, op.text), LineOp("take", None, op.update_line, shown)
+            yield Alternative(at, at + 1, (drop, take))
+
+
+def _other_blanks(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
+    """A blank line less at an end of the new lines, or one more that the update has there."""
+    drops, takes = _split(prediction.ops[start:stop])
+    if not takes:
+        return
+    if len(takes) > 1 and not takes[0].text.strip():
+        yield Alternative(start, stop, (*drops, *takes[1:]))
+    if len(takes) > 1 and not takes[-1].text.strip():
+        yield Alternative(start, stop, (*drops, *takes[:-1]))
+    if (above := _blank_beside(prediction, takes[0], -1)) is not None:
+        yield Alternative(start, stop, (*drops, above, *takes))
+    if (below := _blank_beside(prediction, takes[-1], 1)) is not None:
+        yield Alternative(start, stop, (*drops, *takes, below))
+
+
+def _blank_beside(prediction: Prediction, take: LineOp, step: int) -> LineOp | None:
+    """The blank line of the update above (-1) or below (1) a line of it, if it is no part of the merge."""
+    line = -1 if take.update_line is None else take.update_line + step
+    if line not in prediction.unplaced or prediction.update_lines[line].strip():
+        return None
+    return LineOp("take", None, line, prediction.update_lines[line])

@@ -1,0 +1,248 @@
+"""Who decides, row by row of the README's table, and what the answer says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from apply_service.calibration import Calibration, ProbabilityMap, Thresholds
+from apply_service.edits.alternatives import find_alternatives
+from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
+from apply_service.errors import NeedsMoreContext, Truncated
+from apply_service.pipeline import apply, read_edit, run_alone
+from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.protocols import EditJob
+from apply_service.strategies import Runtime
+from apply_service.target import Target
+from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
+from apply_service.windows.jobs import cut_job
+from apply_service.windows.regions import find_regions
+
+ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
+MERGED = ORIGINAL.replace("return 1\n", "return 11\n")
+CERTAIN = ApplyRequest(
+    original=ORIGINAL,
+    update="# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n",
+    path="numbers.py",
+)
+LIKELY = replace(CERTAIN, update="# ... existing code ...\ndef one():\n    return 11\n# ... existing code ...\n")
+GUESS = replace(CERTAIN, update="x = 1\n")
+DETERMINED = replace(CERTAIN, update="@@ -4,2 +4,2 @@\n def one():\n-    return 1\n+    return 11\n")
+
+
+def job_of(request: ApplyRequest) -> EditJob:
+    return read_edit(request, "python")[1]
+
+
+def wanting(text: str, request: ApplyRequest, *, margin: float = 20.0, **facts: object) -> tuple[Runtime, FakeEngine]:
+    """A target that wants to write `text`."""
+    n_prompt = len(PlainBytes().encode_prompt(job_of(request)))
+    engine = FakeEngine(scripted(n_prompt, [*text.encode(), END], N_VOCAB, margin=margin))
+    target = Target("embedded", engine, PlainBytes(), **facts)  # type: ignore[arg-type]
+    return Runtime(load=lambda _: target), engine
+
+
+def other_text(request: ApplyRequest) -> str:
+    """The first alternative of the merge."""
+    prediction = job_of(request).prediction
+    ops = find_alternatives(prediction)[0].of(prediction.ops)
+    return "\n".join(op.text for op in ops if op.kind != "drop")
+
+
+def no_model(name: str) -> Target:
+    raise AssertionError(f"{name} was loaded for nothing")
+
+
+@pytest.mark.parametrize(
+    ("request_", "certainty"), [(CERTAIN, "certain"), (LIKELY, "likely"), (GUESS, "guess"), (DETERMINED, "certain")]
+)
+def test_the_edits_of_this_page_are_what_they_are_called(request_: ApplyRequest, certainty: str) -> None:
+    assert job_of(request_).prediction.certainty == certainty
+
+
+# -- exact -------------------------------------------------------------------------------------------------------------
+def test_exact_where_the_format_leaves_no_choice() -> None:
+    result = apply(DETERMINED, Runtime(load=no_model))
+    assert (result.strategy, result.merged_code, result.model) == ("exact", MERGED, None)
+
+
+def test_exact_by_request_but_a_guess_is_refused() -> None:
+    assert apply(replace(LIKELY, strategy="exact"), Runtime(load=no_model)).strategy == "exact"
+    with pytest.raises(NeedsMoreContext, match="no anchor"):
+        apply(replace(GUESS, strategy="exact"), Runtime(load=no_model))
+
+
+# -- confirmed ---------------------------------------------------------------------------------------------------------
+def test_a_certain_merge_is_confirmed_by_one_scoring_pass() -> None:
+    runtime, engine = wanting(MERGED, CERTAIN, margin=8.0)
+    events = list(run_alone(CERTAIN, replace(runtime, confirm_threshold=0.5)))
+    assert not [event for event in events if isinstance(event, TokenEvent)]
+    assert isinstance(events[-1], FinalEvent)
+    result = events[-1].result
+    assert (result.strategy, result.merged_code, result.model) == ("confirmed", MERGED, "embedded")
+    assert (result.agreement, result.drafter, result.certainty) == (True, None, Certainty.CERTAIN)
+    n_tokens = len(MERGED.encode()) + 1
+    stats = result.stats
+    passes = -(-n_tokens // 64)
+    assert (stats.completion_tokens, stats.rejections, stats.passes, engine.n_steps) == (n_tokens, 0, passes, passes)
+    assert engine.n_open == 0
+    chance = np.exp(8.0) / (np.exp(8.0) + N_VOCAB - 1)
+    assert result.confidence == pytest.approx(chance, rel=1e-4)
+    assert [hunk.confidence for hunk in result.hunks] == [pytest.approx(chance, rel=1e-4)]
+
+
+def test_a_target_that_thinks_otherwise_decides_token_by_token() -> None:
+    other = MERGED.replace("11", "12")
+    runtime, engine = wanting(other, CERTAIN)
+    result = apply(CERTAIN, runtime)
+    assert (result.strategy, result.merged_code, result.agreement) == ("model", other, False)
+    assert result.drafter == "merged_edit"
+    n_tokens, stats = len(other.encode()) + 1, result.stats
+    assert stats.completion_tokens == n_tokens
+    assert stats.drafted_tokens > stats.accepted_tokens + n_tokens - 2, "what was scored counts as drafted for nothing"
+    assert stats.prompt_tokens == len(PlainBytes().encode_prompt(job_of(CERTAIN)))
+    assert len(stats.pass_counts) == stats.passes
+    assert engine.n_open == 0
+
+
+def test_the_threshold_says_how_little_a_target_must_think_of_it() -> None:
+    runtime, _ = wanting(MERGED.replace("11", "12"), CERTAIN)
+    assert apply(CERTAIN, replace(runtime, confirm_threshold=0.0)).strategy == "confirmed"
+    assert apply(CERTAIN, replace(runtime, confirm_threshold=1e-12)).strategy == "confirmed"
+    assert apply(CERTAIN, replace(runtime, confirm_threshold=1e-6)).strategy == "model"
+
+
+@pytest.mark.parametrize(("confirm", "strategy"), [(1e-12, "confirmed"), (1e-6, "model")])
+def test_a_calibrated_model_brings_its_own_threshold(confirm: float, strategy: str) -> None:
+    chance = ProbabilityMap(0.0, {})
+    calibration = Calibration("0" * 64, 0.9, chance, chance, Thresholds(confirm=confirm))
+    runtime, _ = wanting(MERGED.replace("11", "12"), CERTAIN, calibration=calibration)
+    assert apply(CERTAIN, runtime).strategy == strategy
+    assert apply(CERTAIN, replace(runtime, confirm_threshold=0.0)).strategy == "confirmed", "a setting overrides it"
+
+
+# -- lattice -----------------------------------------------------------------------------------------------------------
+def test_the_target_takes_the_merge_among_its_alternatives_unseen_where_none_can_be_likelier() -> None:
+    runtime, engine = wanting(MERGED, LIKELY)
+    result = apply(LIKELY, runtime)
+    assert (result.strategy, result.merged_code, result.agreement) == ("lattice", MERGED, True)
+    assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64), "the merge alone was scored"
+
+
+def test_the_target_takes_an_alternative_that_it_finds_likelier() -> None:
+    other = other_text(LIKELY)
+    runtime, engine = wanting(other, LIKELY)
+    result = apply(LIKELY, runtime)
+    assert (result.strategy, result.merged_code, result.agreement) == ("lattice", other, False)
+    stats = result.stats
+    assert stats.completion_tokens == len(other.encode()) + 1
+    assert stats.accepted_tokens + stats.passes >= stats.completion_tokens
+    assert stats.rejections > 0
+    assert engine.n_open == 0
+
+
+def test_an_alternative_must_be_likelier_by_the_margin() -> None:
+    chance, merged, other = ProbabilityMap(0.0, {}), job_of(LIKELY).prediction.text, other_text(LIKELY)
+    n_wrong = sum(a != b for a, b in zip((merged + "\0").encode(), (other + "\0").encode(), strict=False))
+    for margin, wanted in ((1.0, other), (20.0 * n_wrong + 100.0, merged)):
+        calibration = Calibration("0" * 64, 0.9, chance, chance, Thresholds(0.0, 0.0, margin))
+        runtime, _ = wanting(other, LIKELY, calibration=calibration)
+        assert apply(LIKELY, runtime).merged_code == wanted
+
+
+def test_a_target_that_wants_none_of_them_decides_token_by_token() -> None:
+    other = MERGED.replace("11", "13")
+    runtime, _ = wanting(other, LIKELY)
+    result = apply(LIKELY, runtime)
+    assert (result.strategy, result.merged_code) == ("model", other)
+    assert apply(LIKELY, replace(runtime, choose_threshold=0.0)).strategy == "lattice"
+
+
+# -- model -------------------------------------------------------------------------------------------------------------
+def test_a_guess_is_no_more_than_a_draft() -> None:
+    merged = job_of(GUESS).prediction.text
+    runtime, engine = wanting(merged, GUESS)
+    assert apply(GUESS, runtime).strategy == "model"
+    assert engine.n_steps == -(-(len(merged.encode()) + 1) // 64), "nothing was scored beforehand"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"strategy": "model"}, {"temperature": 0.5}, {"max_tokens": 10_000, "strategy": "model"}]
+)
+def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]) -> None:
+    runtime, _ = wanting(MERGED, CERTAIN)
+    result = apply(replace(CERTAIN, **changes), runtime)  # type: ignore[arg-type]
+    assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
+
+
+@pytest.mark.parametrize("facts", [{"is_replay": True}, {"undrafted": "its state can't be rewound"}])
+def test_token_by_token_where_the_target_has_no_opinion_to_give(facts: dict[str, object]) -> None:
+    runtime, _ = wanting(MERGED, CERTAIN, **facts)  # type: ignore[arg-type]
+    assert apply(CERTAIN, runtime).strategy == "model"
+
+
+def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
+    n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
+    target = Target("embedded", ScriptedEngine([*MERGED.encode(), END], prompt_length=n_prompt), PlainBytes())
+    assert apply(CERTAIN, Runtime(load=lambda _: target)).strategy == "model"
+
+
+def test_a_merge_past_the_limit_of_tokens_is_not_scored() -> None:
+    runtime, _ = wanting(MERGED, CERTAIN)
+    with pytest.raises(Truncated):
+        apply(replace(CERTAIN, max_tokens=10, on_verdict={}), runtime)
+    assert apply(replace(CERTAIN, max_tokens=len(MERGED.encode()) + 1), runtime).strategy == "confirmed"
+
+
+# -- windowed ----------------------------------------------------------------------------------------------------------
+LONG = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(60))
+LONG_CERTAIN = replace(
+    CERTAIN,
+    original=LONG,
+    update="".join(f"# ...\ndef f{i}(x):\n    y = x * {i}\n    return y\n" for i in (20, 50)) + "# ...\n",
+)
+LONG_LIKELY = replace(LONG_CERTAIN, update="# ...\ndef f20(x):\n    y = x * 20\n# ...\n")
+
+
+def knowing(request: ApplyRequest) -> Runtime:
+    """A target that wants the merge of every part."""
+    job = job_of(request)
+    parts = [job, *(cut_job(job, region) for region in find_regions(job.prediction, job.original, "python"))]
+    answers = [(PlainBytes().encode_prompt(one), [*one.prediction.text.encode(), END]) for one in parts]
+
+    def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        row = np.zeros(N_VOCAB, np.float32)
+        prompt, answer = next((p, a) for p, a in answers if list(ids[: len(p)]) == p)
+        row[answer[min(len(ids) - len(prompt), len(answer) - 1)]] = 20.0
+        return row
+
+    target = Target("embedded", FakeEngine(logits, max_draft=255), PlainBytes())
+    return Runtime(load=lambda _: target, windows="always")
+
+
+def test_regions_of_a_certain_merge_are_confirmed_and_listed() -> None:
+    result = apply(LONG_CERTAIN, knowing(LONG_CERTAIN))
+    assert job_of(LONG_CERTAIN).prediction.certainty is Certainty.CERTAIN
+    assert (result.strategy, len(result.windows), result.agreement) == ("confirmed", 2, True)
+    assert result.merged_code == LONG.replace("x + 20\n", "x * 20\n").replace("x + 50\n", "x * 50\n")
+
+
+def test_regions_of_a_likely_one_are_a_lattice_in_windows() -> None:
+    runtime = knowing(LONG_LIKELY)
+    result = apply(LONG_LIKELY, runtime)
+    assert (result.strategy, len(result.windows)) == ("windowed", 1)
+    assert result.drafter is None
+    assert apply(replace(LONG_LIKELY, strategy="model"), runtime).drafter == "merged_edit"
+
+
+# -- fallback ----------------------------------------------------------------------------------------------------------
+def test_a_certain_merge_stands_in_for_a_target_that_breaks_the_file() -> None:
+    broken = MERGED.replace("def two():", "def two((:")
+    runtime, _ = wanting(broken, CERTAIN)
+    result = apply(CERTAIN, runtime)
+    assert (result.strategy, result.merged_code, result.confidence) == ("fallback", MERGED, None)
+    assert [verdict.check for verdict in result.verdicts if verdict.severity == "warning"] == ["fallback"]
