@@ -17,7 +17,7 @@ ApplyError
 |-- FileError               the command line's files
 |   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup  OutsideRoots
 |-- ModelError
-|   |-- ModelNotLoadable  RemoteCodeRefused  MissingDependency
+|   |-- ModelNotLoadable  ModelTooLarge  RemoteCodeRefused  MissingDependency
 `-- SettingsError
 """
 
@@ -324,6 +324,12 @@ class ModelNotLoadable(ModelError):
     """The model's files are unusable."""
 
     code = "model_not_loadable"
+
+
+class ModelTooLarge(ModelError):
+    """The model does not fit into the device's free memory."""
+
+    code = "model_too_large"
 
 
 class RemoteCodeRefused(ModelError):

@@ -61,6 +61,7 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.OutsideRoots: 500,
     errors.ModelError: 503,
     errors.ModelNotLoadable: 503,
+    errors.ModelTooLarge: 503,
     errors.RemoteCodeRefused: 503,
     errors.MissingDependency: 503,
     errors.SettingsError: 500,
