@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,10 +17,13 @@ import torch
 
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
+from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest, run_self_test
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
+from apply_service.engine.weights.conversion import bring, knows_layers, refuse_unknown_layers
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
 from apply_service.protocols import Prefill, SamplingParams, Session, Window
 
@@ -63,8 +67,8 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, where its files are (None: in the hub's cache, by `source`), its record and its self-test.  A model
-    that can't verify drafts has none, and `undrafted` says why."""
+    """An engine, where its files are (None: in the hub's cache, by `source`), its record, its self-test and what was
+    planned to take of the device's memory.  A model that can't verify drafts has none, and `undrafted` says why."""
 
     engine: TorchEngine | StepwiseEngine
     source: str
@@ -72,6 +76,7 @@ class LoadedModel:
     record: ModelRecord
     self_test: SelfTest | None
     undrafted: str = ""
+    memory: MemoryPlan | None = None
 
 
 def load_model(
@@ -79,19 +84,22 @@ def load_model(
     *,
     device: str = "auto",
     dtype: str = "auto",
+    weights: WeightsSetting = "auto",
     window: int | None = None,
     allow_remote_code: bool = False,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
     self_tests: SelfTestStore | None = None,
+    **engine_options: Any,
 ) -> LoadedModel:
     """Load weights, plug our attention in, and find by self-test which buckets are bit-equal (or look up what an
-    earlier one in `self_tests` found).
+    earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`.
 
     Raises:
         UnknownModel: no such folder or id.
         ModelNotLoadable: the files are there but unusable (no safetensors, a pickle, an architecture without the
         attention interface). RemoteCodeRefused: the model needs its own Python code.
+        ModelTooLarge: it does not fit into the device's free memory.
     """
     directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     local = directory if directory.is_dir() else None
@@ -103,17 +111,27 @@ def load_model(
     if window is not None:
         record = replace(record, buckets=(window + 1,))
     where = pick_device(device)
-    model = _from_pretrained(str(local or name), pick_dtype(dtype, where), allow_remote_code).to(where).eval()
+    formats = candidates(weights, where)
+    model = _from_pretrained(str(local or name), dtype_of(weights, dtype, where), allow_remote_code).eval()
     if is_recurrent(model):
-        return LoadedModel(_stepwise(model, name), str(local or name), local, record, None, UNDRAFTED)
+        refuse_unknown_layers(model, formats[0])
+        return LoadedModel(_stepwise(model.to(where), name), str(local or name), local, record, None, UNDRAFTED)
+    plans = [
+        plan_memory(model, kind, where, kv_cache_bytes=kv_cache_bytes, n_rows=record.buckets[-1], **engine_options)
+        for kind in formats
+        if weights != "auto" or knows_layers(model, kind)
+    ]
+    plan = first_fitting(plans, name)
     return make_ready(
-        model,
+        bring(model, plan.weights_format, where),
         name,
         record,
         directory=local,
         kv_cache_bytes=kv_cache_bytes,
         prefix_cache_bytes=prefix_cache_bytes,
         self_tests=self_tests,
+        memory=plan,
+        **engine_options,
     )
 
 
@@ -127,13 +145,16 @@ def make_ready(
     prefix_cache_bytes: int,
     self_tests: SelfTestStore | None,
     engine_type: type[TorchEngine] = TorchEngine,
+    memory: MemoryPlan | None = None,
+    **engine_options: Any,
 ) -> LoadedModel:
-    """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal.
+    """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
+    to it, and to the one that is tested.
 
     Raises:
         ModelNotLoadable: the model does not run with our attention.
     """
-    found = _self_tested(model, name, record.buckets, self_tests)
+    found = _self_tested(model, name, record.buckets, self_tests, engine_options)
     engine = engine_type(
         model,
         name=name,
@@ -143,8 +164,9 @@ def make_ready(
         query_grain=found.query_grain,
         kv_cache_bytes=kv_cache_bytes,
         prefix_cache_bytes=prefix_cache_bytes,
+        **engine_options,
     )
-    return LoadedModel(engine, str(directory or name), directory, record, found)
+    return LoadedModel(engine, str(directory or name), directory, record, found, memory=memory)
 
 
 def _refuse_unknown_id(name: str) -> None:
@@ -171,12 +193,14 @@ def _unknown(name: str, reason: str) -> UnknownModel:
     )
 
 
-def _self_tested(model: Any, name: str, buckets: tuple[int, ...], store: SelfTestStore | None = None) -> SelfTest:
+def _self_tested(
+    model: Any, name: str, buckets: tuple[int, ...], store: SelfTestStore | None, engine_options: Mapping[str, Any]
+) -> SelfTest:
     """The self-test, and with it the proof that the model runs with our attention at all."""
     if store is not None and (known := store.get(model, buckets)) is not None:
         return known
     try:
-        found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0))
+        found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0, **engine_options))
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "windows over slots", error) from error
     if store is not None:
@@ -221,13 +245,6 @@ def pick_device(device: str) -> torch.device:
     if device == "cuda" and not torch.cuda.is_available():
         raise MissingDependency("no CUDA device was found", value=device, remedy="use --device cpu")
     return torch.device(device)
-
-
-def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """`auto`: float32 on the CPU, bfloat16 elsewhere."""
-    if dtype == "auto":
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
 
 
 def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:

@@ -6,23 +6,25 @@ is for.  Nothing that it writes is a model's opinion: it gives no log-probabilit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 
 from apply_service.engine.attention import register
-from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device, pick_dtype
+from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device
+from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.replay_answers import Answers, known_ids, raise_known
 from apply_service.engine.replay_shapes import ReplayShape, find_shape, replay_directory
 from apply_service.engine.sampling import Rows, choose
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
-from apply_service.errors import ModelNotLoadable
+from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
+from apply_service.engine.weights.conversion import bring
 from apply_service.protocols import Part, Session, Verification, Window
 
 
@@ -69,46 +71,83 @@ def load_replay(
     *,
     device: str = "auto",
     dtype: str = "auto",
+    weights: WeightsSetting = "auto",
     window: int | None = None,
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
     self_tests: SelfTestStore | None = None,
+    **engine_options: Any,
 ) -> LoadedModel:
-    """What `load_model` is for other names: `name` is "replay:SHAPE".
+    """What `load_model` is for other names: `name` is "replay:SHAPE".  With weights `auto` they are as the shape says.
 
     Raises:
-        UnknownModel: no such shape. ModelNotLoadable: see `make_model`.
+        UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
+        fit.
     """
     shape = find_shape(name)
     where = pick_device(device)
+    setting = _setting(shape, weights)
+    record = ModelRecord("replay", DEFAULT_BUCKETS if window is None else (window + 1,))
+    room = {"kv_cache_bytes": kv_cache_bytes, "n_rows": record.buckets[-1], **engine_options}
+    model, plan = _made(shape, where, dtype_of(setting, dtype, where), 0, setting, room)
     return make_ready(
-        make_model(shape, where, pick_dtype(dtype, where)),
+        model,
         name,
-        ModelRecord("replay", DEFAULT_BUCKETS if window is None else (window + 1,)),
+        record,
         directory=replay_directory(),
         kv_cache_bytes=kv_cache_bytes,
         prefix_cache_bytes=prefix_cache_bytes,
         self_tests=self_tests,
         engine_type=ReplayEngine,
+        memory=plan,
+        **engine_options,
     )
 
 
-def make_model(shape: ReplayShape, device: torch.device, dtype: torch.dtype, *, seed: int = 0) -> Any:
-    """A model of `shape` with random weights, made on the device itself; no file is read.
+def make_model(
+    shape: ReplayShape,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    seed: int = 0,
+    weights: WeightsSetting = "auto",
+) -> Any:
+    """A model of `shape` with random weights, made on the device itself, layer by layer; no file is read.
 
     Raises:
-        ModelNotLoadable: the shape's weights are of a kind that is not supported, or do not fit.
+        ModelTooLarge: it does not fit. MissingDependency: the device can't have these weights.
     """
+    setting = _setting(shape, weights)
+    return _made(shape, device, dtype, seed, setting, {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]})[0]
+
+
+def _setting(shape: ReplayShape, weights: WeightsSetting) -> WeightsSetting:
+    return shape.weights if weights == "auto" and shape.weights != "own" else weights
+
+
+def _made(
+    shape: ReplayShape,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
+    weights: WeightsSetting,
+    room: Mapping[str, Any],
+) -> tuple[Any, MemoryPlan]:
+    """The model and its plan, in which there is `room` (options of `plan_memory`) for the engine."""
+    with torch.device("meta"):
+        model = _of_shape(shape, dtype)
+    plans = [plan_memory(model, kind, device, **room) for kind in candidates(weights, device)]
+    plan = first_fitting(plans, shape.name)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        bring(model, plan.weights_format, device, fill=partial(_fill, model, device))
+    model.tie_weights()
+    return model.eval(), plan
+
+
+def _of_shape(shape: ReplayShape, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-    if shape.weights != "own":
-        raise ModelNotLoadable(
-            f"{shape.weights} weights are not supported yet",
-            value=shape.name,
-            limit="float32, bfloat16",
-            remedy="use the shape without them",
-        )
-    _refuse_too_large(shape, device, dtype)
     config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[shape.family](
         vocab_size=shape.n_vocab,
         hidden_size=shape.d_model,
@@ -122,30 +161,13 @@ def make_model(shape: ReplayShape, device: torch.device, dtype: torch.dtype, *, 
         bos_token_id=None,
         eos_token_id=None,
     )
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), device:
-        torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
-    return model.eval()
+    return AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
 
 
-def _refuse_too_large(shape: ReplayShape, device: torch.device, dtype: torch.dtype) -> None:
-    needed, free = shape.n_params * dtype.itemsize, free_bytes(device)
-    if needed > free:
-        raise ModelNotLoadable(
-            "the weights do not fit into free memory",
-            value=f"{needed / 1e9:.1f} GB",
-            limit=f"{free / 1e9:.1f} GB",
-            remedy="use a smaller shape, bfloat16, or a larger device",
-        )
-
-
-def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device now; infinite where the system doesn't say."""
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
-    except OSError:
-        return float("inf")
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable")), None)
-    return float("inf") if found is None else 1024.0 * float(found)
+def _fill(model: Any, device: torch.device, part: torch.nn.Module) -> None:
+    """Give every module of `part` that has no memory yet some on `device`, and the library's random weights."""
+    for module in part.modules():
+        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if any(tensor.device.type == "meta" for tensor in own):
+            module.to_empty(device=device, recurse=False)
+            model._init_weights(module)

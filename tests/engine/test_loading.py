@@ -10,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from apply_service.build import infer_prompt_format, load_target
-from apply_service.engine.loading import load_model, pick_dtype
+from apply_service.engine.loading import load_model
 from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
 from apply_service.prompts.chat import Chat
 from apply_service.prompts.fastapply import FastApply
@@ -109,8 +109,3 @@ def test_a_damaged_folder_is_not_loadable(tmp_path: Path) -> None:
     (directory / "config.json").write_text("{")
     with pytest.raises(ModelNotLoadable):
         load_model(str(directory))
-
-
-def test_auto_number_format_follows_the_device() -> None:
-    assert pick_dtype("auto", torch.device("cpu")) is torch.float32
-    assert pick_dtype("auto", torch.device("cuda")) is torch.bfloat16

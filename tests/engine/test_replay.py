@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
-from apply_service.engine.replay import ReplayEngine, free_bytes, load_replay, make_model
+from apply_service.engine.replay import ReplayEngine, load_replay, make_model
 from apply_service.engine.replay_shapes import find_shape
 from apply_service.engine.session import TorchSession
-from apply_service.errors import ModelNotLoadable
+from apply_service.engine.weights.conversion import format_of
 from apply_service.protocols import Prefill, SamplingParams, Verification, Window
 
 CPU = torch.device("cpu")
@@ -105,21 +106,10 @@ def test_the_model_has_the_shape_asked_for() -> None:
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
-def test_a_shape_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.engine.replay.free_bytes", lambda _device: 1e9)
-    with pytest.raises(ModelNotLoadable) as refused:
-        make_model(find_shape("replay:llama-3-70b"), CPU, torch.bfloat16)
-    assert refused.value.value == "141.1 GB"
-    assert refused.value.limit == "1.0 GB"
-
-
-def test_8_bit_weights_are_refused_by_name() -> None:
-    with pytest.raises(ModelNotLoadable, match="fp8"):
-        make_model(find_shape("replay:llama-3-70b-fp8"), CPU, torch.bfloat16)
-
-
-def test_free_memory_is_a_number_of_bytes() -> None:
-    assert free_bytes(CPU) > 1e6
+def test_8_bit_weights_come_with_the_shape() -> None:
+    shape = replace(TINY, weights="fp8")
+    assert format_of(make_model(shape, CPU, torch.bfloat16)) == "fp8"
+    assert format_of(make_model(shape, CPU, torch.bfloat16, weights="int8")) == "int8"
 
 
 def test_loading_measures_the_engine_as_any_other() -> None:

@@ -1,0 +1,149 @@
+"""What a model will take of a device's memory, counted before it is brought there.
+
+A plan is an upper bound that leaves out nothing of size: weights, slots of keys and values, what a pass holds on the
+way, and where passes are captured as CUDA graphs, what these keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from apply_service.engine.kv_cache import KVShape
+from apply_service.engine.weights.conversion import Weights, weight_bytes
+from apply_service.errors import ModelTooLarge
+
+GRAPH_BYTES = 2**30
+"""Kept for captured passes: their buffers are shared, so this is driver state and the logits of the largest bucket."""
+WORKSPACE_BYTES = 2**29
+"""Workspaces of the matrix library, code of the kernels, and what the allocator can't use."""
+FITTING = 0.97
+"""Share of the free bytes that may be planned with; the rest is what nobody can foresee."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Bytes on `device`, of which `free` are free now (infinite where the system doesn't say)."""
+
+    weights_format: Weights
+    weights: int
+    kv_cache: int
+    activations: int
+    graphs: int
+    free: float
+
+    @property
+    def needed(self) -> int:
+        return self.weights + self.kv_cache + self.activations + self.graphs
+
+    @property
+    def fits(self) -> bool:
+        return self.needed <= FITTING * self.free
+
+    def as_dict(self) -> dict[str, float | str | None]:
+        """For results and `doctor`."""
+        names = ("weights_format", "weights", "kv_cache", "activations", "graphs", "needed")
+        known: dict[str, float | str | None] = {name: getattr(self, name) for name in names}
+        return known | {"free": None if self.free == float("inf") else self.free}
+
+
+def plan_memory(
+    model: Any,
+    weights: Weights,
+    device: torch.device,
+    *,
+    kv_cache_bytes: int,
+    n_rows: int,
+    cuda_graphs: str = "auto",
+    **_options: Any,
+) -> MemoryPlan:
+    """The plan of an engine around `model` (on the meta device, or on the CPU before it is brought to `device`), whose
+    largest pass has `n_rows` rows; further options of the engine take no memory.
+
+    At least one full context of slots is taken.  On the CPU weights that are there already and slots, whose pages come
+    when they are first touched, do not count.
+    """
+    config = model.config.get_text_config()
+    parameter = next(model.parameters())
+    slot = KVShape.of(config, parameter.dtype, device).bytes_per_slot
+    n_slots = max(kv_cache_bytes // slot, config.max_position_embeddings)
+    is_cuda = device.type == "cuda"
+    is_there = parameter.device.type == device.type == "cpu"
+    return MemoryPlan(
+        weights_format=weights,
+        weights=0 if is_there else weight_bytes(model, weights),
+        kv_cache=0 if device.type == "cpu" else n_slots * slot,
+        activations=n_rows * row_bytes(config, parameter.dtype) + (WORKSPACE_BYTES if is_cuda else 0),
+        graphs=GRAPH_BYTES if is_cuda and cuda_graphs != "off" else 0,
+        free=free_bytes(device),
+    )
+
+
+def row_bytes(config: Any, dtype: torch.dtype) -> int:
+    """What a row of a pass holds at most: its logits, twice in float32 besides; and one layer's states, of which the
+    feed-forward's are the widest."""
+    hidden: int = config.hidden_size
+    inner: int = getattr(config, "intermediate_size", None) or 4 * hidden
+    return int(config.vocab_size * (dtype.itemsize + 8) + (8 * hidden + 4 * inner) * dtype.itemsize)
+
+
+def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
+    """The first plan that fits.
+
+    Raises:
+        ModelTooLarge: none does; names the needed and the free bytes of the smallest.
+    """
+    found = next((plan for plan in plans if plan.fits), None)
+    if found is None:
+        raise _too_large(min(plans, key=lambda plan: plan.needed), name)
+    return found
+
+
+def _too_large(plan: MemoryPlan, name: str) -> ModelTooLarge:
+    parts = ", ".join(
+        f"{label} {_gb(size)}"
+        for label, size in (
+            (f"weights ({plan.weights_format})", plan.weights),
+            ("keys and values", plan.kv_cache),
+            ("a pass", plan.activations),
+            ("graphs", plan.graphs),
+        )
+        if size
+    )
+    return ModelTooLarge(
+        f"{name} does not fit into the device's free memory: {parts}",
+        value=f"{plan.needed} bytes needed ({_gb(plan.needed)})",
+        limit=f"{plan.free:.0f} bytes free ({_gb(plan.free)}), of which {FITTING:.0%} are planned with",
+        remedy=_remedy(plan),
+    )
+
+
+def _remedy(plan: MemoryPlan) -> str:
+    """What would make it smaller, the larger part first."""
+    ways = [
+        ("smaller weights (--weights fp8 or int8)", plan.weights if plan.weights_format == "own" else 0),
+        ("fewer slots (--kv-cache-mb; at least one full context is taken)", plan.kv_cache),
+        ("no graphs (--cuda-graphs off)", plan.graphs),
+    ]
+    named = [way for way, size in sorted(ways, key=lambda way: -way[1]) if size]
+    return "; ".join([*named, "free memory on the device, or use a smaller model or a larger device"])
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
+def free_bytes(device: torch.device) -> float:
+    """Memory that is free on a device now; infinite where the system doesn't say."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
+    except OSError:
+        return float("inf")
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable")), None)
+    return float("inf") if found is None else 1024.0 * float(found)
