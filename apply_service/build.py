@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from apply_service.decider import Decider
 from apply_service.drafting.chain import check_drafter
@@ -24,6 +24,7 @@ from apply_service.target import Target
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
+    from apply_service.engine.weights.choice import WeightsSetting
 
 EMBEDDED = "embedded"
 
@@ -178,6 +179,7 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
         name,
         device=settings.device,
         dtype=settings.dtype,
+        weights=cast("WeightsSetting", settings.weights),
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,

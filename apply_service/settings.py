@@ -170,6 +170,13 @@ class Settings:
         group="engine",
         choices=("auto", "float32", "bfloat16"),
     )
+    weights: str = setting(
+        "auto",
+        "Weights of the layers: `bf16`, `fp8` (row-wise; from compute capability 9.0 on) or `int8` (alone, activations "
+        "as they are). `auto` keeps the model's own format and on CUDA takes a smaller one where it does not fit.",
+        group="engine",
+        choices=("auto", "bf16", "fp8", "int8"),
+    )
     window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )

@@ -29,7 +29,7 @@ NOT_IN_PATCH = tuple(name for name in IN_BATCH if name not in ("encoding", "on_v
 
 OF_SEVERAL_FILES = ("independent", "root")
 
-OF_THE_ENGINE = ("models", "device", "dtype", "window", "torch_threads", "allow_remote_code")
+OF_THE_ENGINE = ("models", "device", "dtype", "weights", "window", "torch_threads", "allow_remote_code")
 """Settings of an engine in this process, which there is none of where a server is asked."""
 
 
