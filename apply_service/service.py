@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -28,6 +28,7 @@ from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 if TYPE_CHECKING:
     from apply_service.strategies import Runtime
+    from apply_service.workers.large_edits import LargeLane
 
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
@@ -38,18 +39,20 @@ ROOM_POLL_S = 0.01
 
 
 class Service:
-    """The queue and the engine thread.  A context manager; leaving it closes it."""
+    """The queue and the engine thread.  A context manager; leaving it closes it, and the lane of large edits."""
 
     def __init__(
         self,
         run: Run,
         *,
+        lane: LargeLane | None = None,
         max_active: int = 1,
         queue_limit: int = 64,
         default_timeout_s: float = 120.0,
         max_timeout_s: float = 600.0,
     ) -> None:
         self._run = run
+        self._lane = lane
         self._max_active = max_active
         self._queue_limit = queue_limit
         self._default_timeout_s = default_timeout_s
@@ -73,6 +76,11 @@ class Service:
     def is_ready(self) -> bool:
         """Whether a request would be accepted, the length of the queue aside."""
         return self._is_open and self.is_alive
+
+    @property
+    def lane(self) -> LargeLane | None:
+        """Where large edits run; None: as the others."""
+        return self._lane
 
     @property
     def queue_length(self) -> int:
@@ -141,6 +149,8 @@ class Service:
         for ticket in left:
             ticket.end(closing_error())
         self._thread.join(JOIN_TIMEOUT_S)
+        if self._lane is not None:
+            self._lane.pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -192,7 +202,7 @@ class Service:
     def _serve(self) -> None:
         scheduler = Scheduler()
         tasks: list[Task] = []
-        while (started := self._start(self._max_active - len(tasks), has_others=bool(tasks))) is not None:
+        while (started := self._start(tasks)) is not None:
             for task in started:
                 task.ticket.start()
                 task.advance(None)
@@ -216,17 +226,38 @@ class Service:
             with self._state:
                 self._state.wait(NEWS_POLL_S if is_elsewhere else ROOM_POLL_S)
 
-    def _start(self, n_free: int, *, has_others: bool) -> list[Task] | None:
+    def _start(self, tasks: Sequence[Task]) -> list[Task] | None:
         """Tasks for the next tickets in the queue; waits for one where there is nothing else to do.  None: closed."""
         with self._state:
-            if not has_others:
+            if not tasks:
                 self._state.wait_for(lambda: self._waiting or not self._is_open)
                 if not self._waiting:
                     return None
-            n_started = min(n_free, len(self._waiting), STARTS_PER_PASS)
-            tickets = [self._waiting.popleft() for _ in range(n_started)]
+            tickets = self._next_tickets([task.ticket for task in tasks])
             self._running += tickets
-        return [Task(ticket, self._run) for ticket in tickets]
+        return [Task(ticket, self._run_of(ticket)) for ticket in tickets]
+
+    def _next_tickets(self, running: Iterable[Ticket]) -> list[Ticket]:
+        """Takes from the queue, in order, those that there is room for beside the running ones."""
+        n_running = Counter(map(self._is_large, running))
+        n_workers = 0 if self._lane is None else self._lane.n_workers
+        n_free = {False: self._max_active - n_running[False], True: n_workers - n_running[True]}
+        found: list[Ticket] = []
+        for ticket in self._waiting:
+            if len(found) == STARTS_PER_PASS or not any(n_free.values()):
+                break
+            if n_free[is_large := self._is_large(ticket)]:
+                n_free[is_large] -= 1
+                found.append(ticket)
+        for ticket in found:
+            self._waiting.remove(ticket)
+        return found
+
+    def _is_large(self, ticket: Ticket) -> bool:
+        return self._lane is not None and self._lane.is_large(ticket.request)
+
+    def _run_of(self, ticket: Ticket) -> Run:
+        return self._lane.run if self._lane is not None and self._is_large(ticket) else self._run
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks that need anything more; the others are over, and say so to those who wait for an idle engine."""
@@ -258,9 +289,11 @@ def _advance(tasks: Sequence[Task], outcomes: Iterable[Outcome]) -> int:
 def open_service(runtime: Runtime, settings: Settings) -> Service:
     """A service over the real pipeline."""
     from apply_service.pipeline import run
+    from apply_service.workers.large_edits import open_lane
 
     return Service(
         lambda request, cancelled: run(request, runtime, cancelled),
+        lane=open_lane(runtime, settings),
         max_active=settings.max_active,
         queue_limit=settings.queue_limit,
         default_timeout_s=settings.default_timeout_s,

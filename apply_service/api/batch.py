@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -26,8 +27,10 @@ from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import cancelled_error
+from apply_service.ticket import cancelled_error, late_error
 from apply_service.types import ApplyRequest
+from apply_service.workers.calls import call_in_worker
+from apply_service.workers.large_edits import HEAVY_CHARS
 
 PATH = "/v1/apply/batch"
 TEXT = (
@@ -65,13 +68,26 @@ async def _answer(call: BatchRequest, owner: str, service: Service, settings: Se
     if call.patch is not None:
         patch = call.to_patch()
         _refuse_long_patch(patch, settings.max_lines)
-        return await asyncio.to_thread(apply_patch_request, patch)
+        return await _apply_patch(patch, service, settings)
     edits = call.to_requests()
     requests = [replace(edit, owner=owner, model=resolve_model(edit.model, settings)) for edit in edits]
     for request in requests:
         refuse_too_many_lines(request, settings.max_lines)
     timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
     return await apply_edits(service.submit, timed, call.mode)
+
+
+async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings) -> BatchResult:
+    """A large one in a process beside the engine.  Raises DeadlineExceeded, as an edit that names no deadline."""
+    n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
+    try:
+        async with asyncio.timeout(settings.default_timeout_s):
+            if service.lane is None or n_chars < settings.large_edit_chars:
+                return await asyncio.to_thread(apply_patch_request, patch)
+            call = partial(apply_patch_request, patch)
+            return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
+    except TimeoutError:
+        raise late_error(settings.default_timeout_s) from None
 
 
 def _refuse_long_patch(patch: PatchRequest, limit: int) -> None:
