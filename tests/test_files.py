@@ -16,6 +16,7 @@ import pytest
 from apply_service import files
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
 from apply_service.files import read_source, remove, write_atomic
+from tests.seeds import draw_seed
 
 
 def may_write_everything() -> bool:
@@ -206,8 +207,7 @@ def test_remove_refuses_a_changed_file(tmp_path: Path) -> None:
 
 @needs_posix
 def test_killed_at_any_moment_the_file_is_wholly_old_or_wholly_new(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    seed = draw_seed()
     rng = random.Random(seed)
     path = tmp_path / "a.py"
     path.write_bytes(b"0" * 300_000)

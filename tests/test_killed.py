@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import draw_seed
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 NAMES = [f"src/f{i}.py" for i in range(8)]
@@ -136,8 +138,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """A project of version 0, and commands that have been run once elsewhere."""
-    seed = int(os.environ.get("SEED_OF_KILLS", random.SystemRandom().randrange(2**32)))
-    print(f"seed {seed}")
+    seed = draw_seed()
     for name in ("work", "warm"):
         (tmp_path / name).mkdir()
         write(tmp_path / name, 0)

@@ -23,6 +23,7 @@ from apply_service.service import Run, Service
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
+from tests.seeds import draw_seed
 
 REQUEST = ApplyRequest(original="old\n", update="new\n")
 
@@ -293,8 +294,7 @@ def test_integrity_is_not_given_while_a_request_runs() -> None:
 
 
 def test_soak_with_random_faults(opened: Callable[..., Service]) -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    seed = draw_seed()
     rng = random.Random(seed)
 
     def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:

@@ -21,6 +21,7 @@ from apply_service.protocols import Engine, Part
 from apply_service.service import Service
 from tests.decoding.mixes import random_asks, undrafted
 from tests.engine.tiny_models import tiny_model
+from tests.seeds import draw_seed
 from tests.soak import Clients, Injected, Soak
 
 STOP = frozenset({7})
@@ -35,7 +36,6 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 def soaked(soak: Soak, n_requests: int, *, seed: int) -> Clients:
     """Run the requests; everything is checked but what is the engine's own."""
-    print(f"seed {seed}")
     with Service(soak.run, max_active=24, queue_limit=30, max_timeout_s=600) as service:
         clients = Clients(soak, service, seed=seed)
         clients.run(n_requests, n_threads=12)
@@ -63,7 +63,7 @@ def soak_of(
 # -- the fake engine ---------------------------------------------------------------------------------------------------
 def soak_fake(n_requests: int) -> None:
     """With little room, few rows and a forward that fails on sequences which begin with the id 13."""
-    seed = random.SystemRandom().randrange(2**32)
+    seed = draw_seed()
     table: dict[tuple[int, ...], npt.NDArray[np.float32]] = {}
 
     def logits(ids: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -112,7 +112,7 @@ class FaultyEngine(TorchEngine):
 
 def soak_real(n_requests: int) -> None:
     """A pool of four sessions' slots, prompts kept in what is left of them."""
-    seed = random.SystemRandom().randrange(2**32)
+    seed = draw_seed()
     engine = FaultyEngine(
         tiny_model("qwen2"),
         name="q",

@@ -20,6 +20,7 @@ from apply_service.task import Running, Task
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, FinalEvent
 from tests.doubles import make_result, wait_for
+from tests.seeds import draw_seed
 
 VOCAB = 13
 
@@ -177,8 +178,7 @@ def test_closing_while_many_are_decoded_ends_each_and_frees_all(n_windows: int) 
 
 
 def test_closing_at_any_moment_loses_nobody() -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    seed = draw_seed()
     rng = random.Random(seed)
     for _ in range(20):
         engine = FakeEngine(hashed(VOCAB), max_open=3)
