@@ -9,9 +9,13 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ray
@@ -19,6 +23,7 @@ from ray import serve
 from ray.serve.config import RequestRouterConfig
 
 from apply_service.deploy.fleet_settings import read_fleet_settings
+from apply_service.deploy.forwarding import LOST
 from apply_service.deploy.ray_app import engine_deployment, ingress_deployment
 
 NAME = "apply"
@@ -29,18 +34,33 @@ PATIENCE = {
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_raylet_start_wait_time_s": "300",
     "RAY_worker_register_timeout_seconds": "300",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "300",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
+    "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "5",
+    "RAY_SERVE_MAX_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "30",
 }
 """A machine that is busy with other things is slow, not broken."""
+PORTS = (
+    "port",
+    "dashboard-agent-grpc-port",
+    "dashboard-agent-listen-port",
+    "runtime-env-agent-port",
+    "metrics-export-port",
+    "ray-client-server-port",
+)
+START_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 60.0
 LOCAL_ARGS = {"allow_open": True, "log_level": "warning", "kv_cache_mb": 256}
 
 
 class LocalFleet:
     """Ray Serve with one ingress and `n_engines` engines; `options` are the engines' deployment options."""
 
-    def __init__(self, n_engines: int, port: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, n_engines: int, port: int, options: Mapping[str, Any], logs: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._n_engines = n_engines
         self._options = options
+        self._logs = logs
 
     def deploy(self, args: Mapping[str, Any]) -> None:
         """Start it, or replace every replica by one with other settings; returns when the new ones answer and the old
@@ -50,6 +70,10 @@ class LocalFleet:
         engine = engine_deployment(fleet.settings).options(**plain, **self._options)
         app = ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)
         serve.run(app, name=NAME)
+
+    def n_asked_again(self) -> int:
+        """How often an ingress, whether it still lives or not, had to ask another engine."""
+        return sum(path.read_text(errors="replace").count(LOST) for path in self._logs.glob("worker-*.err"))
 
     def n_running(self) -> int:
         """Engines that take edits."""
@@ -63,22 +87,54 @@ def local_fleet(args: Mapping[str, Any], *, n_engines: int = 2, **options: Any) 
     own = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     for name, value in {**own, **PATIENCE}.items():
         os.environ.setdefault(name, value)
-    port = _free_port()
-    ray.init(
-        num_cpus=LOGICAL_CPUS,
-        object_store_memory=STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-    )
-    try:
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
-        fleet = LocalFleet(n_engines, port, options)
-        fleet.deploy(args)
-        yield fleet
-    finally:
-        serve.shutdown()
-        ray.shutdown()
+    with TemporaryDirectory(prefix="ray-") as folder, _head_node(Path(folder)) as address:
+        ray.init(address, log_to_driver=False)
+        try:
+            port = _free_ports(1)[0]
+            serve.start(http_options={"host": "127.0.0.1", "port": port})
+            fleet = LocalFleet(n_engines, port, options, Path(folder) / "session_latest" / "logs")
+            fleet.deploy(args)
+            yield fleet
+            serve.shutdown()
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _head_node(folder: Path) -> Iterator[str]:
+    """Ray's own processes; gives the address.  All ports are named: raylet waits but fifteen seconds for agents that
+    choose theirs, which a busy machine misses."""
+    options = {name: str(port) for name, port in zip(PORTS, _free_ports(len(PORTS)), strict=True)}
+    options |= {"num-cpus": str(LOGICAL_CPUS), "object-store-memory": str(STORE_BYTES), "temp-dir": str(folder)}
+    options |= {"node-ip-address": "127.0.0.1", "include-dashboard": "false"}
+    command = [
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--block",
+        "--disable-usage-stats",
+        "--no-monitor",
+    ]
+    command += [f"--{name}={value}" for name, value in options.items()]
+    with (folder / "head.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            address = f"127.0.0.1:{options['port']}"
+            _wait_for(lambda: "Ray runtime started" in (folder / "head.log").read_text(), process)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
+
+
+def _wait_for(is_true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Raises RuntimeError where it does not come true while the process runs."""
+    started = time.monotonic()
+    while not is_true():
+        if process.poll() is not None or time.monotonic() - started > START_TIMEOUT_S:
+            raise RuntimeError(f"Ray did not start within {START_TIMEOUT_S:g} s, or ended")
+        time.sleep(0.2)
 
 
 def by_least_load() -> dict[str, Any]:
@@ -121,7 +177,10 @@ def _processes() -> Iterator[tuple[int, tuple[int, str]]]:
             yield int(folder.name), (int(status.rpartition(")")[2].split()[1]), title)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(n: int) -> list[int]:
+    """Different ones: all are held until the last is found."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

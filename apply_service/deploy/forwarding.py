@@ -11,6 +11,7 @@ not, nothing more is streamed before the final event, which alone is an answer.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -28,6 +29,9 @@ from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 
 BACK_OFFS_S = (0.0, 0.1, 0.4)
 """Seconds before each try.  There are few of them: should it be the edit that kills the engines, it kills no more."""
+LOST = "an engine was lost before it answered"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class Forwarding:
                 await self._try(replace(request, timeout_s=left_s), text)
                 return
             except EngineLost:
+                log.warning(LOST)
                 text.begin_again()
         raise EngineFailure(
             "The engines that this edit was sent to went away one after the other.",
