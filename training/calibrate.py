@@ -1,8 +1,8 @@
 """`python -m training.calibrate`: count how often the embedded model is right when it is how sure, and keep the map.
 
-Answers edits that the model was not trained on (strategy `auto`), fits candidates on half of the files, chooses among
-them by cross-validation there, and reports the chosen one on the other half.  Writes `calibration.json` beside the
-weights and a report; stopped, the same command goes on where it was.
+Answers edits that the model was not trained on (strategy `auto`, every merge taken as scored), fits candidates on half
+of the files, chooses among them by cross-validation there, and reports the chosen one on the other half.  Writes
+`calibration.json` beside the weights and a report; stopped, the same command goes on where it was.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from training.calibration_data import draw_edits, held_out_edits
 from training.calibration_fit import CANDIDATES, Counted, out_of_fold
 from training.calibration_report import THRESHOLDS, Judged, alarms, pick_threshold, scores, table
 from training.calibration_rows import AnswerRow, collect, uncalibrated
+from training.calibration_thresholds import effects, pick_thresholds
 
 SILENT = 0.01
 """The share of silent errors that the threshold is to keep on the fitted half."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 OLD_THRESHOLD = 0.5
 """Of raw probabilities, before anything was counted."""
 
@@ -41,8 +42,8 @@ def main() -> None:
     model = embedded_directory()
     weights = hash_weights(model)
     forget_stale(model)
-    runtime = uncalibrated(build_runtime(Settings()))
-    kept = options.run / f"rows-{weights[:12]}-{options.seed}-{options.max_lines}.jsonl"
+    runtime = uncalibrated(build_runtime(Settings(confirm_threshold=0.0, choose_threshold=0.0)))
+    kept = options.run / f"scored-{weights[:12]}-{options.seed}-{options.max_lines}.jsonl"
     rows = collect(edits, runtime, kept, limit=options.limit, tell=_tell(options.limit))
     calibration, chosen = fit(rows, weights)
     report = {
@@ -122,6 +123,7 @@ def fit(rows: Sequence[AnswerRow], weights_sha256: str) -> tuple[Calibration, di
         pick_threshold(judged, silent=SILENT),
         CANDIDATES[answer_name](answers),
         CANDIDATES[hunk_name](hunks),
+        pick_thresholds(fitted),
     )
     return calibration, {
         "answer": {"chosen": answer_name, "candidates": answer_scores},
@@ -158,6 +160,7 @@ def describe(rows: Sequence[AnswerRow], calibration: Calibration, chosen: Mappin
             "after": alarms(after, calibration.threshold),
             "thresholds": [alarms(after, threshold) for threshold in THRESHOLDS],
         },
+        "strategies": effects(kept, calibration.thresholds),
         "groups": _groups(kept),
     }
 

@@ -45,7 +45,7 @@ def test_streams(answers: Any, way: str) -> None:
 
 
 def test_what_comes_along(answers: Any) -> None:
-    assert answers["strategy"] == "model"
+    assert answers["strategy"] == "confirmed"
     assert answers["details"]["accepted_prediction_tokens"] > 0
     assert {"embedded", "auto", "Fast-Apply"} <= set(answers["ids"])
 

@@ -89,7 +89,7 @@ def test_what_the_service_knows_comes_along(client: OpenAI) -> None:
         extra_body={"apply_service": {"path": "shapes.py", "diff": True}},
     )
     report = answer.apply_service
-    assert (report["strategy"], report["language"], report["seed"]) == ("model", "python", 5)
+    assert (report["strategy"], report["language"], report["seed"]) == ("confirmed", "python", 5)
     assert {verdict["check"] for verdict in report["verdicts"]} >= {"syntax", "marker_leak"}
     assert "+    if w < 0 or h < 0:" in report["diff"]
 
@@ -119,7 +119,7 @@ def test_errors_are_the_sdks_own(client: OpenAI) -> None:
 
 def test_an_error_in_mid_stream_is_the_sdks_own(client: OpenAI) -> None:
     """Text was sent at once; only then are there more tokens than allowed."""
-    options: Any = {"apply_service": {"stream_at_once": True}}
+    options: Any = {"apply_service": {"strategy": "model", "stream_at_once": True}}
     stream = client.chat.completions.create(
         model="auto", messages=TAGGED_CHAT, stream=True, max_tokens=3, extra_body=options
     )
