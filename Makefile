@@ -62,14 +62,14 @@ eval: $(STAMP)  ## this project's own git history: right answers, speed, report 
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)
 
 # The development sets; hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.
-# The library's decoding takes most of the time, so it takes part in the two smaller runs.
+# The library's decoding takes most of the time, so it takes part in the smallest run, where nothing holds the target to the sources.
 EVAL_DATA ?= ../shared/data
 EVAL_DRAFTERS ?= prompt_lookup,suffix,original,original_snippet,merged_edit
 EVAL_PEERS ?= hf-plain,hf-prompt-lookup
 eval-dev: eval-dev-sketched eval-dev-model-written eval-dev-replay
 
 eval-dev-sketched: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl
-eval-dev-model-written: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl --peers $(EVAL_PEERS)
+eval-dev-model-written: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl
 eval-dev-replay: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --limit 60 --target replay:tiny-10m --constrain none --peers $(EVAL_PEERS)
 eval-dev-sketched eval-dev-model-written eval-dev-replay: $(STAMP)
 	$(BIN)/apply-eval run $(EVAL_ARGS) --drafters $(EVAL_DRAFTERS) --out runs/$@
