@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from apply_service.calibration import DEFAULT_THRESHOLDS, Thresholds
 from apply_service.checks import run_checks
+from apply_service.checks.placement import find_guess
 from apply_service.decided import confidence_of, shifted_logprobs, sum_stats, total_invented, total_stats
 from apply_service.decider import Decider
 from apply_service.decoding.scheduler import Need
@@ -35,7 +36,7 @@ from apply_service.windows.splice import splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
-STRATEGY_VERDICTS = ("fallback", "merge_certainty", "instruction", "replay")
+STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
 REPLAYED = (
@@ -251,6 +252,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict(
             "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)
         )
+    if (guess := find_guess(job)) is not None:
+        yield guess
 
 
 def _is_instruction_read(outcome: Outcome) -> bool:

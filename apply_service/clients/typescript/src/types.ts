@@ -30,7 +30,7 @@ export interface NativeRequest {
   timeout_s?: number | null;
   /**
    * What a finding does, by the name of its check: marker_leak, truncation, no_op, outside_edit, symbols, syntax,
-   * chat_text, indentation, fallback, merge_certainty, instruction, replay.
+   * chat_text, indentation, fallback, merge_certainty, placement, instruction, replay.
    */
   on_verdict?: Record<string, "warn" | "fail">;
   /** Also answer with a unified diff. */
