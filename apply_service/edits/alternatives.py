@@ -15,6 +15,8 @@ from apply_service.edits.misquotes import may_be_misquoted
 from apply_service.types import LineOp, Prediction
 
 MAX_ALTERNATIVES = 8
+REACH = 60
+"""Lines beside new ones that these may stand for."""
 
 
 class Alternative(NamedTuple):
@@ -46,7 +48,7 @@ def find_alternatives(prediction: Prediction) -> list[Alternative]:
 
 def _candidates(prediction: Prediction) -> Iterator[Alternative]:
     changes = list(_changes(prediction.ops))
-    for find in (_kept, _other_wording, _other_blanks):
+    for find in (_kept, _replaced, _other_wording, _other_blanks):
         for start, stop in changes:
             yield from find(prediction, start, stop)
     yield from _shown_wording(prediction)
@@ -81,6 +83,27 @@ def _gaps(drops: Sequence[LineOp]) -> list[int]:
     blank = [not op.text.strip() for op in drops]
     last = max((i for i, is_blank in enumerate(blank) if not is_blank), default=0)
     return [i for i in range(1, last) if blank[i] and not blank[i - 1]]
+
+
+def _replaced(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
+    """The new lines stand for those that stay beside them too, as far as the next one like their last, or their
+    first."""
+    takes = [op for op in prediction.ops[start:stop] if op.kind == "take" and op.text.strip()]
+    if not takes:
+        return
+    ops = prediction.ops
+    below = next((i for i in range(stop, min(len(ops), stop + REACH)) if ops[i].text == takes[-1].text), None)
+    if below is not None and (gone := _dropped(ops[stop : below + 1])):
+        drops, rest = _split(ops[start:stop])
+        yield Alternative(start, below + 1, (*drops, *gone, *rest))
+    above = next((i for i in range(start - 1, max(-1, start - 1 - REACH), -1) if ops[i].text == takes[0].text), None)
+    if above is not None and (gone := _dropped(ops[above:start])):
+        yield Alternative(above, stop, (*gone, *ops[start:stop]))
+
+
+def _dropped(ops: Sequence[LineOp]) -> list[LineOp]:
+    """These lines gone; none where they are not all the original's, untouched and not shown."""
+    return [op._replace(kind="drop") for op in ops] if all(op.kind == "keep" for op in ops) else []
 
 
 def _other_wording(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:

@@ -48,6 +48,19 @@ def test_replaced_lines_stay_above_or_below_the_new_ones() -> None:
     assert texts(prediction) == ["a\nnew\nold", "a\nold\nnew"]
 
 
+def test_new_lines_may_stand_for_those_beside_them_as_well() -> None:
+    lines = ["{", "  old", "}", "z"]
+    keeps = [LineOp("keep", i, None, line) for i, line in enumerate(lines)]
+    takes = [LineOp("take", None, i, line) for i, line in enumerate(["{", "  new", "}"])]
+    assert "{\n  new\n}\nz" in texts(made(*takes, *keeps, update="{\n  new\n}"))
+    assert "{\n  new\n}\nz" in texts(made(*keeps[:3], *takes, keeps[3], update="{\n  new\n}"))
+
+
+def test_lines_that_the_snippet_shows_are_not_given_up() -> None:
+    both = LineOp("both", 0, 1, "}")
+    assert "}" not in texts(made(LineOp("take", None, 0, "}"), both, update="}\n}"))
+
+
 def test_a_line_in_the_files_own_wording_may_be_meant_as_shown() -> None:
     prediction = made(LineOp("keep", 0, None, "a"), LineOp("both", 1, 0, "x  =  1"), update="x = 1")
     assert texts(prediction) == ["a\nx = 1"]
