@@ -1,0 +1,131 @@
+"""The class that vLLM is told to use: `{"method": "custom_class", "model":
+"apply_service.engine.vllm.proposer.MergedEditProposer", "num_speculative_tokens": 127}`.
+
+vLLM makes one in every worker and calls `propose` after each step.  Nothing here may raise while requests run: a
+request that can't be drafted for is decoded without drafts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.engine.vllm.edits import open_drafter
+from apply_service.engine.vllm.requests import ByContent, ById, Request, Tokens, Told
+from apply_service.engine.vllm.versions import check_draft_length, check_version
+from apply_service.errors import ApplyError
+from apply_service.prompts.by_model import open_prompt_format
+from apply_service.protocols import Drafter, PromptFormat
+
+logger = logging.getLogger(__name__)
+
+DRAFTED_SHARE = 2
+"""One in so many tokens of a step's budget may be a drafted one: vLLM serves running requests in turn, and without a
+bound the first would leave nothing to the last, and all of them nothing to a new prompt."""
+KEPT_PER_SEQUENCE = 2
+"""Without the hook nobody says when a request ends: so many are kept for each that may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Tokens: drafted for one request, in a request's prompt and output together, in a step of all requests; and how
+    many requests may run at a time."""
+
+    n_draft: int
+    n_context: int
+    n_step: int
+    n_requests: int
+
+
+class Proposer:
+    """Drafts for the requests of one worker."""
+
+    def __init__(self, prompt_format: PromptFormat, limits: Limits) -> None:
+        self._format = prompt_format
+        self._limits = limits
+        self._by_id = ById(self._open)
+        self._by_content = ByContent(self._open, KEPT_PER_SEQUENCE * limits.n_requests)
+        self._told: Sequence[Told] | None = None
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: there is no draft model."""
+
+    def tell(self, rows: Sequence[Told], running: Collection[str]) -> None:
+        """What the next `propose` is about, row by row, and the ids of all requests that are not over (the hook's
+        part)."""
+        self._told = rows
+        self._by_id.keep(running)
+
+    def propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: npt.NDArray[np.int32],
+        token_ids_cpu: npt.NDArray[np.int32],
+        slot_mappings: Any = None,  # noqa: ARG002
+    ) -> list[list[int]]:
+        """A draft for each row.
+
+        `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
+        :num_tokens_no_spec[i]]`: all tokens of row i, these included.
+        """
+        told, self._told = self._told, None
+        n_writing = sum(bool(sampled) for sampled in sampled_token_ids)
+        n_share = self._limits.n_step // DRAFTED_SHARE // max(1, n_writing)
+        drafts: list[list[int]] = []
+        for row, sampled in enumerate(sampled_token_ids):
+            n_tokens = int(num_tokens_no_spec[row])
+            limit = min(self._limits.n_draft, n_share, self._limits.n_context - n_tokens - 1)
+            tokens, new = token_ids_cpu[row, :n_tokens], [int(token) for token in sampled]
+            drafts.append(self._draft(None if told is None else told[row], tokens, new, limit) if new else [])
+        return drafts
+
+    def _draft(self, told: Told | None, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
+        before = tokens[: len(tokens) - len(sampled)]
+        request = self._by_content.take(before) if told is None else self._by_id.find(told, before)
+        try:
+            return request.draft(sampled, max(0, limit))
+        except Exception:
+            # Without its message: it may quote the user's code.
+            logger.exception("apply_service: drafting failed; this request goes on without drafts", exc_info=False)
+            request.drafter = None
+            return []
+        finally:
+            if told is None:
+                self._by_content.put(request, tokens)
+
+    def _open(self, arguments: Mapping[str, Any] | None, prompt: Tokens) -> Request:
+        return Request(prompt, self._open_drafter(arguments, prompt))
+
+    def _open_drafter(self, arguments: Mapping[str, Any] | None, prompt: Tokens) -> Drafter | None:
+        try:
+            return open_drafter(self._format, arguments, prompt.tolist())
+        except ApplyError as error:
+            logger.warning("apply_service: a request goes without drafts: %s (limit: %s)", error.message, error.limit)
+        except Exception as error:
+            logger.warning("apply_service: a request goes without drafts: %s", type(error).__name__)
+        return None
+
+
+class MergedEditProposer(Proposer):
+    """The one that vLLM makes."""
+
+    def __init__(self, vllm_config: Any) -> None:
+        """
+        Raises:
+            MissingDependency: this vLLM is not known.
+            SettingsError: `num_speculative_tokens` is past what it verifies.
+            ModelNotLoadable: the model's tokenizer gives text back otherwise than it got it.
+        """
+        import vllm
+
+        check_version(vllm.__version__)
+        n_draft = vllm_config.speculative_config.num_speculative_tokens
+        check_draft_length(n_draft)
+        model, scheduler = vllm_config.model_config, vllm_config.scheduler_config
+        limits = Limits(n_draft, model.max_model_len, scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
+        super().__init__(open_prompt_format(model.tokenizer or model.model), limits)

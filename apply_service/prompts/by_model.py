@@ -1,0 +1,59 @@
+"""The prompt format of a model, from its folder or id alone: no weights are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.chat_tokenizer import ChatTokenizer
+from apply_service.prompts.compact import Compact
+from apply_service.protocols import PromptFormat
+from apply_service.registry import PROMPT_FORMATS, resolve
+
+RECORD_FILE = "apply_service.json"
+COMPACT = "compact"
+TAGGED = ("chat", "fastapply", "osmosis")
+
+
+def open_prompt_format(source: str) -> PromptFormat:
+    """The format that the model's folder names in its record, or that goes with its published name.
+
+    Raises:
+        ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format.
+    """
+    name = _recorded(Path(source)) or infer_prompt_format(source)
+    if name == COMPACT:
+        return Compact.from_directory(Path(source))
+    if name not in TAGGED:
+        limit = [COMPACT, *TAGGED]
+        raise ModelNotLoadable("no prompt format that reads a model's own tokenizer", value=name, limit=limit)
+    from transformers import AutoTokenizer
+
+    factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise ModelNotLoadable(f"no tokenizer can be read: {error}", value=source) from error
+    return factory(ChatTokenizer(tokenizer))
+
+
+def infer_prompt_format(source: str) -> str:
+    """By the published names of the models that have a format of their own; any other model is asked as a chat
+    model."""
+    name = Path(source).name.lower().replace("_", "-")
+    if "fastapply" in name or "fast-apply" in name:
+        return "fastapply"
+    return "osmosis" if "osmosis-apply" in name else "chat"
+
+
+def _recorded(directory: Path) -> str | None:
+    try:
+        record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    except ValueError as error:
+        raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(directory)) from error
+    return str(record["prompt_format"]) if isinstance(record, dict) and "prompt_format" in record else None
