@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,13 @@ test-slow: $(STAMP)
 
 node-clients:  ## the OpenAI SDK for Node, for the contract test that is skipped without it
 	npm install --prefix tests/contract/node --package-lock=false --ignore-scripts --no-audit --no-fund
+
+# Ray listens on all interfaces, so the tests run where loopback is the only one (Linux; as root, or add --map-root-user).
+# Minutes, and 2 GB: in an environment of its own, and not part of what continuous integration runs.
+test-ray:  ## two engines on Ray Serve: routing by file, an engine killed under load, an update with drain
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
+	unshare --net sh -c 'ip link set lo up && OMP_NUM_THREADS=1 .venv-ray/bin/python -m pytest tests/deploy'
 
 # The oldest transformers we support: its cache internals differ from the pinned one's.
 test-compat:
@@ -93,4 +100,4 @@ types: $(STAMP)
 check: lint types test
 
 clean:
-	rm -rf $(VENV) .venv-compat .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-compat .venv-ray .mypy_cache .ruff_cache .pytest_cache
