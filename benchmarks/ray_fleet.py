@@ -6,7 +6,6 @@ Ray listens on all interfaces: run it where there is only loopback (`unshare -n 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -30,7 +29,9 @@ NAME = "apply"
 LOGICAL_CPUS = 8
 """What Ray is told: replicas of both versions must find a place during an update, whatever the machine has."""
 STORE_BYTES = 100 * 2**20
-PATIENCE = {
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_raylet_start_wait_time_s": "300",
     "RAY_worker_register_timeout_seconds": "300",
@@ -39,7 +40,7 @@ PATIENCE = {
     "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "5",
     "RAY_SERVE_MAX_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "30",
 }
-"""A machine that is busy with other things is slow, not broken."""
+"""No token, as only loopback reaches it; and a machine that is busy with other things is slow, not broken."""
 PORTS = (
     "port",
     "dashboard-agent-grpc-port",
@@ -48,26 +49,25 @@ PORTS = (
     "metrics-export-port",
     "ray-client-server-port",
 )
-START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 900.0
 STOP_TIMEOUT_S = 60.0
 LOCAL_ARGS = {"allow_open": True, "log_level": "warning", "kv_cache_mb": 256}
 
 
 class LocalFleet:
-    """Ray Serve with one ingress and `n_engines` engines; `options` are the engines' deployment options."""
+    """Ray Serve with one ingress and `n_engines` engines."""
 
-    def __init__(self, n_engines: int, port: int, options: Mapping[str, Any], logs: Path) -> None:
+    def __init__(self, n_engines: int, port: int, logs: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._n_engines = n_engines
-        self._options = options
         self._logs = logs
 
-    def deploy(self, args: Mapping[str, Any]) -> None:
-        """Start it, or replace every replica by one with other settings; returns when the new ones answer and the old
-        ones are being drained."""
+    def deploy(self, args: Mapping[str, Any], **options: Any) -> None:
+        """Start it, or replace every replica by one with other settings; returns when all of the new ones answer.
+        `options` are the engines' deployment options."""
         fleet = read_fleet_settings({**LOCAL_ARGS, **args})
         plain = {"num_replicas": self._n_engines, "autoscaling_config": None}
-        engine = engine_deployment(fleet.settings).options(**plain, **self._options)
+        engine = engine_deployment(fleet.settings).options(**plain, **options)
         app = ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)
         serve.run(app, name=NAME)
 
@@ -75,26 +75,22 @@ class LocalFleet:
         """How often an ingress, whether it still lives or not, had to ask another engine."""
         return sum(path.read_text(errors="replace").count(LOST) for path in self._logs.glob("worker-*.err"))
 
-    def n_running(self) -> int:
-        """Engines that take edits."""
+    def is_whole(self) -> bool:
+        """Whether there are as many engines as there should be, all of them taking edits."""
         states = serve.status().applications[NAME].deployments["Engine"].replica_states
-        return int(states.get("RUNNING", 0))
+        return {str(state): int(n) for state, n in states.items()} == {"RUNNING": self._n_engines}
 
 
 @contextmanager
-def local_fleet(args: Mapping[str, Any], *, n_engines: int = 2, **options: Any) -> Iterator[LocalFleet]:
-    """A fleet that answers; it and all of Ray are stopped at the end."""
-    own = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    for name, value in {**own, **PATIENCE}.items():
-        os.environ.setdefault(name, value)
+def local_fleet(n_engines: int = 2) -> Iterator[LocalFleet]:
+    """A fleet to deploy; it and all of Ray are stopped at the end."""
+    os.environ.update(ENVIRONMENT)  # of Ray's processes
     with TemporaryDirectory(prefix="ray-") as folder, _head_node(Path(folder)) as address:
         ray.init(address, log_to_driver=False)
         try:
             port = _free_ports(1)[0]
             serve.start(http_options={"host": "127.0.0.1", "port": port})
-            fleet = LocalFleet(n_engines, port, options, Path(folder) / "session_latest" / "logs")
-            fleet.deploy(args)
-            yield fleet
+            yield LocalFleet(n_engines, port, Path(folder) / "session_latest" / "logs")
             serve.shutdown()
         finally:
             ray.shutdown()
@@ -138,7 +134,7 @@ def _wait_for(is_true: Callable[[], bool], process: subprocess.Popen[bytes]) -> 
 
 
 def by_least_load() -> dict[str, Any]:
-    """Deployment options with Ray's own choice of a replica, which knows nothing of files."""
+    """Options for `LocalFleet.deploy`: Ray's own choice of a replica, which knows nothing of files."""
     return {"request_router_config": RequestRouterConfig()}
 
 

@@ -10,7 +10,7 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,6 +34,8 @@ class Edit:
     """One edit and the text it should give."""
 
     path: str
+    n_before: int
+    """Edits of the same file before it in its session."""
     original: str
     update: str
     expected: str
@@ -73,16 +75,16 @@ def _session(record: EditRecord, n_edits: int, dice: random.Random) -> list[Edit
         new = f"{indent}# note {number} of this file, at line {at}"
         shown = [MARKER, *lines[at - N_CONTEXT : at], new, *lines[at : at + N_CONTEXT], MARKER]
         after = [*lines[:at], new, *lines[at:]]
-        edits.append(Edit(record.path or "a.py", "\n".join(lines), "\n".join(shown), "\n".join(after)))
+        edits.append(Edit(record.path or "a.py", number, "\n".join(lines), "\n".join(shown), "\n".join(after)))
         lines = after
     return edits
 
 
 async def run_sessions(
-    url: str, sessions: Sequence[Sequence[Edit]], *, n_clients: int, seconds: float | None = None
+    url: str, sessions: Sequence[Sequence[Edit]], *, n_clients: int, is_over: Callable[[], bool] | None = None
 ) -> list[Told]:
-    """Let clients work through the sessions, each through one after the other, edits in order; over and over until the
-    time is over, where there is one."""
+    """Let clients work through the sessions, each through one after the other, edits in order; over and over
+    until `is_over` says so, where it is given."""
     waiting = deque(sessions)
     told: list[Told] = []
     started = time.monotonic()
@@ -90,11 +92,11 @@ async def run_sessions(
     http = httpx2.AsyncClient(base_url=url, limits=limits, timeout=CLIENT_TIMEOUT_S, trust_env=False)
 
     async def work() -> None:
-        while waiting and (seconds is None or time.monotonic() - started < seconds):
+        while waiting and not (is_over is not None and is_over()):
             session = waiting.popleft()
             for number, edit in enumerate(session):
                 told.append(await ask(http, edit, is_stream=number % 2 == 1, started=started))
-            if seconds is not None:
+            if is_over is not None:
                 waiting.append(session)
 
     async with http, asyncio.TaskGroup() as clients:

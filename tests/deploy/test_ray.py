@@ -1,0 +1,62 @@
+"""The real thing: two engines on Ray Serve, in a network namespace of its own (`make test-ray`).
+
+Ray listens on all interfaces, so these tests run only where loopback is the only one.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="needs the extra ray")
+
+if [name for _, name in socket.if_nameindex()] != ["lo"]:
+    pytest.skip("Ray listens on all interfaces: run under `unshare -n`, see make test-ray", allow_module_level=True)
+
+from apply_eval.cli import OWN_EDITS
+from apply_eval.datasets import read_records
+from benchmarks.ray_check import run_phases
+from benchmarks.ray_fleet import local_fleet
+from benchmarks.ray_sessions import edit_sessions
+from tests.deploy.test_configs import NAMES, read
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),  # Ray's own
+]
+
+Phases = dict[str, dict[str, Any]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ray_takes_the_shipped_configurations(name: str) -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    config = ServeDeploySchema.model_validate(read(name))
+    assert [one.name for one in config.applications[0].deployments] == ["Ingress", "Engine"]
+
+
+@pytest.fixture(scope="module")
+def phases() -> Iterator[Phases]:
+    sessions = edit_sessions(read_records(OWN_EDITS), n_files=4, n_edits=4, seed=1)
+    with local_fleet() as fleet:
+        yield run_phases(fleet, sessions, n_clients=3)
+
+
+@pytest.mark.parametrize("name", ["by least load", "by file", "an engine is killed", "an update"])
+def test_every_edit_is_answered_whole_and_as_ever(phases: Phases, name: str) -> None:
+    assert phases[name]["requests"] > 0
+    assert phases[name]["ended"] == {"answered": phases[name]["requests"]}
+    assert phases[name]["broken"] == []
+
+
+def test_files_find_their_engine(phases: Phases) -> None:
+    assert phases["by file"]["hit_rate"] > phases["by least load"]["hit_rate"]
+
+
+def test_an_update_drains(phases: Phases) -> None:
+    """No engine was lost to an edit: those that went had answered what they had."""
+    assert phases["an update"]["asked_again"] == 0
