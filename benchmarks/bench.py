@@ -14,25 +14,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from apply_eval.provenance import provenance, safe_path
 from apply_service.errors import ApplyError
 from apply_service.settings import Settings
-from benchmarks.bench_cases import OWN_EDITS, Case, make_cases, read_edits
+from benchmarks.bench_case import Case
+from benchmarks.bench_cases import OWN_EDITS, make_cases, read_edits
 from benchmarks.bench_sample import Sample
-from benchmarks.bench_summary import PLAIN_CANDIDATES, summarise
+from benchmarks.bench_summary import summarise
 from benchmarks.bench_tables import render
 from benchmarks.bench_target import CONTENDERS, PEERS, BenchTarget, describe_device, load
+from benchmarks.bench_turns import plain_cap, take, take_turns
 
 SCHEMA_VERSION = 1
 DEFAULT_OUT = Path("runs/bench/bench.json")
-WARM_UP_TOKENS = 24
 QUICK = {
     "targets": "replay:tiny-2m",
     "limit": 2,
@@ -43,19 +44,6 @@ QUICK = {
     "kv_cache_mb": 64,
 }
 """A run of seconds that says nothing about speed: that everything works."""
-
-
-class Contender(Protocol):
-    """One way to decode edits."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def max_batch(self) -> int | None:
-        """The most edits that it takes together; None: any number."""
-        ...
-
-    def run(self, cases: Sequence[Case], group: str, *, cap: int | None) -> Sample: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -181,25 +169,7 @@ def run_target(
         else:
             groups = {f"group {i}": take(small, size, start=i * size) for i in range(options.groups)}
         n_undrafted = options.plain_tokens if size == 1 else options.batch_plain_tokens
-        yield from take_turns(able, groups, n_undrafted=n_undrafted)
-
-
-def take(cases: Sequence[Case], size: int, *, start: int) -> list[Case]:
-    """`size` cases from `start` on, in a circle: in a large batch some come twice."""
-    return [cases[(start + i) % len(cases)] for i in range(size)]
-
-
-def take_turns(
-    contenders: Sequence[Contender], groups: Mapping[str, Sequence[Case]], *, n_undrafted: int
-) -> Iterator[Sample]:
-    """Every contender on every group, in an order that rotates; each once unmeasured before, on the first group."""
-    for contender in contenders:
-        contender.run(next(iter(groups.values())), "warm-up", cap=WARM_UP_TOKENS)
-    for i, (name, cases) in enumerate(groups.items()):
-        first = i % len(contenders)
-        for contender in (*contenders[first:], *contenders[:first]):
-            cap = n_undrafted if contender.name in PLAIN_CANDIDATES and n_undrafted else None
-            yield contender.run(cases, name, cap=cap)
+        yield from take_turns(able, groups, cap=plain_cap(n_undrafted))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,31 +17,12 @@ from apply_service.prompts.replay import Replay
 from apply_service.protocols import EditJob, PromptFormat
 from apply_service.syntax.languages import detect_language
 from apply_service.types import ApplyRequest
+from benchmarks.bench_case import Case
 
 OWN_EDITS = Path(apply_eval.__file__).parent / "fixtures" / "own_edits.jsonl"
 """This project's own history, shipped with the harness."""
 SPARE_TOKENS = 64
 Constrain = Literal["sources", "none"]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One edit as one target sees it.  `answer_ids` is what a replay target is to write; None: the target decides.
-    `n_output` is the most tokens that the output may take."""
-
-    id: str
-    request: ApplyRequest
-    job: EditJob
-    after: str
-    """The wanted text, with LF line ends."""
-    prompt_ids: tuple[int, ...]
-    answer_ids: tuple[int, ...] | None
-    n_output: int
-
-    @property
-    def n_needed(self) -> int:
-        """Tokens of context that it takes."""
-        return len(self.prompt_ids) + self.n_output
 
 
 def read_edits(data: Path, updates: Path | None) -> list[EditRecord]:
@@ -92,7 +73,7 @@ def make_case(record: EditRecord, prompt_format: PromptFormat, constrain: Constr
     request = ApplyRequest(
         original=record.before, update=record.update, path=record.path, strategy="model", constrain=constrain
     )
-    job = read_edit(request, detect_language(name=None, path=record.path))[1]
+    job = _read(request)
     after = normalise(record.after)
     answer = prompt_format.encode_output(after) if isinstance(prompt_format, Replay) else None
     longest = len(prompt_format.encode_sources(job).predicted.ids) + SPARE_TOKENS if answer is None else len(answer)
@@ -104,9 +85,9 @@ def make_case(record: EditRecord, prompt_format: PromptFormat, constrain: Constr
         prompt_ids=tuple(prompt_format.encode_prompt(job)),
         answer_ids=None if answer is None else tuple(answer),
         n_output=longest,
+        reread=partial(_read, request),
     )
 
 
-def read_again(case: Case) -> EditJob:
-    """The edit read as for a new request, predicted merge included: what a request pays before its prompt."""
-    return read_edit(case.request, detect_language(name=None, path=case.request.path))[1]
+def _read(request: ApplyRequest) -> EditJob:
+    return read_edit(request, detect_language(name=None, path=request.path))[1]

@@ -20,7 +20,7 @@ from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.settings import Settings
 from apply_service.target import Target
-from benchmarks.bench_cases import Case
+from benchmarks.bench_case import Case
 from benchmarks.bench_summary import PEER
 from benchmarks.engine_runs import EngineContender
 from benchmarks.peer_runs import LOOKUP_TOKENS, PeerContender

@@ -9,11 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+import torch
+
 from apply_service.decoding.scheduler import Scheduler
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import EngineFailure
 from apply_service.target import Target, open_decoding
-from benchmarks.bench_cases import Case, read_again
+from benchmarks.bench_case import Case
 from benchmarks.bench_sample import Sample
 from benchmarks.peer_runs import is_right, text_of
 
@@ -41,6 +43,7 @@ class EngineContender:
         with ExitStack() as stack:
             decodings = [stack.enter_context(self._open(case, cap, owner)) for case in cases]
             read_prompts(decodings)
+            wait_for_device()
             decode_started_s = time.perf_counter()
             first_s = write_outputs(decodings)
             ended_s = time.perf_counter()
@@ -70,7 +73,13 @@ class EngineContender:
     def _open(self, case: Case, cap: int | None, owner: str) -> Decoding:
         limit = case.n_output if cap is None else min(cap, case.n_output)
         request = replace(case.request, drafter=self.drafter, max_tokens=limit, owner=owner)
-        return open_decoding(read_again(case), request, self.target, self.drafter)
+        return open_decoding(case.reread(), request, self.target, self.drafter)
+
+
+def wait_for_device() -> None:
+    """Until a GPU has done what it was given: passes that only read prompts are not waited for by the engine."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
 
 
 def read_prompts(decodings: Sequence[Decoding]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.target import Target
-from benchmarks.bench_cases import Case, read_again
+from benchmarks.bench_case import Case
 from benchmarks.bench_sample import Sample
 from benchmarks.hf_generate import generate
 
@@ -31,7 +31,7 @@ class PeerContender:
     def run(self, cases: Sequence[Case], group: str, *, cap: int | None) -> Sample:
         """Decode the edits together, each at most `cap` tokens; timed from the requests on."""
         started_s = time.perf_counter()
-        prompts = [self.target.prompt_format.encode_prompt(read_again(case)) for case in cases]
+        prompts = [self.target.prompt_format.encode_prompt(case.reread()) for case in cases]
         front_s = time.perf_counter() - started_s
         answers = [case.answer_ids for case in cases if case.answer_ids is not None]
         run = generate(

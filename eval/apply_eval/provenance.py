@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -11,8 +12,6 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-from apply_eval.datasets import hash_file
 
 SECRET_OPTIONS = ("--api-key",)
 PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "transformers", "numpy")
@@ -24,11 +23,16 @@ def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": safe_command(sys.argv),
         "seed": seed,
-        "data": [{"name": path.name, "sha256": hash_file(path)} for path in data],
+        "data": [{"name": path.name, "sha256": _sha256(path)} for path in data],
         **_code_state(),
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": hardware(),
     }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def safe_command(arguments: Sequence[str]) -> list[str]:

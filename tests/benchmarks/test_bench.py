@@ -11,10 +11,11 @@ import pytest
 
 from apply_eval.datasets import EditRecord, write_records
 from apply_eval.measures import measure_edit
-from benchmarks.bench import main, parse, run, take
+from benchmarks.bench import main, parse, run
 from benchmarks.bench_cases import OWN_EDITS
 from benchmarks.bench_sample import Sample, sample_of_json
 from benchmarks.bench_target import CONTENDERS
+from benchmarks.bench_turns import take
 from tests.benchmarks.samples import sample
 from tests.engine.tiny_models import save_tiny
 

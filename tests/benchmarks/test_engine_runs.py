@@ -10,7 +10,8 @@ from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.errors import EngineFailure
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.target import Target
-from benchmarks.bench_cases import Case, make_case
+from benchmarks.bench_case import Case
+from benchmarks.bench_cases import make_case
 from benchmarks.engine_runs import EngineContender
 
 BEFORE = "".join(f"line_{i} = {i}\n" for i in range(20))
