@@ -1,4 +1,4 @@
-"""`/healthz`: the process works.  `/readyz`: a request would be taken now."""
+"""`/healthz`: the process works.  `/readyz`: a request would be taken now.  Both answer HEAD, as some probes ask."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def health_router(service: Service, settings: Settings) -> APIRouter:
     router = APIRouter()
     unready: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", summary="Whether the engine thread is alive", responses=unready)
     async def healthz() -> Health:
         if not service.is_alive:
             raise NotReady("The engine thread has ended.", remedy="Restart the service.")
         return Health(status="ok")
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", summary="Whether a request would be taken", responses=unready)
     async def readyz() -> Readiness:
         if not service.is_ready:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -17,6 +18,7 @@ from apply_service.errors import NeedsMoreContext, StaleBase, UnknownModel
 from apply_service.service import Run, Service
 from apply_service.settings import Settings
 from tests.doubles import ScriptedRun, make_result
+from tests.live_server import live_server
 
 BODY = {"original": "old\n", "update": "new\n"}
 
@@ -202,6 +204,16 @@ def test_health_and_readiness() -> None:
             assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
         refused = http.post("/v1/apply", json=BODY)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "not_ready")
+
+
+def test_probes_may_ask_for_the_head_alone() -> None:
+    """The bug: 405, which some load balancers take for a dead server."""
+    with live_server(ScriptedRun()) as (url, service):
+        for path in ("/healthz", "/readyz"):
+            response = httpx2.head(url + path)
+            assert (response.status_code, response.content) == (200, b"")
+        service.close()
+        assert httpx2.head(url + "/readyz").status_code == 503
 
 
 def test_openapi_documents_every_status_and_field() -> None:

@@ -12,6 +12,15 @@ interface Asked {
   idempotencyKey?: string;
 }
 
+/** Waits until the server works on a request. */
+async function taken(baseUrl: string): Promise<void> {
+  for (;;) {
+    const readiness = (await (await fetch(`${baseUrl}/readyz`)).json()) as { n_active: number };
+    if (readiness.n_active > 0) return;
+    await new Promise((resume) => setTimeout(resume, 10));
+  }
+}
+
 async function make(asked: Asked): Promise<unknown> {
   const client = new ApplyClient(asked.options);
   const request = asked.request ?? {};
@@ -28,8 +37,10 @@ async function make(asked: Asked): Promise<unknown> {
     }
     case "abort": {
       const controller = new AbortController();
-      setTimeout(() => controller.abort(), 200);
-      return client.apply(request, { signal: controller.signal });
+      const answer = client.apply(request, { signal: controller.signal });
+      await taken(asked.options.baseUrl);
+      controller.abort();
+      return answer;
     }
     case "apply":
       return client.apply(request, options);
