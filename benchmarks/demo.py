@@ -4,6 +4,7 @@ measured in this same run.  `make demo` runs it."""
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -40,7 +41,8 @@ def main() -> int:
         console.print(f"  {verdict.check}: {verdict.severity} {verdict.message}", style=style)
     is_exact = result.merged_code == (EXAMPLE / "merged.py").read_text(encoding="utf-8")
     console.print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
-    console.print(speed_line(result, _plain(request, runtime)), style="bold", soft_wrap=True)
+    written = apply(replace(request, strategy="model"), runtime)  # a merge that is only scored accepts no draft
+    console.print(speed_line(written, _plain(request, runtime)), style="bold", soft_wrap=True)
     return 0 if is_exact and all(verdict.severity != "error" for verdict in result.verdicts) else 1
 
 
@@ -54,7 +56,7 @@ def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
 def speed_line(result: ApplyResult, plain: Plain) -> str:
     stats = result.stats
     return (
-        f"\n{stats.completion_tokens} tokens in {stats.passes} passes, {stats.acceptance_rate:.1%} of drafts accepted, "
+        f"\ntoken by token: {stats.completion_tokens} tokens in {stats.passes} passes, {stats.acceptance_rate:.1%} of drafts accepted, "
         f"{stats.tokens_per_s:,.0f} tok/s: {stats.tokens_per_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
         f"{plain.winner}); {len(result.merged_code):,} characters in {result.timings_s['total_s']:.2f} s in all"
     )
