@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -34,6 +35,7 @@ SETTLE_S = 2.0
 def main() -> int:
     options = _parse()
     sessions = edit_sessions(read_records(OWN_EDITS), options.files, options.edits, options.seed)
+    load_before = os.getloadavg()[0]
     with local_fleet() as fleet:
         phases = run_phases(fleet, sessions, options.clients)
     broken = [f"{name}: {why}" for name, phase in phases.items() for why in phase["broken"]]
@@ -41,6 +43,7 @@ def main() -> int:
         "kind": "ray_check",
         "schema_version": 1,
         "provenance": provenance([OWN_EDITS], seed=options.seed),
+        "load_before": round(load_before, 1),
         "engines": 2,
         "clients": options.clients,
         "files": options.files,

@@ -34,13 +34,15 @@ ENVIRONMENT = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_raylet_start_wait_time_s": "300",
+    "RAY_worker_niceness": "0",
     "RAY_worker_register_timeout_seconds": "300",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "300",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
     "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "5",
     "RAY_SERVE_MAX_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "30",
 }
-"""No token, as only loopback reaches it; and a machine that is busy with other things is slow, not broken."""
+"""No token, as only loopback reaches it; a machine that is busy with other things is slow, not broken; and replicas are
+as important as anything else on it (Ray would have them wait for all others)."""
 PORTS = (
     "port",
     "dashboard-agent-grpc-port",

@@ -1,6 +1,6 @@
 """What the simulation says of a 7B model on H200s: waiting against load, routing by file, autoscaling over a day.
 
-    python -m benchmarks.sizing_runs --out benchmarks/results/sizing_simulation.json      # a minute on one core
+    python -m benchmarks.sizing_runs --out benchmarks/results/sizing_simulation.json      # half a minute on one core
 
 A simulation over the roofline's times (`sizing`): no device was used, and its figures are no measurements.
 """
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.provenance import provenance
+from apply_service.deploy.affinity import Overflow
 from apply_service.engine.replay_shapes import read_shapes
 from benchmarks.load_report import PERCENTILES
 from benchmarks.sizing import H200, OVERHEAD_S, Edit, Roofline, count_edit
-from benchmarks.sizing_simulation import Answered, Cost, Fleet, Job, Routing, Scaling, poisson
+from benchmarks.sizing_simulation import Answered, Cost, Fleet, Job, Scaling, poisson
 
 MODEL = "qwen2.5-coder-7b"
 COUNTED = Path(__file__).parent / "results" / "bench-cpu-model-written.json"
@@ -32,7 +33,8 @@ EDITS_A_FILE = 4.0
 SPREAD = 0.6
 """Standard deviation of the logarithm of an edit's size."""
 LOADS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-SECONDS = 200.0
+OVERFLOWS = (None, *(Overflow(depth, ratio) for depth, ratio in ((1, 1.0), (1, 1.25), (2, 1.25), (2, 1.5), (4, 1.5))))
+SECONDS = 120.0
 DAY_S = 1800.0
 """A day of load, in a shorter time: a wave from a tenth of the peak to the peak."""
 
@@ -52,7 +54,7 @@ def main() -> None:
         "edit": asdict(edit),
         "most_per_s": {str(share): round(1 / edit.device_s(roof, cached=share), 2) for share in (0.0, CACHED_SHARE)},
         "load": list(waiting(roof, edit, options.seed)),
-        "routing": [routed(roof, edit, options.seed, routing) for routing in ("file", "least load")],
+        "routing": [routed(roof, edit, options.seed, overflow) for overflow in OVERFLOWS],
         "scaling": [scaled(roof, edit, options.seed, least) for least in (2, 8)],
     }
     text = json.dumps(result, indent=1) + "\n"
@@ -76,12 +78,16 @@ def waiting(roof: Roofline, edit: Edit, seed: int) -> Sequence[dict[str, Any]]:
     return rows
 
 
-def routed(roof: Roofline, edit: Edit, seed: int, routing: Routing) -> dict[str, Any]:
-    """Eight engines at seven tenths of what they can do without a cache."""
+def routed(roof: Roofline, edit: Edit, seed: int, overflow: Overflow | None) -> dict[str, Any]:
+    """Eight engines at seven tenths of what they can do without a cache; None: the less loaded of two at random."""
     rate = 0.7 * 8 / edit.device_s(roof, cached=0.0)
     jobs = make_jobs(edit, lambda _: rate, rate, SECONDS, seed)
-    fleet = Fleet(cost_of(roof), Scaling(8, 8), routing, cache_files=100, cached_share=CACHED_SHARE)
-    return {"routing": routing, "edits_per_s": round(rate, 2), **summarise(fleet.run(jobs), fleet)}
+    fleet = Fleet(cost_of(roof), Scaling(8, 8), cache_files=100, cached_share=CACHED_SHARE)
+    if overflow is None:
+        name, fleet.routing = "least load", "least load"
+    else:
+        name, fleet.overflow = f"file; overflow {overflow.depth}, {overflow.ratio:g}", overflow
+    return {"routing": name, "edits_per_s": round(rate, 2), **summarise(fleet.run(jobs), fleet)}
 
 
 def scaled(roof: Roofline, edit: Edit, seed: int, least: int) -> dict[str, Any]:

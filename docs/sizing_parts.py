@@ -1,4 +1,5 @@
-"""The generated parts of docs/sizing.md: the arithmetic of `benchmarks.sizing`, and results of the simulation."""
+"""The generated parts of docs/sizing.md and docs/scaling.md: the arithmetic of `benchmarks.sizing`, and committed
+results of the simulation, of its check, and of the fleet on Ray Serve."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 COUNTED = "bench-cpu-model-written.json"
 """Edits as models write them: the only committed counts of drafts that are sometimes wrong."""
 MEASURED = (COUNTED, "bench-cpu-sketched.json", "bench-cpu-batches.json")
+SIMULATED = "sizing_simulation.json"
+CHECKED = ("sizing_check.json",)
 BUSY = 0.7
 """Share of its time that a device should be busy: beyond, waiting grows fast (the simulation's table)."""
 CACHED_SHARES = (0.0, 0.5)
@@ -75,8 +78,97 @@ def check() -> str:
     return table(head, rows)
 
 
+# -- the simulation ----------------------------------------------------------------------------------------------------
+def _latencies(row: Mapping[str, Any]) -> list[str]:
+    return [f"{1e3 * row[f'p{p}_s']:,.0f}" for p in (50, 95, 99)]
+
+
+LATENCY_HEAD = ["p50, ms", "p95, ms", "p99, ms"]
+
+
+def waiting() -> str:
+    rows = [
+        [f"{row['load']:.0%}", f"{row['edits_per_s']:.1f}", *_latencies(row), f"{row['busy']:.0%}"]
+        for row in read(SIMULATED)["load"]
+    ]
+    return table(["load", "edits/s", *LATENCY_HEAD, "busy"], rows)
+
+
+def routing() -> str:
+    rows = [
+        [row["routing"], *_latencies(row), f"{row['hits']:.0%}", f"{row['busy']:.0%}"]
+        for row in read(SIMULATED)["routing"]
+    ]
+    return table(["routing", *LATENCY_HEAD, "hits", "busy"], rows)
+
+
+def scaling() -> str:
+    rows = [
+        [row["engines"], f"{row['mean_engines']:.1f}", *_latencies(row), f"{row['hits']:.0%}"]
+        for row in read(SIMULATED)["scaling"]
+    ]
+    return table(["engines", "on average", *LATENCY_HEAD, "hits"], rows)
+
+
+def held_against() -> str:
+    """Predicted and measured waiting, and how steady the machine was."""
+    parts = []
+    for name in CHECKED:
+        result = read(name)
+        predicted, measured = result["predicted_s"], result["measured_s"]
+        rows = [
+            [key, f"{predicted[key]:.3f}", f"{measured[key]:.3f}", f"{predicted[key] / measured[key]:.2f}"]
+            for key in predicted
+        ]
+        parts.append(f"{_conditions(result)}\n\n{table(['', 'predicted, s', 'measured, s', 'ratio'], rows)}")
+    return "\n".join(parts)
+
+
+def _conditions(result: Mapping[str, Any]) -> str:
+    alone = result["alone"]
+    return (
+        f"{_made(result)}. {result['edits']} edits in {result['seconds']:g} s, {result['edits_per_s']:g} a second: "
+        f"{result['load']:.0%} of what one edit after the other would allow. Fitted on {alone['edits']} edits made "
+        f"alone: {alone['pass_ms']:.1f} ms a pass, {alone['row_ms']:.2f} ms a row, {alone['beside_ms']:.0f} ms beside "
+        f"the passes. These took {result['alone_mean_s']:.2f} s on average before the run, and "
+        f"{result['alone_again_mean_s']:.2f} s after it: what no prediction can know."
+    )
+
+
+def _made(result: Mapping[str, Any]) -> str:
+    made = result["provenance"]
+    return (
+        f"`{' '.join(made['command'])}`, {made['created'][:10]}, {made['hardware']['cpu']}, "
+        f"{made['hardware']['n_cpus']} core(s), load {result['load_before']:g} before (other work on the same core(s))"
+    )
+
+
+# -- Ray ---------------------------------------------------------------------------------------------------------------
+def ray_measured() -> str:
+    result = read("ray_check.json")
+    rows = []
+    for name, phase in result["phases"].items():
+        hits = [f"{phase[key]:.0%}" for key in ("hit_rate", "cached_share")]
+        ended = ", ".join(f"{n} {how}" for how, n in phase["ended"].items())
+        again = str(phase.get("asked_again", ""))
+        rows.append([name, ended, again, *hits, f"{phase['median_s']:.2f}", f"{phase['longest_s']:.1f}"])
+    told = (
+        f"{_made(result)}. Two engines of the embedded model, {result['clients']} clients, {result['files']} files "
+        f"edited {result['edits_a_file']} times in a row, every second edit as a stream. Hits count from a file's "
+        "second edit on; the times are those of this core and say nothing of others."
+    )
+    head = ["phase", "ended", "asked again", "prefix-cache hits", "prompt tokens cached", "median, s", "longest, s"]
+    broken = "; ".join(result["broken"]) or "none"
+    return f"{told}\n\n{table(head, rows)}\nBroken promises: {broken}."
+
+
 SIZING_PARTS: Mapping[str, Callable[[], str]] = {
     "sizing-roofline": roofline,
     "sizing-capacity": capacity,
     "sizing-check": check,
+    "sizing-waiting": waiting,
+    "sizing-routing": routing,
+    "sizing-scaling": scaling,
+    "sizing-held-against": held_against,
+    "scaling-measured": ray_measured,
 }

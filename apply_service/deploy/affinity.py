@@ -30,12 +30,13 @@ class Overflow:
     """When a replica has so much to do that a file is sent to another one: above `depth` requests, and above `ratio`
     times its share of all of them.
 
-    The bound on the share is that of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2016);
-    `depth` is ours: a few requests share one engine's passes at little cost.
+    The bound on the share is that of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2016).
+    The defaults come from a simulation (docs/sizing.md): with windows beyond the knee, edits that share an engine slow
+    each other down, and waiting costs more than reading a file once more.
     """
 
-    depth: int = 4
-    ratio: float = 1.5
+    depth: int = 2
+    ratio: float = 1.25
 
     def __post_init__(self) -> None:
         if self.depth < 1 or self.ratio < 1:
