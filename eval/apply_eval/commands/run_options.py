@@ -78,7 +78,7 @@ def _add_contestants(parser: argparse.ArgumentParser) -> None:
         type=_peers,
         default={},
         metavar="A,B=URL",
-        help="hf-plain, hf-prompt-lookup; vllm=URL, vllm-ngram=URL, vllm-suffix=URL",
+        help="hf-plain, hf-prompt-lookup; vllm=URL, vllm-ngram=URL, vllm-suffix=URL, vllm-merged-edit=URL",
     )
     parser.add_argument(
         "--target", default="embedded", metavar="NAME", help="embedded, a folder, a Hugging Face id, or replay:SHAPE"

@@ -18,6 +18,7 @@ from apply_service.decider import in_process
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ContextLimitExceeded, Truncated
 from apply_service.pipeline import Stopwatch, finish, read_edit, validate
+from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome, Runtime
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Target, open_decoding
@@ -34,8 +35,8 @@ class Generated(NamedTuple):
     """After the first pass, which holds the prefill; None where it wrote all."""
 
 
-Generate = Callable[[Target, Decoding], Generated]
-"""Decode the decoding's prompt up to its stop.  Raises ApplyError."""
+Generate = Callable[[Target, Decoding, EditJob], Generated]
+"""Decode the decoding's prompt, which asks for the job, up to its stop.  Raises ApplyError."""
 
 
 def answer_elsewhere(
@@ -53,7 +54,7 @@ def answer_elsewhere(
     decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     _refuse_past_context(len(decoding.prompt_ids), decoding.max_new_tokens, target.engine.context_limit)
     before_s = time.perf_counter() - started
-    generated = generate(target, decoding)
+    generated = generate(target, decoding, job)
     merged = target.prompt_format.decode_output(generated.ids)
     stats = DecodeStats(prompt_tokens=len(decoding.prompt_ids), completion_tokens=len(generated.ids))
     agreement = None if target.is_replay else merged == job.prediction.text

@@ -19,7 +19,7 @@ from apply_service.decoding.verify import Decoding
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.replay_answers import answered
-from apply_service.protocols import Constraint, StopFinder
+from apply_service.protocols import Constraint, EditJob, StopFinder
 from apply_service.strategies import Runtime
 from apply_service.target import Target
 
@@ -53,7 +53,7 @@ class HfGenerate:
         """Nothing is held."""
 
     @torch.inference_mode()
-    def _generate(self, target: Target, decoding: Decoding) -> Generated:
+    def _generate(self, target: Target, decoding: Decoding, _: EditJob) -> Generated:
         engine: Any = target.engine
         ids = torch.tensor([list(decoding.prompt_ids)], device=engine.device)
         clock = _Clock()

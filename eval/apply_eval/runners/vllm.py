@@ -20,14 +20,19 @@ from apply_eval.runners.elsewhere import Generated, answer_elsewhere, cut, timed
 from apply_eval.runners.request import RequestOptions
 from apply_eval.transports.http import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
+from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import MissingDependency, Unreachable, UnsupportedParameter
+from apply_service.protocols import EditJob
 from apply_service.strategies import Runtime
 from apply_service.target import Target
 
+OURS = "vllm-merged-edit"
 METHODS: Mapping[str, str | None] = {
     "vllm": None,
     "vllm-ngram": '{"method": "ngram", "num_speculative_tokens": 10, "prompt_lookup_max": 4}',
     "vllm-suffix": '{"method": "suffix", "num_speculative_tokens": 32}',
+    OURS: '{"method": "custom_class", "model": "apply_service.engine.vllm.proposer.MergedEditProposer", '
+    '"num_speculative_tokens": 127}',
 }
 """Peers, and what vLLM is to be started with (`--speculative-config`)."""
 
@@ -78,8 +83,8 @@ class Vllm:
         except Unreachable as error:
             raise Unreachable(f"{self.name}: {error.message}", value=url, remedy=start_line(self.name)) from error
 
-    def _generate(self, _: Target, decoding: Decoding) -> Generated:
-        body = {
+    def _generate(self, _: Target, decoding: Decoding, job: EditJob) -> Generated:
+        body: dict[str, Any] = {
             "model": self._model,
             "prompt": list(decoding.prompt_ids),
             "max_tokens": decoding.max_new_tokens,
@@ -89,6 +94,8 @@ class Vllm:
             "return_token_ids": True,
             "stream": True,
         }
+        if self.name == OURS:
+            body["vllm_xargs"] = encode_edit(job)
         ids: list[int] = []
         puts: list[tuple[float, int]] = []
         started = time.perf_counter()

@@ -15,6 +15,7 @@ from apply_eval.runners.request import RequestOptions
 from apply_eval.runners.target import OpenTarget, TargetOptions, open_target
 from apply_eval.runners.vllm import Vllm, start_line
 from apply_service.engine.attention import ATTENTION_NAME
+from apply_service.engine.vllm.message import decode_edit
 from apply_service.errors import (
     ContextLimitExceeded,
     MissingDependency,
@@ -136,6 +137,20 @@ def test_vllm_gets_our_prompt_and_gives_ids(replay: OpenTarget) -> None:
     assert len(body["prompt"]) == answer.n_prompt_tokens
     assert body["stop_token_ids"] == [ids[-1]]
     assert body["return_token_ids"]
+
+
+def test_vllm_with_our_drafts_is_told_the_merge_and_others_are_not(replay: OpenTarget) -> None:
+    told = {}
+    for name in ("vllm-merged-edit", "vllm-suffix"):
+        with stub_server(vllm_reply(known_ids(replay))) as stub:
+            runner = Vllm(name, stub.url, replay.runtime, options=FREE)
+            runner.answer(EDIT)
+            runner.close()
+        told[name] = decode_edit(stub.asked[1].body.get("vllm_xargs"))
+    ours = told["vllm-merged-edit"]
+    assert ours is not None
+    assert (ours.original, ours.prediction.text) == (BEFORE, AFTER)
+    assert told["vllm-suffix"] is None
 
 
 def test_an_answer_of_vllm_that_never_ends_is_truncated(replay: OpenTarget) -> None:
