@@ -1,0 +1,116 @@
+"""The pieces of `benchmarks.bench_gpu`: which there are, in which order, and what is left of each.
+
+A piece is a shape and batch sizes, or the checks.  Its results lie in a file of its own, written after every sample, so
+that a run that is stopped anywhere goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apply_service.errors import FileNotReadable, SettingsError
+
+CHECKS = "correctness"
+ALONE, TOGETHER = "alone", "batches"
+COMBINED = "bench-gpu.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`shape` at `batches`; the checks have none."""
+
+    name: str
+    shape: str = ""
+    batches: tuple[int, ...] = ()
+
+
+def plan_pieces(shapes: Sequence[str], batches: Sequence[int]) -> list[Piece]:
+    """All pieces, the most important first: checks, the first two shapes alone, the first one's batches, then the rest,
+    always alone before together."""
+    alone = [Piece(f"{shape}-{ALONE}", shape, (1,)) for shape in shapes if 1 in batches]
+    larger = tuple(n for n in sorted(batches) if n > 1)
+    together = [Piece(f"{shape}-{TOGETHER}", shape, larger) for shape in shapes if larger]
+    return [Piece(CHECKS), *alone[:2], *together[:1], *together[1:2], *alone[2:], *together[2:]]
+
+
+def choose_pieces(pieces: Sequence[Piece], wanted: str | None) -> list[Piece]:
+    """Those named, in the order in which they are named; all of them where none is.
+
+    Raises:
+        SettingsError: no such piece.
+    """
+    if wanted is None:
+        return list(pieces)
+    known = {piece.name: piece for piece in pieces}
+    names = wanted.split(",")
+    if unknown := [name for name in names if name not in known]:
+        raise SettingsError("no such piece", value=unknown, limit=list(known), remedy="name one of these")
+    return [known[name] for name in names]
+
+
+class PieceFiles:
+    """The results of each piece, in a folder.  `run_id` tells runs apart whose pieces may not be mixed."""
+
+    def __init__(self, folder: Path, run_id: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._run_id = dict(run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """What there is of a piece: its own file, else its part of the combined one, else an empty piece.
+
+        Raises:
+            SettingsError: the folder holds another run.
+        """
+        found = self._own(name) or self._combined().get(name)
+        if found is None:
+            return {"piece": name, "run": self._run_id, "is_complete": False, "samples": [], "skipped": []}
+        if found["run"] != self._run_id:
+            changed = sorted(k for k in self._run_id if found["run"].get(k) != self._run_id[k])
+            raise SettingsError(
+                f"the folder holds pieces of another run, with other {', '.join(changed)}",
+                value=str(self._folder),
+                remedy="use another --out, or --fresh to begin anew",
+            )
+        return found
+
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        _write(self._folder / f"{name}.json", value)
+
+    def write_combined(self, head: Mapping[str, Any], pieces: Sequence[Piece]) -> dict[str, Any]:
+        """All pieces in one file, which alone is enough to go on from elsewhere; returns what it holds."""
+        value = dict(head) | {"pieces": [self.read(piece.name) for piece in pieces]}
+        _write(self._folder / COMBINED, value)
+        return value
+
+    def clear(self, pieces: Sequence[Piece]) -> None:
+        """Forget all of them."""
+        for name in (*(f"{piece.name}.json" for piece in pieces), COMBINED):
+            (self._folder / name).unlink(missing_ok=True)
+
+    def _own(self, name: str) -> dict[str, Any] | None:
+        return _read(self._folder / f"{name}.json")
+
+    def _combined(self) -> dict[str, dict[str, Any]]:
+        found = _read(self._folder / COMBINED)
+        return {} if found is None else {piece["piece"]: piece for piece in found["pieces"]}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileNotReadable(f"{path.name} can't be read: {error}", value=str(path), remedy="use --fresh") from error
+    return value
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
