@@ -2,6 +2,7 @@
 
     python -m benchmarks.http_overhead [--requests 300] [--data F.jsonl] [--out FILE.json]
                                        [-- options of `apply-service serve`]
+    python -m docs.generate
 
 One client, one connection kept open, against a server process of its own.  Every request is made twice in turn: over
 HTTP, and to a service in this process with the same settings (`Service.apply`: queue, engine thread, pipeline).  The
@@ -36,6 +37,7 @@ from apply_service.settings import Settings, load_settings, setting_specs
 from apply_service.types import ApplyRequest
 from benchmarks.server_process import serving
 
+RESULT = Path(__file__).parent / "results" / "http_overhead.json"
 GOAL_MS = 3.0
 N_WARM = 20
 LONG_LINES = 5000
@@ -83,10 +85,9 @@ def main() -> int:
         "goal_ms": GOAL_MS,
         "cases": cases,
     }
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(_table(cases))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(overhead_table(cases))
     return 0
 
 
@@ -94,7 +95,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--data", type=Path, default=OWN_EDITS)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("serve", nargs="*", metavar="-- OPTION", help="options of `apply-service serve`")
     return parser.parse_args()
 
@@ -182,7 +183,8 @@ def _row(timings: Sequence[Timing]) -> dict[str, Any]:
     }
 
 
-def _table(cases: Mapping[str, Mapping[str, Any]]) -> str:
+def overhead_table(cases: Mapping[str, Mapping[str, Any]]) -> str:
+    """The cases as Markdown."""
     rows = ["| request | n | overhead ms | 95% interval | p99 | besides | over HTTP | without |", "| --- " * 8 + "|"]
     for name, row in cases.items():
         interval = "" if row["interval_ms"] is None else "{} to {}".format(*row["interval_ms"])

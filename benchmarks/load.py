@@ -2,6 +2,9 @@
 
     python -m benchmarks.load [--minutes 10] [--clients 64] [--seed 1] [--data F.jsonl] [--out FILE.json]
                               [-- options of `apply-service serve`]
+    python -m docs.generate
+
+The result is kept in benchmarks/results/load.json, and docs/operations.md shows it.
 
 Phase *load*: clients that wait, stream, set short deadlines and go away at random, on a queue that holds them all.
 Phase *overload*: the same number of patient clients on a server whose queue holds few of them.  After each the server
@@ -25,9 +28,10 @@ from apply_eval.provenance import provenance
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest
 from benchmarks.load_clients import CLIENT_TIMEOUT_S, SHARES, Load, run_load
-from benchmarks.load_report import MAX_GROWTH, faults, summarise, table
+from benchmarks.load_report import MAX_GROWTH, faults, latency_table, stage_table, summarise
 from benchmarks.server_process import Watch, read_gauges, serving
 
+RESULT = Path(__file__).parent / "results" / "load.json"
 OVERLOAD_SHARE = 0.2
 """The second phase lasts so much of the first."""
 
@@ -60,11 +64,11 @@ def main() -> int:
         "phases": phases,
         "broken": broken,
     }
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
     for name, phase in phases.items():
-        print(f"\n## {name}\n\n{table(phase)}\n\n{json.dumps(phase['ended'])}\n{_line(phase)}")
+        print(f"\n## {name}\n\n{latency_table(phase)}\n\n{stage_table(phase)}\n\n{json.dumps(phase['ended'])}")
+        print(_line(phase))
     print("\nbroken: " + ("; ".join(broken) or "nothing"))
     return 1 if broken else 0
 
@@ -75,7 +79,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path, default=OWN_EDITS)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("serve", nargs="*", metavar="-- OPTION", help="options of `apply-service serve`")
     return parser.parse_args()
 

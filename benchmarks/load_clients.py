@@ -9,9 +9,9 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import httpx2
 
@@ -44,6 +44,8 @@ class Sample:
     ended_s: float
     """Since the load began."""
     has_retry_after: bool
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage, as the answer states them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,31 @@ async def _ask_on(
         patience_s = dice.uniform(0.01, 5.0) if kind == "gone" else CLIENT_TIMEOUT_S
         answer = await _ask(http, _body(record, kind, deadline_s, dice), patience_s)
         ended = time.monotonic()
-        samples.append(Sample(kind, *answer[:2], ended - now, answer[2], deadline_s, ended - started, answer[3]))
-        if answer[0] == httpx2.codes.TOO_MANY_REQUESTS:
+        samples.append(
+            Sample(
+                kind,
+                answer.status,
+                answer.code,
+                ended - now,
+                answer.first_s,
+                deadline_s,
+                ended - started,
+                answer.has_retry_after,
+                answer.stages,
+            )
+        )
+        if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
             await asyncio.sleep(BACK_OFF_S * dice.uniform(0.5, 1.5))
 
 
-Answer = tuple[int, str, float | None, bool]
-"""Status, error code, seconds to the first event, whether the answer says when to come back."""
+class Answer(NamedTuple):
+    """As in `Sample`."""
+
+    status: int
+    code: str
+    first_s: float | None
+    has_retry_after: bool = False
+    stages: Mapping[str, float] = {}
 
 
 async def _ask(http: httpx2.AsyncClient, body: dict[str, Any], patience_s: float) -> Answer:
@@ -98,11 +118,12 @@ async def _ask(http: httpx2.AsyncClient, body: dict[str, Any], patience_s: float
             async for line in response.aiter_lines():
                 first_s = first_s or time.monotonic() - started
                 last = line or last
-            return response.status_code, _error_code(last), first_s, "retry-after" in response.headers
+            code, stages = _end_of(last)
+            return Answer(response.status_code, code, first_s, "retry-after" in response.headers, stages)
     except TimeoutError:
-        return CUT, "", first_s, False
+        return Answer(CUT, "", first_s)
     except httpx2.TransportError as error:
-        return CUT, type(error).__name__, first_s, False
+        return Answer(CUT, type(error).__name__, first_s)
 
 
 def _body(record: EditRecord, kind: Kind, deadline_s: float | None, dice: random.Random) -> dict[str, Any]:
@@ -114,11 +135,13 @@ def _body(record: EditRecord, kind: Kind, deadline_s: float | None, dice: random
     return body
 
 
-def _error_code(last_line: str) -> str:
-    """Of an error body, or of the last event of a stream; an answer has none."""
-    text = last_line.removeprefix("data: ")
+def _end_of(last_line: str) -> tuple[str, Mapping[str, float]]:
+    """The error code and the stages in the last line of a body or of a stream; an answer has no code, an error no
+    stages."""
     try:
-        answer = json.loads(text)
+        answer = json.loads(last_line.removeprefix("data: "))
     except ValueError:
-        return "unreadable"
-    return str(answer["error"]["code"]) if "error" in answer else ""
+        return "unreadable", {}
+    if "error" in answer:
+        return str(answer["error"]["code"]), {}
+    return "", answer["timings_s"]

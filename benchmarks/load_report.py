@@ -1,10 +1,10 @@
-"""Samples of a load -> what ended how, the table of latencies, and whether the promises were kept."""
+"""Samples of a load -> what ended how, the tables of latencies and stages, and whether the promises were kept."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.load_clients import CUT, Sample
@@ -14,6 +14,7 @@ PERCENTILES = (50, 90, 95, 99)
 WARM_SHARE = 0.2
 """Of the run: memory is compared after it only, when caches and allocators are warm."""
 
+WAITED = "queue and HTTP"
 MAX_GROWTH = 0.1
 """Share of memory gained between the first and the last fifth of the warm part of the run: more is not flat."""
 
@@ -34,6 +35,8 @@ def summarise(samples: Sequence[Sample], gauges: Sequence[Gauges]) -> dict[str, 
             for sample in samples
             if sample.code == "deadline_exceeded" and sample.deadline_s is not None
         ),
+        "stages_s": _stages(answered),
+        "n_refused": sum(sample.status == 429 for sample in samples),
         "memory_mb": memory(gauges),
         "max_queue_length": max((gauge.queue_length for gauge in gauges), default=0),
         "max_active": max((gauge.n_active for gauge in gauges), default=0),
@@ -70,22 +73,38 @@ def memory(gauges: Sequence[Gauges]) -> dict[str, float] | None:
     return {"first": first, "last": last, "growth": round(last - first, 1), "max": max(g.memory_mb for g in gauges)}
 
 
-def table(summary: dict[str, Any]) -> str:
+def latency_table(summary: Mapping[str, Any]) -> str:
     """Latencies of the answered requests as Markdown."""
-    rows = [
-        f"| request | n | {' | '.join(f'p{p} s' for p in PERCENTILES)} | max s |",
+    first = {"first event of a stream": summary["first_event_s"], "late by": summary["late_by_s"]}
+    return _table("request", {**summary["latency_s"], **first})
+
+
+def stage_table(summary: Mapping[str, Any]) -> str:
+    """Where the time of the answered requests went, as Markdown."""
+    return _table("stage", summary["stages_s"])
+
+
+def _table(head: str, rows: Mapping[str, Mapping[str, float] | None]) -> str:
+    lines = [
+        f"| {head} | n | {' | '.join(f'p{p} s' for p in PERCENTILES)} | max s |",
         "| --- " * (3 + len(PERCENTILES)) + "|",
     ]
-    named = {
-        **summary["latency_s"],
-        "first event of a stream": summary["first_event_s"],
-        "late by": summary["late_by_s"],
-    }
-    for name, numbers in named.items():
+    for name, numbers in rows.items():
         if numbers is not None:
             cells = [numbers["n"], *(numbers[f"p{p}"] for p in PERCENTILES), numbers["max"]]
-            rows.append(f"| {name} | {' | '.join(str(cell) for cell in cells)} |")
-    return "\n".join(rows)
+            lines.append(f"| {name} | {' | '.join(str(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def _stages(answered: Sequence[Sample]) -> dict[str, Any]:
+    """By stage as the answers state them, and what the client waited besides: in the queue, and for HTTP."""
+    found: dict[str, list[float]] = {}
+    for sample in answered:
+        if "total_s" in sample.stages:
+            found.setdefault(WAITED, []).append(sample.seconds - sample.stages["total_s"])
+        for stage, seconds in sample.stages.items():
+            found.setdefault(stage.removesuffix("_s"), []).append(seconds)
+    return {stage: _percentiles(values) for stage, values in found.items()}
 
 
 def _ending(sample: Sample) -> str:

@@ -23,11 +23,26 @@ from benchmarks.bench_tables import render_all
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
+from docs.service_parts import SERVICE_PARTS
+from docs.sizing_parts import SIZING_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
-PAGES = ("cli.md", "http-api.md", "batch.md", "dialects.md", "evaluation.md", "performance.md", "confidence.md")
+PAGES = (
+    "cli.md",
+    "http-api.md",
+    "batch.md",
+    "dialects.md",
+    "evaluation.md",
+    "performance.md",
+    "operations.md",
+    "confidence.md",
+    "embedded-model.md",
+    "sizing.md",
+    "scaling.md",
+)
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -111,7 +126,10 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **BATCH_PARTS,
     **CONFIDENCE_PARTS,
     **DIALECT_PARTS,
+    **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
+    **SERVICE_PARTS,
+    **SIZING_PARTS,
     "performance": render_all,
 }
 

@@ -1,7 +1,9 @@
 """What the load benchmark makes of its samples."""
 
-from benchmarks.load_clients import CUT, Kind, Sample
-from benchmarks.load_report import faults, memory, summarise
+import pytest
+
+from benchmarks.load_clients import CUT, Kind, Sample, _end_of
+from benchmarks.load_report import faults, latency_table, memory, stage_table, summarise
 from benchmarks.server_process import Gauges
 
 
@@ -69,3 +71,42 @@ def test_memory_is_compared_once_it_is_warm() -> None:
         "max": 110.0,
     }
     assert memory([gauge(1.0)] * 5) is None
+
+
+def test_stages_are_of_the_answers_that_state_them() -> None:
+    stated = Sample(
+        "whole", 200, "", 1.5, None, None, 9.0, False, {"predict_s": 0.25, "decide_s": 0.75, "total_s": 1.0}
+    )
+    summary = summarise([stated, sample(), sample(status=429, code="overloaded")], [])
+    assert {stage: row["p50"] for stage, row in summary["stages_s"].items()} == {
+        "queue and HTTP": 0.5,
+        "predict": 0.25,
+        "decide": 0.75,
+        "total": 1.0,
+    }
+    assert all(row["n"] == 1 for row in summary["stages_s"].values())
+    assert summary["n_refused"] == 1
+
+
+def test_tables_show_what_there_is() -> None:
+    summary = summarise([sample(seconds=0.5)], [])
+    assert latency_table(summary).split("\n") == [
+        "| request | n | p50 s | p90 s | p95 s | p99 s | max s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| whole | 1 | 0.5 | 0.5 | 0.5 | 0.5 | 0.5 |",
+    ]
+    assert stage_table(summary).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("last_line", "code", "stages"),
+    [
+        ('{"merged_code": "x", "timings_s": {"total_s": 1.0}}', "", {"total_s": 1.0}),
+        ('data: {"merged_code": "x", "timings_s": {"total_s": 2.0}}', "", {"total_s": 2.0}),
+        ('data: {"error": {"code": "deadline_exceeded"}}', "deadline_exceeded", {}),
+        ("<html>", "unreadable", {}),
+        ("", "unreadable", {}),
+    ],
+)
+def test_an_end_is_read_from_its_last_line(last_line: str, code: str, stages: dict[str, float]) -> None:
+    assert _end_of(last_line) == (code, stages)

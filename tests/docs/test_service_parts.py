@@ -1,0 +1,62 @@
+"""The page of operations shows what the load and the overhead were, and says where nothing was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import load as load_benchmark
+from docs import service_parts
+
+SOURCE = {
+    "created": "2026-11-21T20:00:00+00:00",
+    "commit": "0123456789abcdef",
+    "dirty": False,
+    "hardware": {"cpu": "a chip", "n_cpus": 2},
+}
+NUMBERS = {"n": 3, "p50": 0.1, "p90": 0.2, "p95": 0.3, "p99": 0.4, "max": 0.5}
+PHASE: dict[str, Any] = {
+    "answers_per_s": 1.5,
+    "ended": {"200": 3, "429 overloaded": 7},
+    "n_refused": 7,
+    "max_queue_length": 4,
+    "max_active": 2,
+    "is_idle_after": True,
+    "answers_after": True,
+    "memory_mb": {"first": 700.0, "last": 701.5, "growth": 1.5, "max": 702.0},
+    "latency_s": {"whole": NUMBERS, "stream": None},
+    "first_event_s": None,
+    "late_by_s": None,
+    "stages_s": {"total": NUMBERS},
+}
+LOAD = {"provenance": SOURCE, "clients": 64, "minutes": 10.0, "broken": [], "phases": {"overload": PHASE}}
+
+
+def test_a_load_is_told_with_its_origin_endings_and_tables() -> None:
+    text = service_parts.load_text(LOAD)
+    assert text.startswith(
+        "64 clients, 10 minutes, 2026-11-21, commit 01234567, a chip, 2 cores: every promise was kept.\n"
+    )
+    for row in (
+        "| ended how | `200` 3, `429 overloaded` 7 |",
+        "| answered 429 | 7 |",
+        "| memory, first and last fifth | 700 and 701.5 MiB |",
+        "| idle and answering afterwards | yes |",
+        "| whole | 3 | 0.1 | 0.2 | 0.3 | 0.4 | 0.5 |",
+        "| total | 3 | 0.1 | 0.2 | 0.3 | 0.4 | 0.5 |",
+    ):
+        assert row in text.split("\n")
+
+
+def test_broken_promises_are_told_first() -> None:
+    stuck = LOAD | {"broken": ["load: a slot stays taken"], "phases": {"load": PHASE | {"is_idle_after": False}}}
+    text = service_parts.load_text(stuck)
+    assert "broken: load: a slot stays taken." in text.split("\n")[0]
+    assert "| idle and answering afterwards | **no** |" in text
+
+
+def test_without_a_result_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_benchmark, "RESULT", tmp_path / "load.json")
+    assert service_parts.load() == "Not measured yet.\n"
