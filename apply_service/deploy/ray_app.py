@@ -8,6 +8,7 @@ as its configuration says, adds some when edits pile up, drains those it replace
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from fastapi import FastAPI
@@ -25,7 +26,7 @@ from apply_service.deploy.replica import EngineReplica
 from apply_service.errors import EngineFailure, NotReady, Overloaded
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, TokenEvent
 
 ROUTER = "apply_service.deploy.file_router.FileRouter"
 TARGET_ONGOING = 8
@@ -48,8 +49,9 @@ class Engine:
 
     async def apply(self, request: ApplyRequest) -> AsyncGenerator[Item]:
         """As `EngineReplica.apply`."""
-        async for item in self._replica.apply(request):
-            yield item
+        async with aclosing(self._replica.apply(request)) as items:
+            async for item in items:
+                yield item
 
     def check_health(self) -> None:
         """Asked by Ray, which replaces a replica where this raises."""
@@ -98,8 +100,10 @@ class ServeEngines:
     async def ask(self, request: ApplyRequest, key: str) -> AsyncGenerator[Item]:
         """See `forwarding.Engines`."""
         answer = self._handle.options(session_id=key).apply.remote(request)
+        is_over = False
         try:
             async for item in answer:
+                is_over = not isinstance(item, TokenEvent)
                 yield item
         except RayActorError as error:
             raise EngineLost from error
@@ -110,7 +114,8 @@ class ServeEngines:
         except DeploymentUnavailableError as error:
             raise NotReady("No engine could be started.", remedy="See `serve status` and the engines' logs.") from error
         finally:
-            answer.cancel()
+            if not is_over:
+                answer.cancel()
 
 
 def _error_of(error: RayTaskError) -> EngineLost | EngineFailure:
