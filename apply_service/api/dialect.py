@@ -8,10 +8,11 @@ last frame.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -30,6 +31,14 @@ from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
+
+T = TypeVar("T")
+
+LARGE_CHARS = 500_000
+"""An answer of so much text takes some ten milliseconds to write as JSON."""
+
+LARGE_HUNK_CHARS = 300
+"""A hunk with its edits takes about as long as so much text."""
 
 
 class Reply(Protocol):
@@ -69,7 +78,15 @@ async def _whole(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> R
         watcher.cancel()
     final = events[-1]
     assert isinstance(final, FinalEvent), "a ticket ends in a final event or an error"
-    return Response(reply.whole(final.result), media_type="application/json")
+    body = await _written(final.result, partial(reply.whole, final.result))
+    return Response(body, media_type="application/json")
+
+
+async def _written(result: ApplyResult, write: Callable[[], T]) -> T:
+    """What `write` makes of the result: of a large one on another thread, as others wait for this one."""
+    if len(result.merged_code) + LARGE_HUNK_CHARS * len(result.hunks) < LARGE_CHARS:
+        return write()
+    return await asyncio.to_thread(write)
 
 
 async def _stream(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> Response:
@@ -84,7 +101,11 @@ async def _frames(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> 
     try:
         async with aclosing(ticket.events_async()) as events:
             async for event in events:
-                for frame in reply.frames(event):
+                if isinstance(event, FinalEvent):
+                    frames = await _written(event.result, lambda event=event: list(reply.frames(event)))  # type: ignore[misc]
+                else:
+                    frames = reply.frames(event)
+                for frame in frames:
                     yield frame
     finally:
         watcher.cancel()

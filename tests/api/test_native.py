@@ -1,5 +1,6 @@
 """The native dialect over a scripted pipeline, without a socket."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -13,10 +14,12 @@ from starlette.testclient import TestClient
 
 from apply_service.api.answer import NativeAnswer
 from apply_service.api.app import create_app
+from apply_service.api.native import NativeReply
 from apply_service.clients.wire import decode_answer
 from apply_service.errors import NeedsMoreContext, StaleBase, UnknownModel
 from apply_service.service import Run, Service
 from apply_service.settings import Settings
+from apply_service.types import ApplyResult, Hunk
 from tests.doubles import ScriptedRun, make_result
 from tests.live_server import live_server
 
@@ -204,6 +207,26 @@ def test_health_and_readiness() -> None:
             assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
         refused = http.post("/v1/apply", json=BODY)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "not_ready")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_large_answer_is_written_beside_the_event_loop(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: tens of thousands of hunks held up everybody for seconds."""
+    threads: list[bool] = []
+    written = NativeReply.whole
+
+    def whole(self: NativeReply, result: ApplyResult) -> str:
+        threads.append(bool(asyncio._get_running_loop()))
+        return written(self, result)
+
+    monkeypatch.setattr(NativeReply, "whole", whole)
+    hunks = tuple(Hunk(i, i + 1, i, i + 1, 0, 0, None) for i in range(2000))
+    for result in (make_result(), make_result(hunks=hunks), make_result("x\n" * 300_000)):
+        with client(ScriptedRun(result=result)) as http:
+            response = http.post("/v1/apply", json=BODY | {"stream": stream})
+        assert response.status_code == 200
+        assert json.dumps(result.merged_code)[:-1] in response.text
+    assert threads == [True, False, False]
 
 
 def test_probes_may_ask_for_the_head_alone() -> None:
