@@ -28,11 +28,14 @@ FROM base AS cpu
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt \
         --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch \
     && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[otel]"
-USER apply
+# By number, as orchestrators that refuse to run as root want it.
+USER 10001
 
 # The default build of torch for Linux brings CUDA's libraries; the driver comes from the host (--gpus all).
 # Triton compiles its kernels with a C compiler on first use.
 FROM base AS cuda
+# The base image's Debian decides their versions.
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
     && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[gpu,otel]"
-USER apply
+USER 10001
