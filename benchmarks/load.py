@@ -85,17 +85,29 @@ def _parse() -> argparse.Namespace:
 
 
 def _run_phase(load: Load, options: Sequence[str]) -> dict[str, Any]:
-    with serving(options) as url:
-        HttpClient(url).apply(ONE_EDIT)  # whatever is made on first use is made now
-        with Watch(url) as watch:
-            samples = asyncio.run(run_load(url, load))
-        summary = summarise(samples, watch.gauges)
-        print(f"{len(samples)} requests ended", file=sys.stderr, flush=True)
-        summary["options"] = list(options)
-        summary["faults"] = _count(faults(samples))
-        summary["is_idle_after"] = _becomes_idle(url)
-        summary["answers_after"] = HttpClient(url).apply(ONE_EDIT).merged_code == "a = 10\nb = 2\n"
+    """What was measured, and how the server stopped afterwards: a bad end does not cost the measurement."""
+    summary: dict[str, Any] = {"options": list(options), "stopped": "gracefully"}
+    try:
+        with serving(options) as url:
+            summary |= _measure(url, load)
+    except RuntimeError as error:
+        if "faults" not in summary:
+            raise
+        summary["stopped"] = str(error)
     return summary
+
+
+def _measure(url: str, load: Load) -> dict[str, Any]:
+    HttpClient(url).apply(ONE_EDIT)  # whatever is made on first use is made now
+    with Watch(url) as watch:
+        samples = asyncio.run(run_load(url, load))
+    print(f"{len(samples)} requests ended", file=sys.stderr, flush=True)
+    return {
+        **summarise(samples, watch.gauges),
+        "faults": _count(faults(samples)),
+        "is_idle_after": _becomes_idle(url),
+        "answers_after": HttpClient(url).apply(ONE_EDIT).merged_code == "a = 10\nb = 2\n",
+    }
 
 
 def _count(names: Sequence[str]) -> dict[str, int]:
@@ -120,6 +132,8 @@ def _broken(phases: dict[str, dict[str, Any]]) -> Sequence[str]:
         found += [f"{name}: {n} x {fault}" for fault, n in phase["faults"].items()]
         if not phase["is_idle_after"]:
             found.append(f"{name}: a slot stays taken")
+        if phase["stopped"] != "gracefully":
+            found.append(f"{name}: {phase['stopped']}")
         if not phase["answers_after"]:
             found.append(f"{name}: a wrong answer afterwards")
     growth = phases["load"]["memory_mb"]

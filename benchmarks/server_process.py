@@ -15,7 +15,7 @@ from urllib.request import urlopen
 from prometheus_client.parser import text_string_to_metric_families
 
 START_TIMEOUT_S = 180.0
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 300.0
 
 
 class Gauges(NamedTuple):
@@ -42,8 +42,8 @@ def serving(options: Sequence[str]) -> Iterator[str]:
         try:
             yield _url(process)
             process.terminate()
-            if process.wait(STOP_TIMEOUT_S) != 0:
-                raise RuntimeError(f"the server ended with code {process.returncode}")
+            if (code := _exit_code(process)) != 0:
+                raise RuntimeError(f"the server ended with code {code}")
         finally:
             process.kill()
 
@@ -107,6 +107,17 @@ def _url(process: subprocess.Popen[str]) -> str:
             threading.Thread(target=_pass_on, args=(process,), daemon=True).start()
             return line.split(" on ")[1].strip()
     raise RuntimeError("the server did not come up: " + "".join(lines))
+
+
+def _exit_code(process: subprocess.Popen[str]) -> int:
+    """
+    Raises:
+        RuntimeError: it runs on.
+    """
+    try:
+        return process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the server did not stop within {STOP_TIMEOUT_S:g} s") from None
 
 
 def _pass_on(process: subprocess.Popen[str]) -> None:
