@@ -150,10 +150,11 @@ def engine_deployment(settings: Settings) -> serve.Deployment:
 
 
 def ingress_deployment(fleet: FleetSettings) -> serve.Deployment:
-    """As `engine_deployment`."""
+    """As `engine_deployment`.  In an update a new ingress starts before an old one goes, so that nobody waits for it."""
     return serve.deployment(
         serve.ingress()(Ingress),
         num_replicas=fleet.n_ingresses,
+        max_surge_percent=100,
         max_ongoing_requests=fleet.settings.in_flight_limit + SPARE_ONGOING,
         graceful_shutdown_timeout_s=fleet.settings.drain_timeout_s + CLOSING_S,
         ray_actor_options={"num_cpus": 1},
