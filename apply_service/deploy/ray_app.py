@@ -150,7 +150,7 @@ def engine_deployment(settings: Settings) -> serve.Deployment:
 
 
 def ingress_deployment(fleet: FleetSettings) -> serve.Deployment:
-    """As `engine_deployment`.  In an update a new ingress starts before an old one goes, so that nobody waits for it."""
+    """As `engine_deployment`.  In an update a new ingress starts before an old one goes: nobody waits for it."""
     return serve.deployment(
         serve.ingress()(Ingress),
         num_replicas=fleet.n_ingresses,
