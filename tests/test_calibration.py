@@ -127,7 +127,17 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"version": 2}, {"threshold": 2}, {"threshold": None}, {"answer": None}, {"hunk": []}, {"more": 1}],
+    [
+        {"version": 1},
+        {"threshold": 2},
+        {"threshold": None},
+        {"answer": None},
+        {"hunk": []},
+        {"more": 1},
+        {"thresholds": {"confirm": 0.1}},
+        {"thresholds": {"confirm": 1.1, "choose": 0.1, "margin": 0.0}},
+        {"thresholds": {"confirm": 0.1, "choose": 0.1, "margin": -1.0}},
+    ],
 )
 def test_a_bad_file_is_a_typed_error(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = write(tmp_path, **changes)
