@@ -23,6 +23,7 @@ from apply_service.setting_sources import config_path, read_environment, read_fi
 from apply_service.setting_specs import SettingSpec, check_setting, setting
 
 EMBEDDED = "embedded"
+VLLM = "vllm"
 ENV_KEY = "env:"
 """Before the name of a variable that holds a key."""
 
@@ -123,6 +124,16 @@ class Settings:
         group="http",
     )
 
+    engine: str = setting(
+        "local",
+        "Where models run: in this process, or `vllm`: on the vLLM server at `vllm_url`, which serves `model` and "
+        "`models` by these names, and drafts as we do where it has our plug-in.",
+        group="engine",
+        choices=("local", "vllm"),
+    )
+    vllm_url: str | None = setting(
+        None, "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.", group="engine"
+    )
     model: str = setting(
         "embedded",
         "Target model: `embedded`, a folder, a Hugging Face id, `remote:NAME` on the server at `remote_url`, or "
@@ -265,9 +276,10 @@ class Settings:
     remote_takes: tuple[str, ...] = setting(
         ("usage",),
         "What that server takes beyond plain chat: `prediction` (the predicted merge is sent), `logprobs` (confidence "
-        "is computed), `seed`, `usage` (in streams), `max_completion_tokens` (in the place of `max_tokens`).",
+        "is computed), `seed`, `usage` (in streams), `max_completion_tokens` (in the place of `max_tokens`), "
+        "`vllm_xargs` (the edit is sent, for our plug-in in vLLM).",
         group="engine",
-        choices=("prediction", "logprobs", "seed", "usage", "max_completion_tokens"),
+        choices=("prediction", "logprobs", "seed", "usage", "max_completion_tokens", "vllm_xargs"),
     )
     remote_stream: bool = setting(True, "Have that server stream, so that text comes as it is written.", group="engine")
     remote_retries: int = setting(
@@ -308,13 +320,17 @@ class Settings:
         for spec in setting_specs():
             check_setting(spec, getattr(self, spec.name), source="argument")
         self._refuse_ambiguous_models()
+        self._refuse_half_an_engine()
 
     @property
     def model_sources(self) -> dict[str, str]:
         """Name -> source of every model that a request may name: the service's own first, the embedded one among
-        them."""
+        them where models run here."""
         more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
-        return {self.model: self.model, **more, EMBEDDED: EMBEDDED}
+        named = {self.model: self.model, **more}
+        if self.engine == VLLM:
+            return {name: f"remote:{source}" for name, source in named.items()}
+        return {**named, EMBEDDED: EMBEDDED}
 
     @property
     def more_models(self) -> tuple[str, ...]:
@@ -325,6 +341,25 @@ class Settings:
     def state_path(self) -> Path:
         """Where backups go; never created here."""
         return Path(self.state_dir).expanduser() if self.state_dir is not None else platform_state_path(os.environ)
+
+    def _refuse_half_an_engine(self) -> None:
+        if (self.engine == VLLM) != (self.vllm_url is not None):
+            raise SettingsError(
+                "engine vllm and vllm_url go together.",
+                value=self.vllm_url or self.engine,
+                limit="--engine vllm --vllm-url http://HOST:PORT",
+                remedy="Set both, or neither.",
+            )
+        prefixes = ("remote:", "replay:")
+        names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
+        foreign = [name for name in names if name == EMBEDDED or name.startswith(prefixes)]
+        if self.engine == VLLM and foreign:
+            raise SettingsError(
+                "With engine vllm a model is named as the vLLM server names it.",
+                value=foreign,
+                limit="the name that vLLM serves",
+                remedy="Set model (--model) to it.",
+            )
 
     def _refuse_ambiguous_models(self) -> None:
         for entry, name in zip(self.models, self.more_models, strict=True):
