@@ -24,20 +24,25 @@ def open_prompt_format(source: str) -> PromptFormat:
     Raises:
         ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format.
     """
-    name = _recorded(Path(source)) or infer_prompt_format(source)
-    if name == COMPACT:
-        return Compact.from_directory(Path(source))
-    if name not in TAGGED:
+    return open_prompt_formats(source)[0]
+
+
+def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
+    """The same, and then every other format in which a model with this tokenizer can be asked.  Raises alike."""
+    own = _recorded(Path(source)) or infer_prompt_format(source)
+    if own == COMPACT:
+        return (Compact.from_directory(Path(source)),)
+    if own not in TAGGED:
         limit = [COMPACT, *TAGGED]
-        raise ModelNotLoadable("no prompt format that reads a model's own tokenizer", value=name, limit=limit)
+        raise ModelNotLoadable("no prompt format that reads a model's own tokenizer", value=own, limit=limit)
     from transformers import AutoTokenizer
 
-    factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        chat = ChatTokenizer(AutoTokenizer.from_pretrained(source))
     except (OSError, ValueError) as error:
         raise ModelNotLoadable(f"no tokenizer can be read: {error}", value=source) from error
-    return factory(ChatTokenizer(tokenizer))
+    factories: dict[str, Callable[[Any], PromptFormat]] = {name: resolve(PROMPT_FORMATS, name) for name in TAGGED}
+    return (factories.pop(own)(chat), *(factory(chat) for factory in factories.values()))
 
 
 def infer_prompt_format(source: str) -> str:

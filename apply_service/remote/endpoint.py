@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from apply_service.errors import SettingsError
-from apply_service.settings import ENV_KEY, Settings
+from apply_service.settings import ENV_KEY, VLLM, Settings
 
 PREFIX = "remote:"
 """Of a model's source in the settings; what follows is its name on the server."""
+VLLM_TAKES = frozenset({"usage", "logprobs", "seed", "vllm_xargs"})
+"""What every vLLM takes; without our plug-in it ignores the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +41,14 @@ class Endpoint:
         Raises:
             SettingsError: there is no URL, or none of a server; the key's variable is not set, or holds no key.
         """
+        is_vllm = settings.engine == VLLM
+        url = (
+            _checked_url(settings.vllm_url, "vllm_url") if is_vllm else _checked_url(settings.remote_url, "remote_url")
+        )
         return cls(
-            url=_checked_url(settings.remote_url),
+            url=_versioned(url) if is_vllm else url,
             key=_key(settings.remote_key, os.environ if environment is None else environment),
-            takes=frozenset(settings.remote_takes),
+            takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
             is_streamed=settings.remote_stream,
             n_retries=settings.remote_retries,
             connect_timeout_s=settings.remote_connect_timeout_s,
@@ -57,11 +63,16 @@ class Endpoint:
         return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
 
-def _checked_url(url: str | None) -> str:
+def _versioned(vllm_url: str | None) -> str:
+    """With the version, where the URL names the server alone."""
+    url = _checked_url(vllm_url, "vllm_url")
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def _checked_url(url: str | None, name: str) -> str:
     if url is None:
-        raise SettingsError(
-            "A remote model needs remote_url.", limit="https://HOST/v1", remedy="Set remote_url (--remote-url)."
-        )
+        flag = "--" + name.replace("_", "-")
+        raise SettingsError(f"A remote model needs {name}.", limit="https://HOST/v1", remedy=f"Set {name} ({flag}).")
     try:
         parts = urlsplit(url)
         is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -69,7 +80,7 @@ def _checked_url(url: str | None) -> str:
         is_server = False
     if not is_server or parts.query or parts.fragment or parts.username is not None:
         raise SettingsError(
-            "remote_url is not the URL of a server.",
+            f"{name} is not the URL of a server.",
             # One with a password in it is not repeated: errors go to logs.
             value=None if "@" in url else url,
             limit="http(s)://HOST:PORT/v1",

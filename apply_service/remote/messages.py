@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from apply_service.prompts.chat import TAGS, chat_messages
+from apply_service.engine.vllm.message import encode_edit
+from apply_service.prompts.chat import TAGS, Chat, chat_messages
 from apply_service.protocols import EditJob
 from apply_service.remote.endpoint import Endpoint
 from apply_service.types import ApplyRequest
@@ -34,6 +35,8 @@ def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpo
         body["logprobs"] = True
     if "prediction" in takes:
         body["prediction"] = {"type": "content", "content": TAGS.wrap(job.prediction.text)}
+    if "vllm_xargs" in takes:
+        body["vllm_xargs"] = encode_edit(job, Chat.name)
     return body
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apply_service.drafting.copying import MergedEdit, OriginalSnippet
-from apply_service.engine.vllm.message import decode_edit
+from apply_service.engine.vllm.message import FORMAT, decode_edit
+from apply_service.errors import InvalidField
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tagged import TaggedOutput
 from apply_service.protocols import DraftContext, Drafter, EditJob, PromptFormat
@@ -35,20 +36,30 @@ MARKS: Mapping[str, Marks] = {
 
 
 def open_drafter(
-    prompt_format: PromptFormat, arguments: Mapping[str, Any] | None, prompt_ids: list[int]
+    formats: Sequence[PromptFormat], arguments: Mapping[str, Any] | None, prompt_ids: list[int]
 ) -> Drafter | None:
-    """The drafter of one request; None where it is no edit, or not ours.
+    """The drafter of one request, which is asked in the first of `formats` unless it says or shows another; None where
+    it is no edit, or not ours.
 
     Raises:
-        InvalidField: it tells of an edit that is none.
+        InvalidField: it tells of an edit that is none, or of another format than these.
     """
     told = decode_edit(arguments)
     if told is not None:
-        return MergedEdit(DraftContext(prompt_format.encode_sources(told), prompt_ids))
-    shown = read_prompt(prompt_format, prompt_ids)
-    if shown is None:
-        return None
-    return OriginalSnippet(DraftContext(prompt_format.encode_sources(shown), prompt_ids))
+        sources = _named(formats, told.format_name).encode_sources(told.job)
+        return MergedEdit(DraftContext(sources, prompt_ids))
+    for prompt_format in formats:
+        shown = read_prompt(prompt_format, prompt_ids)
+        if shown is not None:
+            return OriginalSnippet(DraftContext(prompt_format.encode_sources(shown), prompt_ids))
+    return None
+
+
+def _named(formats: Sequence[PromptFormat], name: str | None) -> PromptFormat:
+    known = {prompt_format.name: prompt_format for prompt_format in formats}
+    if name is not None and name not in known:
+        raise InvalidField(f"`vllm_xargs.{FORMAT}` names no format of this model", value=FORMAT, limit=list(known))
+    return formats[0] if name is None else known[name]
 
 
 def read_prompt(prompt_format: PromptFormat, prompt_ids: Sequence[int]) -> EditJob | None:

@@ -14,8 +14,8 @@ from apply_service.errors import InvalidField
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineKind, LineOp, Prediction
 
-ORIGINAL, UPDATE, OPS = "apply_original", "apply_update", "apply_ops"
-KEYS = frozenset({ORIGINAL, UPDATE, OPS})
+ORIGINAL, UPDATE, OPS, FORMAT = "apply_original", "apply_update", "apply_ops", "apply_format"
+KEYS = frozenset({ORIGINAL, UPDATE, OPS, FORMAT})
 KINDS: tuple[LineKind, ...] = ("keep", "both", "drop", "take")
 RUN_FIELDS = 3
 NO_LINE = -1
@@ -32,13 +32,22 @@ class Run(NamedTuple):
     update_line: int
 
 
-def encode_edit(job: EditJob) -> dict[str, Argument]:
-    """The job's edit as values of `vllm_xargs`."""
-    return {
+class Edit(NamedTuple):
+    """An edit that was told, and the prompt format that it was asked in (None: the model's own)."""
+
+    job: EditJob
+    format_name: str | None
+
+
+def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argument]:
+    """The job's edit as values of `vllm_xargs`; `format_name` where it is asked in another than the model's own
+    format."""
+    message: dict[str, Argument] = {
         ORIGINAL: job.original,
         UPDATE: list(job.prediction.update_lines),
         OPS: [number for run in _runs(job.prediction.ops) for number in run],
     }
+    return message if format_name is None else message | {FORMAT: format_name}
 
 
 def _runs(ops: Sequence[LineOp]) -> Iterator[Run]:
@@ -59,7 +68,7 @@ def _continues(run: Run, kind: int, line: int) -> bool:
     return kind == run.kind and line == (NO_LINE if run.update_line == NO_LINE else run.update_line + run.n_lines)
 
 
-def decode_edit(arguments: Mapping[str, Any] | None) -> EditJob | None:
+def decode_edit(arguments: Mapping[str, Any] | None) -> Edit | None:
     """The edit that the arguments of a request tell; None where they tell of none.
 
     Raises:
@@ -67,16 +76,18 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> EditJob | None:
     """
     if not arguments or not KEYS & arguments.keys():
         return None
-    original, update, numbers = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS))
+    original, update, numbers, format_name = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS, FORMAT))
     if not isinstance(original, str):
         raise _malformed(ORIGINAL, "a text")
     if not isinstance(update, list) or not all(isinstance(line, str) for line in update):
         raise _malformed(UPDATE, "a list of lines")
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers) or len(numbers) % RUN_FIELDS:
         raise _malformed(OPS, "three whole numbers a run")
+    if format_name is not None and not isinstance(format_name, str):
+        raise _malformed(FORMAT, "the name of a prompt format")
     runs = [Run(*numbers[at : at + RUN_FIELDS]) for at in range(0, len(numbers), RUN_FIELDS)]
     prediction = Prediction(_ops(runs, original.split("\n"), update), tuple(update), Certainty.GUESS)
-    return EditJob(original, "\n".join(update), "", None, None, prediction)
+    return Edit(EditJob(original, "\n".join(update), "", None, None, prediction), format_name)
 
 
 def _ops(runs: Sequence[Run], original: Sequence[str], update: Sequence[str]) -> tuple[LineOp, ...]:

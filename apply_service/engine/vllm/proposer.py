@@ -19,7 +19,7 @@ from apply_service.engine.vllm.edits import open_drafter
 from apply_service.engine.vllm.requests import ByContent, ById, Request, Tokens, Told
 from apply_service.engine.vllm.versions import check_draft_length, check_version
 from apply_service.errors import ApplyError
-from apply_service.prompts.by_model import open_prompt_format
+from apply_service.prompts.by_model import open_prompt_formats
 from apply_service.protocols import Drafter, PromptFormat
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,9 @@ class Limits:
 class Proposer:
     """Drafts for the requests of one worker."""
 
-    def __init__(self, prompt_format: PromptFormat, limits: Limits) -> None:
-        self._format = prompt_format
+    def __init__(self, formats: Sequence[PromptFormat], limits: Limits) -> None:
+        """`formats` in which the model may be asked, its own first."""
+        self._formats = formats
         self._limits = limits
         self._by_id = ById(self._open)
         self._by_content = ByContent(self._open, KEPT_PER_SEQUENCE * limits.n_requests)
@@ -103,7 +104,7 @@ class Proposer:
 
     def _open_drafter(self, arguments: Mapping[str, Any] | None, prompt: Tokens) -> Drafter | None:
         try:
-            return open_drafter(self._format, arguments, prompt.tolist())
+            return open_drafter(self._formats, arguments, prompt.tolist())
         except ApplyError as error:
             logger.warning("apply_service: a request goes without drafts: %s (limit: %s)", error.message, error.limit)
         except Exception as error:
@@ -128,4 +129,4 @@ class MergedEditProposer(Proposer):
         check_draft_length(n_draft)
         model, scheduler = vllm_config.model_config, vllm_config.scheduler_config
         limits = Limits(n_draft, model.max_model_len, scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
-        super().__init__(open_prompt_format(model.tokenizer or model.model), limits)
+        super().__init__(open_prompt_formats(model.tokenizer or model.model), limits)

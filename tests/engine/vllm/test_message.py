@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apply_service.engine.vllm.message import OPS, ORIGINAL, UPDATE, decode_edit, encode_edit
+from apply_service.engine.vllm.message import FORMAT, OPS, ORIGINAL, UPDATE, decode_edit, encode_edit
 from apply_service.errors import InvalidField
 from apply_service.protocols import EditJob
 from tests.engine.vllm.edits import edit_job, numbered_edit
@@ -31,9 +31,10 @@ def test_what_arrives_is_the_merge_that_was_sent(update: str) -> None:
     job = edit_job(FILE, update)
     found = decode_edit(sent(job))
     assert found is not None
-    assert found.prediction.ops == job.prediction.ops
-    assert found.prediction.update_lines == job.prediction.update_lines
-    assert found.original == job.original
+    assert found.job.prediction.ops == job.prediction.ops
+    assert found.job.prediction.update_lines == job.prediction.update_lines
+    assert found.job.original == job.original
+    assert found.format_name is None
 
 
 def test_a_long_file_is_few_numbers() -> None:
@@ -50,6 +51,7 @@ def test_other_arguments_tell_of_no_edit() -> None:
     [
         {ORIGINAL: None},
         {ORIGINAL: 3},
+        {FORMAT: 7},
         {UPDATE: "def g"},
         {UPDATE: ["a", 1]},
         {OPS: "0"},

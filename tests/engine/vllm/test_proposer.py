@@ -11,6 +11,7 @@ import pytest
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.hook import hook
 from apply_service.engine.vllm.message import OPS, encode_edit
+from apply_service.engine.vllm.proposer import Limits, Proposer
 from apply_service.prompts.by_model import open_prompt_format
 from apply_service.prompts.chat import Chat
 from apply_service.prompts.chat_tokenizer import ChatTokenizer
@@ -20,7 +21,7 @@ from apply_service.prompts.osmosis import Osmosis
 from apply_service.protocols import EditJob
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.engine.vllm.edits import edit_job, numbered_edit
-from tests.engine.vllm.fake_vllm import FakeRequest, FakeRunner, proposer
+from tests.engine.vllm.fake_vllm import MAX_LEN, FakeRequest, FakeRunner, proposer
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +203,25 @@ def test_every_format_is_drafted_for(kind: Any, is_told: bool) -> None:
     one = request(prompt_format, numbered_edit(1, n_functions=6), is_told=is_told)
     HookedRunner(proposer(prompt_format)).run(one)
     assert one.n_accepted > (0.98 if is_told else 0.8) * len(one.answer) - one.n_steps
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_model_may_be_asked_in_another_format(is_told: bool) -> None:
+    """As the front end does: by a chat, whatever the model's own format is."""
+    tokenizer = ChatTokenizer(tiny_tokenizer())
+    chat, job = Chat(tokenizer), numbered_edit(1, n_functions=6)
+    one = request(chat, job)
+    one.arguments = encode_edit(job, "chat") if is_told else None
+    HookedRunner(Proposer([FastApply(tokenizer), Osmosis(tokenizer), chat], Limits(127, MAX_LEN, 100_000, 8))).run(one)
+    assert one.n_accepted > (0.98 if is_told else 0.8) * len(one.answer) - one.n_steps
+
+
+def test_a_format_that_the_model_has_not_is_not_drafted_for(compact: Compact, caplog: pytest.LogCaptureFixture) -> None:
+    one = request(compact, numbered_edit(1))
+    one.arguments = encode_edit(numbered_edit(1), "chat")
+    HookedRunner(proposer(compact)).run(one)
+    assert not any(one.drafts)
+    assert "names no format" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_vllm_with_our_drafts_is_told_the_merge_and_others_are_not(replay: OpenT
         told[name] = decode_edit(stub.asked[1].body.get("vllm_xargs"))
     ours = told["vllm-merged-edit"]
     assert ours is not None
-    assert (ours.original, ours.prediction.text) == (BEFORE, AFTER)
+    assert (ours.job.original, ours.job.prediction.text) == (BEFORE, AFTER)
     assert told["vllm-suffix"] is None
 
 
