@@ -52,7 +52,9 @@ def describe(name: str, settings: Settings) -> ModelListing:
         kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
         return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
     if source.startswith(REMOTE_PREFIX):
-        return ModelListing(name, None, True, is_default, architecture=f"asked at {settings.remote_url}")
+        return ModelListing(
+            name, None, True, is_default, architecture=f"asked at {settings.vllm_url or settings.remote_url}"
+        )
     config_path = directory / "config.json"
     if not config_path.is_file():
         return ModelListing(name, None, False, is_default)

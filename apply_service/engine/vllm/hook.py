@@ -12,14 +12,12 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from apply_service.engine.vllm.proposer import Proposer
+from apply_service.engine.vllm.proposer import HOOKED, Proposer
 from apply_service.engine.vllm.requests import Told
 from apply_service.engine.vllm.versions import check_version
 from apply_service.errors import ApplyError
 
 logger = logging.getLogger(__name__)
-
-HOOKED = "__apply_service_hook__"
 
 
 def register() -> None:

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 DRAFTED_SHARE = 2
 """One in so many tokens of a step's budget may be a drafted one: vLLM serves running requests in turn, and without a
 bound the first would leave nothing to the last, and all of them nothing to a new prompt."""
+HOOKED = "__apply_service_hook__"
+"""Set on vLLM's method once the hook is on."""
 KEPT_PER_SEQUENCE = 2
 """Without the hook nobody says when a request ends: so many are kept for each that may run."""
 
@@ -128,5 +130,18 @@ class MergedEditProposer(Proposer):
         n_draft = vllm_config.speculative_config.num_speculative_tokens
         check_draft_length(n_draft)
         model, scheduler = vllm_config.model_config, vllm_config.scheduler_config
+        warn_without_hook()
         limits = Limits(n_draft, model.max_model_len, scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
         super().__init__(open_prompt_formats(model.tokenizer or model.model), limits)
+
+
+def warn_without_hook() -> None:
+    """Say so where vLLM did not load the entry point: what requests tell goes unread then, and only the speed would
+    show it."""
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):
+        logger.warning(
+            "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so that "
+            "vllm_xargs are not read. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name it there."
+        )
