@@ -101,6 +101,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         is_replay=source.startswith(PREFIX),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
         calibration=loaded.record.calibration,
+        windows=loaded.record.windows,
     )
 
 

@@ -52,6 +52,12 @@ class Decider(Protocol):
         """How often it is right when it is how sure; None: nobody counted."""
         ...
 
+    @property
+    def windows(self) -> str:
+        """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or
+        `always` where that saves half of a long file."""
+        ...
+
     def drafter_name(self, wanted: str) -> str | None:
         """The drafter that runs where `wanted` was asked for; None where drafting is not ours."""
         ...

@@ -225,11 +225,11 @@ class Settings:
         high=2**22,
     )
     windows: str = setting(
-        "context",
+        "auto",
         "When the model decides only the touched regions of a file: where the file exceeds its context, always where "
-        "that saves half of a long file, or never.",
+        "that saves half of a long file, or never. `auto` is always with the embedded model, else context.",
         group="engine",
-        choices=("context", "always", "never"),
+        choices=("auto", "context", "always", "never"),
     )
     confirm_threshold: float | None = setting(
         None,

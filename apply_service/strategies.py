@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from apply_service.calibration import DEFAULT_THRESHOLDS, Thresholds
 from apply_service.checks import run_checks
@@ -34,6 +34,8 @@ from apply_service.windows.jobs import cut_job
 from apply_service.windows.regions import SCOPE_LINES, Region, find_regions
 from apply_service.windows.splice import splice
 
+T = TypeVar("T")
+
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay")
@@ -56,11 +58,16 @@ class Runtime:
     default_drafter: str = "merged_edit"
     has_draft_model: bool = False
     """Whether its targets can draft with a smaller model."""
-    windows: str = "context"
-    """When a file is decided in windows: `never`, past the `context`, or `always` where that saves half of it."""
+    windows: str = "auto"
+    """When a file is decided in windows: `never`, past the `context`, `always` where that saves half of it, or as the
+    target has it (`auto`)."""
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
     """What a merge must reach to be taken as scored (`Thresholds`); None: what the target's calibration says."""
+
+    def windows_of(self, target: Decider) -> str:
+        """When this target decides in windows; never `auto`."""
+        return target.windows if self.windows == "auto" else self.windows
 
     def thresholds_of(self, target: Decider) -> Thresholds:
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
@@ -138,7 +145,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
     try:
         return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
     except ContextLimitExceeded:
-        if regions or runtime.windows == "never" or not (regions := _regions_that_fit(job, request, target)):
+        if regions or runtime.windows_of(target) == "never" or not (regions := _regions_that_fit(job, request, target)):
             raise
     return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
 
@@ -161,7 +168,8 @@ def _decided_by(
         strategy: RanStrategy = "confirmed" if is_certain(jobs) else "lattice"
     else:
         strategy = "model"
-        decided = yield from target.decide(jobs, request, wanted, cancelled)
+        deciding = target.decide(jobs, request, wanted, cancelled)
+        decided = yield from (_without_text(deciding) if regions else deciding)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
@@ -179,12 +187,36 @@ def _decided_by(
     )
 
 
+def _without_text(
+    deciding: Generator[TokenEvent | Need, tuple[Step | None, ...] | None, T],
+) -> Generator[TokenEvent | Need, tuple[Step | None, ...] | None, T]:
+    """`deciding` without its provisional text: that of a window is no beginning of the file's."""
+    advance: Callable[[Any], TokenEvent | Need] = deciding.send
+    value: Any = None
+    while True:
+        try:
+            event = advance(value)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        advance, value = deciding.send, None
+        if isinstance(event, TokenEvent):
+            continue
+        try:
+            value = yield event
+        except GeneratorExit:
+            deciding.close()
+            raise
+        except BaseException as error:  # whatever is thrown in is for the one within
+            advance, value = deciding.throw, error
+
+
 def _regions_to_save(runtime: Runtime, job: EditJob, target: Decider) -> list[Region]:
     """The regions to decide where that is set to save time and does, or where the file has more lines than the context
     has tokens; else none, which is the whole file."""
     n_lines = job.original.count("\n") + 1
-    is_long = runtime.windows != "never" and _is_past(n_lines, target.context_limit)
-    if not is_long and (runtime.windows != "always" or n_lines < LONG_FILE_LINES):
+    windows = runtime.windows_of(target)
+    is_long = windows != "never" and _is_past(n_lines, target.context_limit)
+    if not is_long and (windows != "always" or n_lines < LONG_FILE_LINES):
         return []
     regions = _regions(job)
     return regions if is_long or 2 * sum(region.n_lines for region in regions) <= n_lines else []

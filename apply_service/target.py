@@ -51,6 +51,9 @@ class Target:
     target's.  None: none is configured."""
     calibration: Calibration | None = None
     """How often it is right when it is how sure; None: nobody counted."""
+    windows: str = "context"
+    """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or `always`
+    where that saves half of a long file."""
 
     @property
     def takes_instructions(self) -> bool:

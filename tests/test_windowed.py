@@ -12,13 +12,13 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.engine.fake import FakeEngine
-from apply_service.errors import ContextLimitExceeded
-from apply_service.pipeline import apply, read_edit
+from apply_service.errors import Cancelled, ContextLimitExceeded
+from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 from apply_service.target import Target
-from apply_service.types import ApplyRequest
+from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from apply_service.windows.jobs import cut_job
 from apply_service.windows.regions import find_regions
 
@@ -83,6 +83,36 @@ def test_windows_can_be_switched_off_and_on() -> None:
     assert (saved.strategy, saved.merged_code) == ("windowed", MERGED)
 
 
+@pytest.mark.parametrize(
+    ("model_has", "asked", "strategy"), [("always", "auto", "windowed"), ("context", "auto", "model")]
+)
+def test_a_model_says_by_itself_whether_windows_save_time(model_has: str, asked: str, strategy: str) -> None:
+    runtime = knowing_runtime(REQUEST, windows=asked, context_limit=10**6)
+    target = replace(runtime.load("embedded"), windows=model_has)
+    assert apply(REQUEST, replace(runtime, load=lambda _: target)).strategy == strategy
+    assert apply(REQUEST, replace(runtime, load=lambda _: target, windows="never")).strategy == "model"
+
+
+def test_the_text_of_a_window_is_never_streamed() -> None:
+    """It is no beginning of the file's."""
+    request = replace(REQUEST, update=f"{MARKER}\n{CHANGED.format(300)}\n{MARKER}\n")
+    runtime = knowing_runtime(request)
+    events = list(run_alone(request, runtime))
+    assert [type(event) for event in events] == [FinalEvent]
+    assert events[0].result.strategy == "windowed"
+    whole = list(run_alone(request, knowing_runtime(request, context_limit=10**6)))
+    assert isinstance(whole[0], TokenEvent)
+
+
+def test_a_window_that_fails_leaves_nothing_behind() -> None:
+    runtime = knowing_runtime(REQUEST)
+    with pytest.raises(Cancelled):
+        list(run_alone(REQUEST, runtime, lambda: True))
+    engine = runtime.load("embedded").engine
+    assert isinstance(engine, FakeEngine)
+    assert engine.n_open == 0
+
+
 def test_a_short_file_is_never_cut_to_save_time() -> None:
     short = replace(REQUEST, original="\n".join(ORIGINAL.split("\n")[:55]), update=UPDATE.split(MARKER)[1].strip())
     short = replace(short, update=f"{MARKER}\ndef f2(x):\n    y = x * 2\n    return y\n{MARKER}\n")
@@ -117,6 +147,21 @@ def test_twenty_thousand_lines_with_the_embedded_model() -> None:
     result = apply(request, embedded())
     assert result.strategy == "windowed"
     assert result.merged_code == original.replace("x + 20\n", "x * 20\n").replace("x + 300\n", "x * 300\n")
+
+
+def test_the_embedded_model_saves_time_by_default_and_the_answer_lists_its_windows() -> None:
+    """300 lines fit the context whole."""
+    original = "\n".join(ORIGINAL.split("\n")[:300])
+    request = replace(REQUEST, original=original, update=f"{MARKER}\n{CHANGED.format(20)}\n{MARKER}\n")
+    result = apply(request, embedded())
+    assert (result.strategy, result.merged_code) == ("windowed", original.replace("x + 20\n", "x * 20\n"))
+    (window,) = result.windows
+    assert window.start_line < original.split("\n").index("    y = x + 20") < window.end_line
+    assert window.end_line - window.start_line < 30
+    assert result.invented_lines == 0
+    whole = apply(request, replace(embedded(), windows="never"))
+    assert (whole.strategy, whole.merged_code, whole.windows) == ("model", result.merged_code, ())
+    assert result.stats.completion_tokens * 5 < whole.stats.completion_tokens
 
 
 def test_drafts_change_nothing_in_windows() -> None:

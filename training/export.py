@@ -24,7 +24,7 @@ from training.corpus import read_edits, split_by_repository
 from training.initialisation import initialise
 from training.model import Network, Shape
 
-RECORD = {"prompt_format": "compact", "buckets": [16, 64, 256]}
+RECORD = {"prompt_format": "compact", "buckets": [4, 8, 16, 32, 64, 128, 256], "windows": "always"}
 """How the engine is to run the model."""
 
 

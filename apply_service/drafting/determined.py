@@ -7,7 +7,6 @@ verified in the window of the next decision.  Changes no answer, as no draft doe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
 
 from apply_service.drafting.chain import open_drafter
 from apply_service.protocols import Constraint, Draft, DraftContext, Drafter
@@ -20,21 +19,11 @@ Complete = Callable[[Sequence[int], Sequence[int], int], Sequence[int]]
 SOURCE = "constraint"
 
 
-@runtime_checkable
-class Completing(Protocol):
-    """A constraint that knows where it leaves no choice."""
-
-    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """As `Complete`."""
-        ...
-
-
 def open_held_drafter(name: str, context: DraftContext, constraint: Constraint | None) -> Drafter:
     """The drafter of a legal name for an output that is held to `constraint`; `none` stays the oracle, undrafted."""
     drafter = open_drafter(name, context)
-    if name == NO_DRAFTS or not isinstance(constraint, Completing):
-        return drafter
-    return Completed(drafter, constraint.completed)
+    complete: Complete | None = getattr(constraint, "completed", None)
+    return drafter if complete is None or name == NO_DRAFTS else Completed(drafter, complete)
 
 
 class Completed:

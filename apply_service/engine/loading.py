@@ -29,6 +29,7 @@ from apply_service.protocols import Prefill, SamplingParams, Session, Window
 
 EMBEDDED = "embedded"
 RECORD_FILE = "apply_service.json"
+WINDOWS = ("context", "always")
 HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 HUB_TIMEOUT_S = 10
 
@@ -46,6 +47,9 @@ class ModelRecord:
     prompt_format: str | None = None
     buckets: tuple[int, ...] = DEFAULT_BUCKETS
     calibration: Calibration | None = None
+    windows: str = "context"
+    """When it is to decide the touched regions of a file alone, where the settings leave that to the model: past its
+    `context`, or `always` where that saves half of a long file."""
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
@@ -58,11 +62,13 @@ class ModelRecord:
             buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
         except (ValueError, TypeError) as error:
             raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path)) from error
-        if unknown := values.keys() - {"prompt_format", "buckets"}:
+        if unknown := values.keys() - {"prompt_format", "buckets", "windows"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
         if not buckets or buckets[0] < 1:
             raise ModelNotLoadable(f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers")
-        return cls(values.get("prompt_format"), buckets, calibration)
+        if (windows := values.get("windows", "context")) not in WINDOWS:
+            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS))
+        return cls(values.get("prompt_format"), buckets, calibration, windows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class RemoteTarget:
     undrafted = ""
     is_replay = False
     calibration: Calibration | None = None
+    windows = "context"
 
     def __init__(self, name: str, model: str, client: RemoteClient) -> None:
         """`name` is what requests call it, `model` what the server does."""

@@ -37,6 +37,8 @@ class TargetOptions:
     window: int | None = None
     torch_threads: int | None = None
     kv_cache_mb: int = 1024
+    windows: str = "context"
+    """Not `auto`: a contestant that decides a part of the file can't be compared with one that writes all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
         torch_threads=options.torch_threads,
         kv_cache_mb=options.kv_cache_mb,
         prefix_cache_mb=0,
+        windows=options.windows,
     )
     runtime = build_runtime(settings)
     target = in_process(runtime.load(name))
@@ -66,7 +69,9 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
     undrafted: Any = target.engine
     plain = Target(name, undrafted.plain(), target.prompt_format)
     return OpenTarget(
-        runtime, Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none"), identify(name, target)
+        runtime,
+        Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none", windows=options.windows),
+        identify(name, target),
     )
 
 
