@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train calibrate clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train ablations calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -92,8 +92,13 @@ eval-dev-sketched eval-dev-model-written eval-dev-replay: $(STAMP)
 	cp runs/$@/results.json benchmarks/results/$@.json
 	$(BIN)/python -m docs.generate
 
-train: $(STAMP)  ## five minutes from scratch on a CPU; DATA=FILE.jsonl.xz, else the git history here; into runs/train
-	$(BIN)/python -m training.train --run runs/train --minutes 5 $(if $(DATA),--data $(DATA))
+train: $(STAMP)  ## five minutes from scratch on a CPU, then the check that it learnt; DATA=FILE.jsonl.xz, else the git history here; into runs/train
+	$(BIN)/python -m training.train --run runs/train --minutes 5 --short $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m training.check --model runs/train/checkpoint.safetensors $(if $(DATA),--data $(DATA)) $(if $(CHECK),--out $(CHECK))
+
+ablations: $(STAMP)  ## short training runs, each without one choice of the recipe; DATA as for train
+	$(BIN)/python -m training.ablations $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m docs.generate
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train
 	$(BIN)/python -m training.calibrate $(if $(DATA),--data $(DATA))

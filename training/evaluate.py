@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,13 +38,14 @@ UNTRAINED = "untrained"
 
 class EvalCase(NamedTuple):
     """`ids` [n_prompt + n_output]; `allowed[i]`: what the constraint leaves for output token i; `contested`: the
-    output tokens where obeying the hints would go wrong."""
+    output tokens where obeying the hints would go wrong; `turns`: the decisions that are no `keep` after a `keep`."""
 
     group: str
     ids: Ints
     n_prompt: int
     allowed: Sequence[TokenSet | None]
     contested: frozenset[int]
+    turns: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class Tally:
     decisions_right: int = 0
     contested: int = 0
     contested_right: int = 0
+    turns: int = 0
+    turns_right: int = 0
     all_right: int = 0
     tokens: int = 0
     tokens_right: int = 0
@@ -66,6 +70,8 @@ class Tally:
             "decision_accuracy": round(self.decisions_right / max(1, self.decisions), 5),
             "contested": self.contested,
             "contested_accuracy": round(self.contested_right / max(1, self.contested), 4),
+            "turns": self.turns,
+            "turn_accuracy": round(self.turns_right / max(1, self.turns), 4),
             "all_right": round(self.all_right / max(1, self.n), 4),
             "token_accuracy": round(self.tokens_right / max(1, self.tokens), 5),
             "free": round(self.free / max(1, self.n), 4),
@@ -107,6 +113,9 @@ def _count(tally: Tally, network: Network, case: EvalCase) -> None:
         if at in case.contested:
             tally.contested += 1
             tally.contested_right += is_right
+        if at in case.turns:
+            tally.turns += 1
+            tally.turns_right += is_right
     tally.all_right += all(right)
     tally.tokens += len(output)
     tally.tokens_right += int(free.sum())
@@ -138,13 +147,24 @@ def make_eval_case(
         return None
     steps = [at for at, token in enumerate(output) if token >= compact.vocabulary.n_text]
     contested = frozenset(at for at, bad in zip(steps, contested_steps(truth, hinted), strict=True) if bad)
-    return EvalCase(group, np.array([*prompt, *output]), len(prompt), allowed, contested)
+    kinds = ["keep", *(op.kind for op in truth)]
+    turns = frozenset(at for at, pair in zip(steps, pairwise(kinds), strict=False) if pair != ("keep", "keep"))
+    return EvalCase(group, np.array([*prompt, *output]), len(prompt), allowed, contested, turns)
+
+
+GROUPS = ("merger", "spoilt", "none")
 
 
 def validation_cases(
-    edits: Sequence[Edit], compact: Compact, *, n_cases: int, seed: int, max_lines: int = 60
+    edits: Sequence[Edit],
+    compact: Compact,
+    *,
+    n_cases: int,
+    seed: int,
+    max_lines: int = 60,
+    groups: Collection[str] = GROUPS,
 ) -> list[EvalCase]:
-    """Cases from held-out repositories, a third each with the merger's hints, spoilt hints and none."""
+    """Cases from held-out repositories, a third each with the merger's hints, spoilt hints and none; of `groups`."""
     mixes = {
         "merger": SampleMix(no_hints=0, spoilt_hints=0, position_gaps=0, permuted=0),
         "spoilt": SampleMix(no_hints=0, spoilt_hints=1, position_gaps=0, permuted=0),
@@ -152,6 +172,8 @@ def validation_cases(
     }
     cases: list[EvalCase] = []
     for name, mix in mixes.items():
+        if name not in groups:
+            continue
         maker = SampleMaker(edits, compact, seed=seed, mix=mix)
         for index in range(n_cases // 3):
             listing = maker.listing(index, max_lines=max_lines)

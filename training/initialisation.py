@@ -45,11 +45,14 @@ STILL = slice(8, 32)
 """Rotary pairs that turn by less than 2^-11 a token: content is matched on these."""
 
 
-def initialise(network: Network, vocabulary: LineVocabulary, *, seed: int) -> None:
-    """Overwrite all parameters of a network with d_model 256, heads of 64 and at least 3 layers."""
+def initialise(network: Network, vocabulary: LineVocabulary, *, seed: int, circuits: bool = True) -> None:
+    """Overwrite all parameters of a network with d_model 256, heads of 64 and at least 3 layers; without `circuits` at
+    random."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         _make_quiet(network, generator)
+        if not circuits:
+            return
         _write_embeddings(network.model.embed_tokens.weight, vocabulary, generator)
         layers = [cast(Layer, layer).self_attn for layer in network.model.layers]
         _write_layer_0(layers[0])

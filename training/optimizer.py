@@ -64,19 +64,23 @@ def orthogonalise(matrix: torch.Tensor, *, steps: int = 5) -> torch.Tensor:
     return whole.to(matrix.dtype)
 
 
-def build_optimizers(network: Network, *, lr: float, decay: float = 0.01) -> list[torch.optim.Optimizer]:
+def build_optimizers(
+    network: Network, *, lr: float, decay: float = 0.01, has_circuits: bool = True
+) -> list[torch.optim.Optimizer]:
     """Everything learns but the circuits: the attention of layers 0 and 1 and the embedding's slots stay as they are,
     and the matching heads of layer 2 move slowly.  Muon's updates have one size whatever the gradient's: at the common
-    rate they wear finished circuits down."""
-    for name, parameter in network.named_parameters():
-        parameter.requires_grad_(not name.startswith(FROZEN))
+    rate they wear finished circuits down.  Without circuits there is nothing to spare."""
     embedding = network.model.embed_tokens.weight
-    learns = torch.zeros(network.shape.d_model, device=embedding.device)
-    learns[list(FREE_DIMS)] = 1.0
-    embedding.register_hook(lambda gradient: gradient * learns)  # type: ignore[no-untyped-call]
+    frozen, slowed = (FROZEN, SLOW) if has_circuits else ((), ())
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(not name.startswith(frozen))
+    if has_circuits:
+        learns = torch.zeros(network.shape.d_model, device=embedding.device)
+        learns[list(FREE_DIMS)] = 1.0
+        embedding.register_hook(lambda gradient: gradient * learns)  # type: ignore[no-untyped-call]
     named = [(name, p) for name, p in network.named_parameters() if p.requires_grad and p is not embedding]
-    matrices = [p for name, p in named if p.ndim == 2 and not name.startswith(SLOW)]
-    slow = [p for name, p in named if p.ndim == 2 and name.startswith(SLOW)]
+    matrices = [p for name, p in named if p.ndim == 2 and not name.startswith(slowed)]
+    slow = [p for name, p in named if p.ndim == 2 and name.startswith(slowed)]
     vectors = [p for _, p in named if p.ndim == 1]
     groups: Groups = [{"params": matrices}, {"params": slow, "lr": lr * SLOW_RATE}]
     muon = Muon(groups, lr=lr, decay=decay)

@@ -12,9 +12,10 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,18 @@ CLIP = 1.0
 TEXT_SHARE = 0.25
 """Share of the text tokens whose loss is computed; their weight makes up for it."""
 
+SHORT_MIX = SampleMix(no_hints=0.5, unhinted_weight=1.0)
+"""Half of the prompts without hints, where there is everything to learn."""
+SHORT: Mapping[str, Any] = {
+    "mix": SHORT_MIX,
+    "lr": 1e-3,
+    "batch_tokens": 4096,
+    "max_lines": 60,
+    "curriculum": 1500,
+    "score_minutes": 2.5,
+}
+"""Options of a run of minutes: small files, and a rate so high that it wears the circuits down a little."""
+
 
 @dataclass(frozen=True)
 class TrainOptions:
@@ -47,6 +60,8 @@ class TrainOptions:
     lr: float = 1.5e-4
     seed: int = 0
     n_layers: int = 5
+    circuits: bool = True
+    """Whether the network starts with its circuits; without them it starts at random, and all of it learns."""
     bf16: bool = True
     save_minutes: float = 4.0
     score_minutes: float = 8.0
@@ -61,8 +76,8 @@ class Trainer:
         self.compact = compact
         self.device = device
         self.network = Network(Shape(compact.vocabulary.n_tokens, n_layers=options.n_layers)).to(device)
-        initialise(self.network, compact.vocabulary, seed=options.seed)
-        self.optimizers = build_optimizers(self.network, lr=options.lr)
+        initialise(self.network, compact.vocabulary, seed=options.seed, circuits=options.circuits)
+        self.optimizers = build_optimizers(self.network, lr=options.lr, has_circuits=options.circuits)
         self.progress = Progress()
         self.path = options.run_dir / "checkpoint.safetensors"
         if self.path.exists():
@@ -201,8 +216,11 @@ def main() -> None:
     parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
     parser.add_argument("--mix", type=read_mix, default=SampleMix(), help="of samples: no_hints=0.5,text_weight=1 ...")
     parser.add_argument("--score-minutes", type=float, default=TrainOptions.score_minutes, help="between two scores")
+    parser.add_argument("--short", action="store_true", help="the recipe for minutes: SHORT, unless said otherwise")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--fp32", action="store_true", help="for CPUs without bfloat16 instructions")
+    if parser.parse_known_args()[0].short:
+        parser.set_defaults(**SHORT)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     stopped = threading.Event()

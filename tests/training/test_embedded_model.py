@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from apply_service.prompts.compact import Compact
-from training.export import config_of
+from training.corpus import is_excluded
+from training.export import RECORD, config_of
 from training.model import Shape
 from training.train import MODEL_DIR
 
@@ -30,4 +32,14 @@ def test_the_shipped_config_is_what_export_writes() -> None:
     config = json.loads((MODEL_DIR / "config.json").read_text())
     vocabulary = Compact.from_directory(MODEL_DIR).vocabulary
     assert config == config_of(Shape(vocabulary.n_tokens, n_layers=config["num_hidden_layers"]), vocabulary)
-    assert json.loads((MODEL_DIR / "apply_service.json").read_text())["prompt_format"] == "compact"
+    assert json.loads((MODEL_DIR / "apply_service.json").read_text()) == RECORD
+
+
+def test_the_shipped_model_was_trained_on_no_evaluation_repository() -> None:
+    card = (MODEL_DIR / "README.md").read_text()
+    sources = re.findall(r"([\w.-]+/[\w.-]+) \(\d+\)", card.partition("## Sources")[2])
+    assert len(sources) > 40
+    assert [repo for repo in sources if is_excluded(repo)] == []
+    held_out = re.search(r"windows of\s+(.*) were held out", card)
+    assert held_out is not None
+    assert not set(held_out[1].split(", ")) & set(sources)
