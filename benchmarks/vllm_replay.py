@@ -1,11 +1,12 @@
-"""vLLM's own drafters and ours in one vLLM engine whose choices are the right answers: tokens a second of processor time.
+"""vLLM's own drafters and ours in one vLLM whose choices are the right answers: tokens a second of processor time.
 
     VENV/bin/python -m benchmarks.vllm_replay --cases CASES.json [--plain-tokens 64] [--out FILE.json]
 
-Run by the interpreter of vLLM's environment; cases come from `benchmarks.vllm_replay_prepare`.  The model is the embedded
-one with all its arithmetic, its logits then raised at the known answer, so that what is timed is a model that makes just
-these choices.  One engine in one process serves one request after the other, by each contender in turn; processor time is
-counted, which other load on the machine hardly changes.
+Run by the interpreter of vLLM's environment, with VLLM_ENABLE_V1_MULTIPROCESSING=0; cases come from
+`benchmarks.vllm_replay_prepare`.  The model is the embedded one with all its arithmetic, its logits then raised at the
+known answer, so that what is timed is a model that makes just these choices.  One engine in one process serves one
+request after the other, by each contender in turn; processor time is counted, which other load on the machine hardly
+changes.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def open_chat() -> Chat:
 
 
 class Switch:
-    """The proposer that vLLM makes: hands each request to the contender that is on, and sees to it that the model writes
-    the answer."""
+    """The proposer that vLLM makes: hands each request to the contender that is on, and sees to it that the model
+    writes the answer."""
 
     now: Switch
 
@@ -63,7 +64,8 @@ class Switch:
         Switch.now = self
         self._config = vllm_config
         self._others = {name: self._open(name) for name in SETTINGS}
-        self._name, self._case, self._n_written, self._number = "plain", {}, 0, 0
+        self._name, self._n_written, self._number = "plain", 0, 0
+        self._case: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
         self.draft_s = 0.0
 
@@ -99,7 +101,7 @@ class Switch:
         self._number += 1
         self.counts, self.draft_s = {"steps": 0, "drafted": 0, "accepted": 0}, 0.0
 
-    def propose(self, sampled: Any, counts: Any, tokens: Any, slot_mappings: Any = None) -> list[list[int]]:
+    def propose(self, sampled: Any, counts: Any, tokens: Any, **_: Any) -> list[list[int]]:
         if not any(sampled):
             return [[] for _ in sampled]
         started = time.process_time()
@@ -164,8 +166,8 @@ def run(cases: Sequence[dict[str, Any]], minutes: float, plain_tokens: int) -> l
         names = order.sample(list(SETTINGS), len(SETTINGS))
         by = {name: _write(engine, name, case, plain_tokens) for name in names}
         if number:
-            samples.append({"id": case["id"], "n_prompt": len(case["prompt_ids"]), "by": by}
-                           | {"n_tokens": len(case["answer_ids"]), "is_merge_right": case["is_merge_right"]})  # fmt: skip
+            sizes = {"n_prompt": len(case["prompt_ids"]), "n_tokens": len(case["answer_ids"])}
+            samples.append({"id": case["id"], **sizes, "is_merge_right": case["is_merge_right"], "by": by})
         print(number, {name: round(by[name]["tok_s"]) for name in SETTINGS}, flush=True)
     return samples
 
@@ -209,8 +211,14 @@ def _write(engine: Any, name: str, case: dict[str, Any], plain_tokens: int) -> d
     if ids != answer[:n_tokens]:
         raise AssertionError(f"{name} wrote something else than the answer to {case['id']}")
     decode_s = times[1] - times[0]
-    return {"n_tokens": len(ids), "decode_cpu_s": round(decode_s, 5), "prompt_cpu_s": round(times[0], 5),
-            "draft_cpu_s": round(Loaded.now.draft_s, 5), "tok_s": (len(ids) - 1) / decode_s, **Loaded.now.counts}  # fmt: skip
+    return {
+        "n_tokens": len(ids),
+        "decode_cpu_s": round(decode_s, 5),
+        "prompt_cpu_s": round(times[0], 5),
+        "draft_cpu_s": round(Loaded.now.draft_s, 5),
+        "tok_s": (len(ids) - 1) / decode_s,
+        **Loaded.now.counts,
+    }
 
 
 def summary_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Edits for `benchmarks.vllm_replay`, which runs where vLLM is and this project's other packages are not: prompts, right
-answers and messages as JSON.
+"""Edits for `benchmarks.vllm_replay`, which runs where vLLM is and this project's other packages are not: prompts,
+right answers and messages as JSON.
 
     python -m benchmarks.vllm_replay_prepare --data F.jsonl [--updates G.jsonl] [--limit 40] --out CASES.json
 """

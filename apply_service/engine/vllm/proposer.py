@@ -143,5 +143,6 @@ def warn_without_hook() -> None:
     if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):
         logger.warning(
             "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so that "
-            "vllm_xargs are not read. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name it there."
+            "vllm_xargs are not read. Install the package in vLLM's environment; where VLLM_PLUGINS is set, it must be "
+            "named there."
         )
