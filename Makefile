@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay train ablations calibrate clean
+.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -98,6 +98,13 @@ train: $(STAMP)  ## five minutes from scratch on a CPU, then the check that it l
 
 ablations: $(STAMP)  ## short training runs, each without one choice of the recipe; DATA as for train
 	$(BIN)/python -m training.ablations $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m docs.generate
+
+# Hours, and resumable as eval-dev: merge alone, model alone in four ways, both; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
+eval-embedded: $(STAMP)
+	$(BIN)/python -m benchmarks.embedded_model --name sketched --data $(EVAL_DATA)/real_diffs_dev.jsonl --out runs/$@/sketched $(EMBEDDED)
+	$(BIN)/python -m benchmarks.embedded_model --name model-written --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl --out runs/$@/model-written $(EMBEDDED)
+	$(BIN)/python -m benchmarks.embedded_goals
 	$(BIN)/python -m docs.generate
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train

@@ -23,6 +23,7 @@ from benchmarks.bench_tables import render_all
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS
+from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.service_parts import SERVICE_PARTS
 from docs.sizing_parts import SIZING_PARTS
@@ -38,6 +39,7 @@ PAGES = (
     "performance.md",
     "operations.md",
     "confidence.md",
+    "embedded-model.md",
     "sizing.md",
     "scaling.md",
 )
@@ -124,6 +126,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **BATCH_PARTS,
     **CONFIDENCE_PARTS,
     **DIALECT_PARTS,
+    **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
     **SERVICE_PARTS,
     **SIZING_PARTS,

@@ -21,6 +21,7 @@ import torch
 from apply_service.prompts.compact import Compact
 from training.corpus import read_edits, split_by_repository
 from training.evaluate import UNTRAINED, EvalCase, Tally, load_target, score_cases, validation_cases
+from training.export import load_run
 from training.train import MODEL_DIR
 
 LEAST_TURNS = 0.5
@@ -90,6 +91,9 @@ def main() -> int:
     reasons = verdict(found, control)
     result: dict[str, Any] = {"passed": not reasons, "reasons": reasons}
     result |= {"found": as_dict(found), "control": as_dict(control), "least_turns": LEAST_TURNS}
+    if arguments.model != UNTRAINED and Path(arguments.model).is_file():
+        progress = load_run(Path(arguments.model))[1]
+        result |= {"steps": progress.step, "tokens": progress.tokens, "minutes": round(progress.seconds / 60, 2)}
     print(json.dumps(result, indent=1))
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

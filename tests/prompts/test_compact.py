@@ -15,6 +15,7 @@ from apply_service.errors import ModelNotLoadable, Truncated
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.compact_hints import hints_of
 from apply_service.prompts.compact_lines import LineVocabulary, control_tokens
+from apply_service.prompts.line_constraint import LOOK_AHEAD
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -243,6 +244,16 @@ def test_a_forbidden_draft_token_frees_what_follows() -> None:
 
 
 # -- cost and errors ---------------------------------------------------------------------------------------------------
+def test_a_mask_is_as_large_as_the_choice_not_as_the_vocabulary() -> None:
+    rng = random.Random(11)
+    for _ in range(10):
+        job = random_job(rng)
+        ids = COMPACT.encode_ops(job.prediction.ops)
+        constraint = COMPACT.constraint(job)
+        assert constraint is not None
+        sizes = [len(mask) for mask in constraint.masks([], ids[:-1]) if mask is not None]
+        assert max(sizes) <= LOOK_AHEAD + 3
+        assert sizes.count(1) >= sum(not VOCABULARY.is_tag(token) for token in ids) - 1
 
 
 def test_a_tokenizer_of_another_format_is_refused(tmp_path: Path) -> None:

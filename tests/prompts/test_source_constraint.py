@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +136,48 @@ def test_markers_are_no_lines_to_write() -> None:
     ops = tuple(op if op.text != "new();" else op.__class__("take", None, 1, op.text) for op in edit.prediction.ops)
     edit = EditJob(edit.original, update, "", None, None, edit.prediction.__class__(ops, (), edit.prediction.certainty))
     assert source_lines(edit) == ["old();", "new();"]
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+class Watched(dict[object, object]):
+    """Counts look-ups; once sealed, nothing may go over all of it."""
+
+    def __init__(self, values: dict[object, object]) -> None:
+        super().__init__(values)
+        self.n_looked_up = 0
+        self.is_sealed = False
+
+    def get(self, key: object, default: object = None) -> object:
+        self.n_looked_up += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[object]:
+        assert not self.is_sealed, "work as large as the vocabulary"
+        return super().__iter__()
+
+    def items(self) -> object:  # type: ignore[override]
+        assert not self.is_sealed, "work as large as the vocabulary"
+        return super().items()
+
+
+def test_a_place_costs_look_ups_by_its_lines_and_none_by_the_vocabulary() -> None:
+    rng = random.Random(2)
+    words = {bytes(rng.choices(b"abcdef \n", k=rng.randint(2, 9))) for _ in range(30_000)}
+    vocabulary = VocabularyBytes(dict(enumerate([bytes([i]) for i in range(256)] + sorted(words))))
+    pieces, ids = Watched({**vocabulary._pieces}), Watched({**vocabulary._ids})
+    vocabulary._pieces, vocabulary._ids = pieces, ids  # type: ignore[assignment]
+    lines = ["".join(rng.choices("abcdef ", k=12)) for _ in range(40)]
+    constraint = SourceConstraint(vocabulary, lines, end_id=10**6)
+    constraint.masks([], [])  # what is prepared once a request
+    pieces.is_sealed = ids.is_sealed = True
+    ids.n_looked_up = 0
+    text = list("\n".join(lines).encode())
+    masks = constraint.masks([], text)
+    assert all(mask is not None for mask in masks)
+    n_looked_up = ids.n_looked_up
+    assert 0 < n_looked_up <= 2 * len(masks) * vocabulary.longest
+    constraint.masks([], text)
+    assert ids.n_looked_up == n_looked_up, "a place that comes again costs nothing"
 
 
 # -- lossless ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,155 @@
+"""The generated parts of `embedded-model.md`: what the merge and the model reach alone and together, what a user waits
+for, and what training learnt, from the files that are kept in `benchmarks/results`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from apply_eval.report.numbers import count, seconds, share
+from benchmarks.embedded_ways import SAYS
+from docs.tables import table
+
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+SETS = {"sketched": "Sketched", "model-written": "As models write"}
+MISSING = "Not measured yet with the weights and strategies of this version; `{}` does it.\n"
+
+
+def ways() -> str:
+    """A table a set."""
+    found = [
+        (title, path) for name, title in SETS.items() if (path := RESULTS / f"embedded-model-{name}.json").is_file()
+    ]
+    legend = table(("row", "what answers"), ((f"`{name}`", says) for name, says in SAYS.items()))
+    tables = [f"{title}: {_about(read(path))}\n\n{_ways(read(path))}" for title, path in found]
+    return "\n".join([legend, *(tables or [MISSING.format("make eval-embedded")])])
+
+
+def _about(run: Mapping[str, Any]) -> str:
+    start = run["provenance"]
+    threads = run["torch_threads"] or start["hardware"]["n_cpus"]
+    part = "" if run["complete"] else ", stopped before its end"
+    return (
+        f"{run['n_edits']} edits{part}; {start['hardware']['cpu']}, {threads} threads; {start['created'][:10]}; "
+        f"commit {str(start['commit'])[:10]}{' with uncommitted changes' if start['dirty'] else ''}; windows "
+        f"{run['windows']}; an edit that takes more than {run['timeout_s']:g} s counts as refused."
+    )
+
+
+def _ways(run: Mapping[str, Any]) -> str:
+    rows = (
+        (
+            f"`{name}`",
+            _with_interval(way, "exact_match"),
+            _with_interval(way, "silent_errors"),
+            count(way["n_refused"]),
+            count(way["tokens_per_pass"]),
+            f"{seconds(way['latency_p50_s'])} / {seconds(way['latency_mean_s'])} / {seconds(way['latency_p95_s'])}",
+        )
+        for name, way in run["ways"].items()
+    )
+    head = ("", "exact", "silent errors", "refused", "tokens a pass", "an edit: median / mean / 95%")
+    return table(head, rows) + _strategies(run)
+
+
+def _with_interval(way: Mapping[str, Any], name: str) -> str:
+    interval = way["intervals"].get(name)
+    ends = "" if interval is None else f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+    return share(way[name]) + ends
+
+
+def _strategies(run: Mapping[str, Any]) -> str:
+    found = run["ways"].get("auto")
+    if found is None:
+        return ""
+    ran = ", ".join(f"`{name}` {n}" for name, n in found["strategies"].items())
+    return f"\nStrategies that ran in `auto`: {ran}.\n"
+
+
+def goals() -> str:
+    """The start and long files."""
+    path = RESULTS / "embedded-goals.json"
+    if not path.is_file():
+        return MISSING.format("python -m benchmarks.embedded_goals")
+    found = read(path)
+    start = found["provenance"]
+    threads = found["torch_threads"] or start["hardware"]["n_cpus"]
+    head = f"{start['hardware']['cpu']}, {threads} threads; {start['created'][:10]}; medians.\n\n"
+    return head + table(*_starts(found["starts"])) + "\n" + table(*_files(found["files"]))
+
+
+def _starts(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[Sequence[str]]]:
+    head = ("start of a process, self-test", "imports", "weights and self-test", "both", "processor time", "n")
+    names = ("import_s", "load_s", "total_s", "processor_s")
+    return head, ((row["self_test"], *(seconds(row[name]) for name in names), str(row["n"])) for row in rows)
+
+
+def _files(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[Sequence[str]]]:
+    head = ("lines", "asked for", "windows", "ran", "exact", "lines decided", "passes", "tokens", "an edit", "n")
+    return head, (_file(row) for row in rows)
+
+
+def _file(row: Mapping[str, Any]) -> Sequence[str]:
+    about = (f"{row['n_lines']:,}", f"`{row['asked']}`", row["windows"])
+    if "refused" in row:
+        return (*about, f"refused: `{row['refused']}`", "", "", "", "", "", "")
+    decided = f"{row['n_window_lines']} in {row['n_windows']}" if row["n_windows"] else "all"
+    passes = str(row["passes"] + row["prefill_passes"])
+    is_exact = "yes" if row["is_exact"] else "no"
+    figures = (decided, passes, f"{row['tokens']:,}", seconds(row["median_s"]), str(row["n"]))
+    return (*about, f"`{row['strategy']}`", is_exact, *figures)
+
+
+def check() -> str:
+    """What five minutes of training reached, beside its control."""
+    path = RESULTS / "train-check.json"
+    if not path.is_file():
+        return MISSING.format("make train CHECK=benchmarks/results/train-check.json")
+    found = read(path)
+    rows = [("untrained control", found["control"]), ("trained", found["found"])]
+    shown = table(
+        ("network", "decisions right", "turns right", "cases"),
+        ((name, share(one["decisions"]), share(one["turns"]), str(one["n_cases"])) for name, one in rows),
+    )
+    trained = ""
+    if "steps" in found:
+        trained = f"{found['steps']} updates, {found['tokens'] / 1e6:.2f}M tokens, {found['minutes']:.1f} minutes.\n\n"
+    passed = "passed" if found["passed"] else "failed: " + "; ".join(found["reasons"])
+    return trained + shown + f"\nThe check {passed}.\n"
+
+
+def ablations() -> str:
+    """The end of each variant's curve."""
+    path = RESULTS / "ablations.json"
+    if not path.is_file():
+        return MISSING.format("make ablations")
+    found = read(path)
+    rows = [
+        (
+            f"`{name}`",
+            one["says"],
+            str(row["step"]),
+            *(share(row[group]["turn_accuracy"]) for group in ("none", "spoilt")),
+            *(share(row["merger"][field]) for field in ("decision_accuracy", "all_right", "free")),
+        )
+        for name, one in found["variants"].items()
+        for row in (one["curve"][0], one["curve"][-1])
+    ]
+    head = ("variant", "what differs", "update", "turns, no hints", "turns, spoilt hints")
+    return table((*head, "decisions, merger's hints", "edits all right", "free"), rows)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A kept result."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+EMBEDDED_MODEL_PARTS: Mapping[str, Callable[[], str]] = {
+    "embedded-ways": ways,
+    "embedded-goals": goals,
+    "embedded-check": check,
+    "embedded-ablations": ablations,
+}

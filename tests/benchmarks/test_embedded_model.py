@@ -1,0 +1,102 @@
+"""The comparison of merge and model: what "told nothing" means, what the merge alone flags, and what is kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apply_eval.datasets import EditRecord, write_records
+from apply_eval.measures import measure_edit
+from apply_service.prompts.compact import Compact
+from apply_service.protocols import EditJob
+from apply_service.strategies import Runtime
+from apply_service.target import Target
+from benchmarks import embedded_model
+from benchmarks.embedded_ways import MERGE, SAYS, WAYS, MergeAlone, Unhinted, open_ways
+from tests.prompts.test_compact import MODEL, sample_job
+
+COMPACT = Compact.from_directory(MODEL)
+VOCABULARY = COMPACT.vocabulary
+
+
+def tags(ids: list[int]) -> Iterator[tuple[str, int]]:
+    return ((VOCABULARY.kind_of(t), VOCABULARY.phase_of(t)) for t in ids if VOCABULARY.is_tag(t))
+
+
+def test_an_unhinted_prompt_tells_nothing_but_the_lines_and_their_numbers() -> None:
+    job, _ = sample_job()
+    reindented = tuple("    " + line for line in job.prediction.update_lines)
+    prediction = job.prediction.__class__(job.prediction.ops, reindented, job.prediction.certainty)
+    job = EditJob(job.original, job.update, "", None, None, prediction)
+    ids = Unhinted(VOCABULARY).encode_prompt(job)
+    assert list(tags(ids)) == [("keep", i) for i in range(4)] + [("take", i) for i in range(6)]
+    assert VOCABULARY.decode_bytes(ids).decode() == f"\n{job.original}\n{job.update}"
+    assert VOCABULARY.skip not in ids
+    assert list(tags(COMPACT.encode_prompt(job))) != list(tags(ids))
+
+
+def test_an_unhinted_constraint_knows_no_matching_lines() -> None:
+    """After the original's `a` is passed as `both`, a merge that pairs it with another line would skip that line."""
+    job, _ = sample_job()
+    hinted, unhinted = COMPACT.constraint(job), Unhinted(VOCABULARY).constraint(job)
+    assert hinted is not None
+    assert unhinted is not None
+    output = COMPACT.encode_ops(job.prediction.ops)
+    for mask, token in zip(unhinted.masks([], output[:-1]), output, strict=True):
+        assert mask is not None
+        assert token in np.asarray(mask)
+
+
+def test_every_way_is_explained_and_only_the_merge_needs_no_model() -> None:
+    assert list(SAYS) == list(WAYS)
+    runners = open_ways((MERGE,), Runtime(load=no_model), timeout_s=1)
+    assert isinstance(runners[MERGE], MergeAlone)
+
+
+def no_model(name: str) -> Target:
+    raise AssertionError(f"{name} was asked")
+
+
+def lazy(at: int, *, update: str, after: str) -> EditRecord:
+    before = "def f():\n    return 1\n\n\ndef g():\n    return 2\n"
+    return EditRecord(
+        f"r{at}", before, after, measure_edit(before, after), update=update, path="a.py", language="python"
+    )
+
+
+RIGHT = "def f():\n    return 1\n\n\ndef g():\n    return 3\n"
+
+
+def test_a_merge_that_is_not_certain_counts_as_flagged() -> None:
+    sure = MergeAlone().answer(lazy(0, update=RIGHT, after=RIGHT))
+    assert sure.text == RIGHT
+    unsure = MergeAlone().answer(lazy(1, update="    return 3\n", after=RIGHT))
+    assert ("merge_certainty" in sure.findings, "merge_certainty" in unsure.findings) == (
+        sure.certainty != "certain",
+        unsure.certainty != "certain",
+    )
+    assert unsure.certainty != "certain"
+
+
+def test_a_run_keeps_its_figures_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.jsonl"
+    write_records(data, [lazy(0, update=RIGHT, after=RIGHT), lazy(1, update=RIGHT, after=RIGHT + "more\n")])
+    command = ["embedded_model", "--name", "tiny", "--data", str(data), "--ways", MERGE]
+    command += ["--out", str(tmp_path / "run"), "--keep", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", command)
+    assert embedded_model.main() == 0
+    asked = capsys.readouterr().err
+    kept = json.loads((tmp_path / "embedded-model-tiny.json").read_text())
+    assert (kept["n_edits"], kept["complete"]) == (2, True)
+    assert kept["ways"][MERGE]["exact_match"] == 0.5
+    assert kept["ways"][MERGE]["n_refused"] == 0
+    assert len(asked.splitlines()) == 2
+    assert embedded_model.main() == 0
+    assert capsys.readouterr().err == ""
