@@ -14,35 +14,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
 from apply_service.prompts.compact import Compact
+from training.batch import Batch as Batch
+from training.batch import Place as Place
 from training.corpus import read_edits, split_by_repository
-from training.samples import Floats, Ints, Sample, SampleMaker, SampleMix
+from training.sample_mix import SampleMix
+from training.samples import Floats, Ints, Sample, SampleMaker
 
 CHUNK = 64
 """Samples that are sorted by length together."""
 QUEUE_BATCHES = 8
 WAIT_S = 10.0
-
-
-class Place(NamedTuple):
-    """Where a stream stands: the next batch of a chunk."""
-
-    chunk: int = 0
-    batch: int = 0
-
-
-class Batch(NamedTuple):
-    """`ids`, `positions`, `weights` [n_rows, n_tokens], padded at the end (weight 0); `following`: the place after
-    it."""
-
-    ids: Ints
-    positions: Ints
-    weights: Floats
-    following: Place
 
 
 @dataclass(frozen=True)
@@ -73,15 +59,12 @@ def generate(options: StreamOptions, place: Place) -> Iterator[Batch]:
     maker = SampleMaker(edits, compact, seed=options.seed, mix=options.mix)
     chunk, skip = place
     while True:
-        batches = _batches_of(maker, options, chunk, compact.vocabulary.pad)
-        for at, (ids, positions, weights) in enumerate(batches):
-            if at >= skip:
-                following = Place(chunk, at + 1) if at + 1 < len(batches) else Place(chunk + 1)
-                yield Batch(ids, positions, weights, following)
+        yield from batches_of_chunk(maker, options, chunk, compact.vocabulary.pad)[skip:]
         chunk, skip = chunk + 1, 0
 
 
-def _batches_of(maker: SampleMaker, options: StreamOptions, chunk: int, pad: int) -> list[tuple[Ints, Ints, Floats]]:
+def batches_of_chunk(maker: SampleMaker, options: StreamOptions, chunk: int, pad: int) -> list[Batch]:
+    """The batches of one chunk of samples, in their order."""
     indices = range(chunk * CHUNK, (chunk + 1) * CHUNK)
     made = (maker.make(index, max_lines=options.max_lines(index)) for index in indices)
     samples = [sample for sample in made if sample is not None and len(sample.ids) <= options.max_tokens]
@@ -91,7 +74,9 @@ def _batches_of(maker: SampleMaker, options: StreamOptions, chunk: int, pad: int
             groups.append([])
         groups[-1].append(sample)
     random.Random(f"order {options.seed} {chunk}").shuffle(groups)
-    return [_pad(group, pad) for group in groups]
+    last = len(groups) - 1
+    places = [Place(chunk, at + 1) if at < last else Place(chunk + 1) for at in range(len(groups))]
+    return [Batch(*_pad(group, pad), place) for group, place in zip(groups, places, strict=True)]
 
 
 def _pad(samples: Sequence[Sample], pad: int) -> tuple[Ints, Ints, Floats]:

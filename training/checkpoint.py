@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from training.batches import Place
+from training.batch import Place
 from training.model import Network
 
 

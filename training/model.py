@@ -97,7 +97,7 @@ class Turn:
 
     def __init__(self, positions: torch.Tensor, shape: Shape, dtype: torch.dtype) -> None:
         half = shape.d_head // 2
-        speeds = shape.rope_theta ** -(torch.arange(half, dtype=torch.float32) / half)
+        speeds = shape.rope_theta ** -(torch.arange(half, dtype=torch.float32, device=positions.device) / half)
         angles = positions[:, None, :, None].float() * speeds
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -24,6 +23,7 @@ from apply_service.prompts.compact_hints import Hints, hints_of
 from apply_service.types import LineOp, Prediction
 from training.corpus import Edit
 from training.corruption import corrupt_ops
+from training.sample_mix import SampleMix as SampleMix
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -31,23 +31,6 @@ HintKind = Literal["merger", "spoilt", "none"]
 
 MIN_LINES = 8
 TRIES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class SampleMix:
-    """Shares of the kinds of samples, and the weights of the loss."""
-
-    no_hints: float = 0.03
-    spoilt_hints: float = 0.15
-    clean_style: float = 0.5
-    position_gaps: float = 0.3
-    permuted: float = 0.08
-    text_weight: float = 0.1
-    plain_weight: float = 0.3
-    """For a `keep` after a `keep` that the hint tells as well."""
-    contested_weight: float = 1.5
-    """For a decision that the hint has wrong."""
-    unhinted_weight: float = 0.4
 
 
 class Sample(NamedTuple):

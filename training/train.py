@@ -15,28 +15,31 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.prompts.compact import Compact
-from training.batches import Batch, BatchWorker, StreamOptions
+from training.batch import Batch
 from training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from training.corpus import read_edits, split_by_repository
-from training.evaluate import EvalCase, Score, score_cases, validation_cases
 from training.initialisation import initialise
 from training.model import Network, Shape
 from training.optimizer import build_optimizers, set_rate
-from training.samples import SampleMix
+from training.sample_mix import SampleMix
+
+if TYPE_CHECKING:
+    # Making and scoring samples takes the merger; a step takes torch alone (`training.train_gpu`).
+    from training.batches import StreamOptions
+    from training.evaluate import EvalCase, Score
 
 MODEL_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
 WARM_UP = 20
 CLIP = 1.0
 TEXT_SHARE = 0.25
 """Share of the text tokens whose loss is computed; their weight makes up for it."""
-
 SHORT_MIX = SampleMix(no_hints=0.5, unhinted_weight=1.0)
 """Half of the prompts without hints, where there is everything to learn."""
 SHORT: Mapping[str, Any] = {
@@ -63,6 +66,8 @@ class TrainOptions:
     circuits: bool = True
     """Whether the network starts with its circuits; without them it starts at random, and all of it learns."""
     bf16: bool = True
+    compiled: bool = False
+    """Whether the forward is compiled: minutes at the start, for runs on a GPU."""
     save_minutes: float = 4.0
     score_minutes: float = 8.0
     n_cases: int = 60
@@ -75,8 +80,10 @@ class Trainer:
         self.options = options
         self.compact = compact
         self.device = device
-        self.network = Network(Shape(compact.vocabulary.n_tokens, n_layers=options.n_layers)).to(device)
+        self.network = Network(Shape(compact.vocabulary.n_tokens, n_layers=options.n_layers))
         initialise(self.network, compact.vocabulary, seed=options.seed, circuits=options.circuits)
+        self.network.to(device)
+        self._logits = torch.compile(self.network.logits, dynamic=True) if options.compiled else self.network.logits
         self.optimizers = build_optimizers(self.network, lr=options.lr, has_circuits=options.circuits)
         self.progress = Progress()
         self.path = options.run_dir / "checkpoint.safetensors"
@@ -118,7 +125,7 @@ class Trainer:
         flat = torch.from_numpy(rows * batch.ids.shape[1] + columns).to(self.device)
         ids, positions = (torch.from_numpy(part).to(self.device) for part in (batch.ids, batch.positions))
         with torch.autocast(self.device, torch.bfloat16, enabled=self.options.bf16):
-            logits = self.network.logits(ids, positions, flat)
+            logits = self._logits(ids, positions, flat)
         losses = F.cross_entropy(logits, torch.from_numpy(targets[rows, columns]).to(self.device), reduction="none")
         weight = torch.from_numpy(weights[rows, columns]).to(self.device)
         return (losses * weight).sum() / weight.sum()
@@ -132,6 +139,9 @@ def rate_at(step: int, share_done: float) -> float:
 
 def run(options: TrainOptions, stream: StreamOptions, *, is_stopped: Callable[[], bool] = lambda: False) -> Progress:
     """Train until the budget is spent; checkpoints and a log of scores lie in the run directory."""
+    from training.batches import BatchWorker
+    from training.evaluate import score_cases, validation_cases
+
     options.run_dir.mkdir(parents=True, exist_ok=True)
     compact = Compact.from_directory(stream.tokenizer_dir)
     trainer = Trainer(options, compact)
@@ -147,6 +157,8 @@ def run(options: TrainOptions, stream: StreamOptions, *, is_stopped: Callable[[]
 def _loop(
     trainer: Trainer, batches: Iterator[Batch], cases: Sequence[EvalCase], is_stopped: Callable[[], bool]
 ) -> None:
+    from training.evaluate import score_cases
+
     options, losses = trainer.options, list[float]()
     next_save, next_score = time.monotonic() + 60 * options.save_minutes, time.monotonic() + 60 * options.score_minutes
     while trainer.share_done < 1 and not is_stopped():
@@ -202,6 +214,8 @@ def read_mix(text: str) -> SampleMix:
 
 
 def main() -> None:
+    from training.batches import StreamOptions
+
     parser = argparse.ArgumentParser(description="train the embedded model from scratch")
     parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="checkpoint and log; resumed if there")

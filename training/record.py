@@ -1,0 +1,97 @@
+"""`make train-gpu-prepare`: record batches for `training.train_gpu`, where the project is installed whole.
+
+    python -m training.record --data FILE.jsonl.xz [--chunks 600] [--batch-tokens 65536] [--out FILE.safetensors.xz]
+
+A chunk is 64 samples, about 65,000 tokens; they are kept as `training.batches` makes them, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+import numpy as np
+
+from apply_service.prompts.compact import Compact
+from training.batch import Batch, Place
+from training.batches import StreamOptions, batches_of_chunk, generate
+from training.corpus import read_edits, split_by_repository
+from training.recorded import Recorded, Unpadded, padded, unpadded
+from training.samples import SampleMaker
+
+OUT = Path("runs/train-gpu/batches.safetensors.xz")
+TOKENIZER_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    stream = StreamOptions(
+        options.data,
+        options.tokenizer_dir,
+        seed=options.seed,
+        batch_tokens=options.batch_tokens,
+        last_lines=options.max_lines,
+        curriculum_samples=options.curriculum,
+    )
+    recorded = record(stream, options.chunks, options.held_out_chunks)
+    recorded.write(options.out)
+    n_tokens = sum(len(ids) for chunk in recorded.chunks for group in chunk for ids, _, _ in group)
+    print(f"{options.out}: {len(recorded.chunks)} chunks, {n_tokens:,} tokens, {options.out.stat().st_size:,} bytes")
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m training.record", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
+    parser.add_argument("--tokenizer-dir", type=Path, default=TOKENIZER_DIR)
+    parser.add_argument("--chunks", type=int, default=600, help="of 64 samples each")
+    parser.add_argument("--held-out-chunks", type=int, default=4, help="of repositories that are not trained on")
+    parser.add_argument("--batch-tokens", type=int, default=65_536)
+    parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
+    parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=OUT)
+    return parser.parse_args(arguments)
+
+
+def record(stream: StreamOptions, n_chunks: int, n_held_out: int) -> Recorded:
+    """The first chunks of a stream, and some of held-out repositories.
+
+    Raises:
+        ValueError: a sample would not come back as it was.
+    """
+    compact = Compact.from_directory(stream.tokenizer_dir)
+    pad = compact.vocabulary.pad
+    chunks: list[list[Unpadded]] = [[] for _ in range(n_chunks)]
+    batches = takewhile(lambda pair: pair[0] < n_chunks, _numbered(generate(stream, Place())))
+    for chunk, batch in batches:
+        chunks[chunk].append(_kept(batch, pad))
+    _, edits = split_by_repository(read_edits(stream.data))
+    maker = SampleMaker(edits, compact, seed=stream.seed + 1, mix=stream.mix)
+    held_out = [
+        _kept(batch, pad) for chunk in range(n_held_out) for batch in batches_of_chunk(maker, stream, chunk, pad)
+    ]
+    origin = {"data": stream.data.name, "seed": stream.seed, "batch_tokens": stream.batch_tokens}
+    return Recorded([chunk for chunk in chunks if chunk], held_out, pad, origin)
+
+
+def _numbered(batches: Iterator[Batch]) -> Iterator[tuple[int, Batch]]:
+    """Each batch with the chunk that it is of."""
+    chunk = 0
+    for batch in batches:
+        yield chunk, batch
+        chunk = batch.following.chunk
+
+
+def _kept(batch: Batch, pad: int) -> Unpadded:
+    group = unpadded(batch, pad)
+    again = padded(group, pad, batch.following)
+    if not all(np.array_equal(a, b) for a, b in zip(again[:3], batch[:3], strict=True)):
+        raise ValueError("a sample ends with padding")
+    return group
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
