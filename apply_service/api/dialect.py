@@ -101,10 +101,9 @@ async def _frames(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> 
     try:
         async with aclosing(ticket.events_async()) as events:
             async for event in events:
+                frames = reply.frames(event)
                 if isinstance(event, FinalEvent):
-                    frames = await _written(event.result, lambda event=event: list(reply.frames(event)))  # type: ignore[misc]
-                else:
-                    frames = reply.frames(event)
+                    frames = await _written(event.result, partial(list, frames))
                 for frame in frames:
                     yield frame
     finally:

@@ -12,11 +12,12 @@ from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
 from apply_service.pipeline import run as run_pipeline
-from apply_service.service import Run, Service
+from apply_service.service import Run, Service, open_service
 from apply_service.settings import Settings
 from apply_service.strategies import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest
 from tests.batch.test_edits import block, no_model
+from tests.doubles import wait_for
 from tests.edits.test_patch import FILES, V4A
 
 PATH = "/v1/apply/batch"
@@ -167,6 +168,30 @@ def test_a_full_queue_refuses_the_batch() -> None:
         gate.set()
         for ticket in tickets:
             list(ticket.events())
+
+
+def test_a_large_patch_is_applied_in_a_process_of_its_own_and_keeps_its_deadline() -> None:
+    body = {"patch": V4A, "files": PATCH_FILES, "diff": True}
+    _, here = post(body, large_edit_workers=0)
+    for timeout_s, status in ((60.0, 200), (0.001, 504)):
+        chosen = Settings(large_edit_chars=1, large_edit_workers=1, default_timeout_s=timeout_s)
+        with open_service(Runtime(load=no_model), chosen) as service:
+            http = TestClient(create_app(service, chosen), raise_server_exceptions=False)
+            response = http.post(PATH, json=body)
+            assert response.status_code == status
+            assert service.lane is not None
+            if status == 200:
+                assert untimed(response.json()) == untimed(here)
+                assert wait_for(lambda pool=service.lane.pool: len(pool.pids) == 1)  # type: ignore[misc]
+            else:
+                assert response.json()["error"]["code"] == "deadline_exceeded"
+
+
+def untimed(answer: Any) -> Any:
+    for item in answer["items"]:
+        if item["answer"] is not None:
+            item["answer"]["timings_s"] = None
+    return answer
 
 
 def test_the_page_documents_the_request_in_one_piece() -> None:
