@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
+.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +73,23 @@ test-compat:
 bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and the drafters on the embedded model, into runs/bench; BENCH='--data FILE ...'
 	$(BIN)/python -m benchmarks.bench $(BENCH)
 	$(BIN)/python -m benchmarks.bench --targets embedded --constrain sources --out runs/bench/embedded.json $(BENCH)
+
+# On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
+# docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
+GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+GPU_RUN = PYTHONPATH=.:eval $(GPU_PYTHON)
+
+bench-gpu-prepare: $(STAMP)  ## edits read and merged for bench-gpu, into runs/bench-gpu; BENCH_GPU_PREPARE='--data FILE ...'
+	$(BIN)/python -m benchmarks.bench_gpu_prepare $(BENCH_GPU_PREPARE)
+
+bench-gpu:  ## correctness, then real shapes beside the roofline, for nine minutes; the same command goes on; BENCH_GPU='--pieces ...'
+	$(GPU_RUN) -m benchmarks.bench_gpu $(BENCH_GPU)
+
+train-gpu-prepare: $(STAMP)  ## batches recorded for train-gpu, into runs/train-gpu; DATA as for train, TRAIN_GPU_PREPARE='--chunks N ...'
+	$(BIN)/python -m training.record $(if $(DATA),--data $(DATA)) $(TRAIN_GPU_PREPARE)
+
+train-gpu:  ## nine minutes of training on a CUDA device; the same command goes on; TRAIN_GPU='--steps N ...'
+	$(GPU_RUN) -m training.train_gpu $(TRAIN_GPU)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)

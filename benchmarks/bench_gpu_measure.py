@@ -17,15 +17,8 @@ from benchmarks.bench_case import Case
 from benchmarks.bench_gpu_cases import Prepared, cases_of
 from benchmarks.bench_gpu_pieces import Piece, PieceFiles
 from benchmarks.bench_gpu_roofline import card_of
-from benchmarks.bench_gpu_target import (
-    PEER_LOOKUP,
-    PEER_PLAIN,
-    PLAIN,
-    GpuTarget,
-    Measured,
-    load_gpu_target,
-    tokens_together,
-)
+from benchmarks.bench_gpu_sample import Measured
+from benchmarks.bench_gpu_target import PEER_LOOKUP, PEER_PLAIN, PLAIN, GpuTarget, load_gpu_target, tokens_together
 from benchmarks.bench_turns import take, take_turns
 
 LAST_SAMPLE_S = 20.0

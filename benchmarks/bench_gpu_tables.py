@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_gpu_target import Measured, sample_of
+from benchmarks.bench_gpu_sample import Measured, sample_of
 from benchmarks.bench_summary import summarise, with_plain
 from benchmarks.bench_tables import LABELS, number, ratio, table
 

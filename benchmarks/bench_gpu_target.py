@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -18,6 +17,7 @@ from apply_service.protocols import Engine
 from apply_service.target import Target
 from benchmarks.bench_case import Case
 from benchmarks.bench_gpu_roofline import Card, MeteredEngine, PassWork, Roofline
+from benchmarks.bench_gpu_sample import Measured
 from benchmarks.bench_sample import Sample
 from benchmarks.bench_turns import Contender
 from benchmarks.engine_runs import EngineContender
@@ -37,19 +37,6 @@ SLOT_GRAIN = 512
 """A session's slots come in multiples of this."""
 SPARE_BYTES = 14e9
 """Left free beside weights and slots on a card: the library's own caches and logits, graphs, workspaces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A run, and the least times that its passes and prompts could have taken on this card."""
-
-    sample: Sample
-    ideal_decode_s: float
-    ideal_end_to_end_s: float
-
-    def as_json(self) -> dict[str, Any]:
-        ideals = {"ideal_decode_s": self.ideal_decode_s, "ideal_end_to_end_s": self.ideal_end_to_end_s}
-        return self.sample.as_json() | {name: round(value, 6) for name, value in ideals.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +174,3 @@ def _room(name: str, device: str, n_together: int) -> tuple[int, int]:
 def tokens_together(cases: Sequence[Case], batch: int) -> int:
     """Slots of `batch` sessions of the longest of `cases`."""
     return batch * max(-(-case.n_needed // SLOT_GRAIN) * SLOT_GRAIN for case in cases)
-
-
-def forget_target() -> None:
-    """Give back what a dropped target held."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def sample_of(row: Mapping[str, Any]) -> Measured:
-    """What `Measured.as_json` wrote."""
-    values = dict(row)
-    decode_s, whole_s = values.pop("ideal_decode_s"), values.pop("ideal_end_to_end_s")
-    return Measured(replace(Sample(**values)), decode_s, whole_s)

@@ -19,6 +19,7 @@ from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
+from benchmarks.bench_gpu_tables import render_all as render_all_gpu
 from benchmarks.bench_tables import render_all
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
@@ -131,6 +132,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **SERVICE_PARTS,
     **SIZING_PARTS,
     "performance": render_all,
+    "performance-gpu": render_all_gpu,
 }
 
 if __name__ == "__main__":

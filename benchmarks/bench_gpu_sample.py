@@ -1,0 +1,29 @@
+"""What one run of `benchmarks.bench_gpu` is: a sample, and the least that it could have taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.bench_sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run, and the least times that its passes and prompts could have taken on this card."""
+
+    sample: Sample
+    ideal_decode_s: float
+    ideal_end_to_end_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        ideals = {"ideal_decode_s": self.ideal_decode_s, "ideal_end_to_end_s": self.ideal_end_to_end_s}
+        return self.sample.as_json() | {name: round(value, 6) for name, value in ideals.items()}
+
+
+def sample_of(row: Mapping[str, Any]) -> Measured:
+    """What `Measured.as_json` wrote."""
+    values = dict(row)
+    decode_s, whole_s = values.pop("ideal_decode_s"), values.pop("ideal_end_to_end_s")
+    return Measured(Sample(**values), decode_s, whole_s)
