@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,11 @@ def main() -> int:
     options = _parse()
     sessions = edit_sessions(read_records(OWN_EDITS), options.files, options.edits, options.seed)
     load_before = os.getloadavg()[0]
+    phases: dict[str, dict[str, Any]] = {}
     with local_fleet() as fleet:
-        phases = run_phases(fleet, sessions, options.clients)
+        for name, phase in run_phases(fleet, sessions, options.clients):
+            phases[name] = phase
+            print(json.dumps({name: phase}), file=sys.stderr, flush=True)
     broken = [f"{name}: {why}" for name, phase in phases.items() for why in phase["broken"]]
     result = {
         "kind": "ray_check",
@@ -68,23 +71,23 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_phases(fleet: LocalFleet, sessions: Sequence[Sequence[Edit]], n_clients: int) -> dict[str, dict[str, Any]]:
-    """All phases on one Ray; each of the first two on engines that remember nothing yet."""
-    phases = {}
+def run_phases(
+    fleet: LocalFleet, sessions: Sequence[Sequence[Edit]], n_clients: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each phase by its name, all on one Ray; each of the first two on engines that remember nothing yet."""
     texts: dict[Edit, str] = {}
     for number, (name, router) in enumerate({"by least load": by_least_load(), "by file": {}}.items()):
         _say(name)
         fleet.deploy({"prefix_cache_mb": 64 + number}, **router)
         told = asyncio.run(run_sessions(fleet.url, sessions, n_clients=n_clients))
-        phases[name] = summarise(told, texts)
+        yield name, summarise(told, texts)
         texts |= {one.edit: one.merged for one in told if one.ending == "answered"}
     _say("killed")
-    phases["an engine is killed"] = _disturbed(fleet, sessions, n_clients, texts, lambda: _kill(fleet))
+    yield "an engine is killed", _disturbed(fleet, sessions, n_clients, texts, lambda: _kill(fleet))
     _say("updated")
     before = engine_pids()
-    phases["an update"] = _disturbed(fleet, sessions, n_clients, texts, lambda: fleet.deploy({"prefix_cache_mb": 80}))
+    yield "an update", _disturbed(fleet, sessions, n_clients, texts, lambda: fleet.deploy({"prefix_cache_mb": 80}))
     _wait_until(lambda: not set(before) & set(engine_pids()), "the old engines stay")
-    return phases
 
 
 def _say(what: str) -> None:

@@ -87,7 +87,7 @@ class LocalFleet:
 def local_fleet(n_engines: int = 2) -> Iterator[LocalFleet]:
     """A fleet to deploy; it and all of Ray are stopped at the end."""
     os.environ.update(ENVIRONMENT)  # of Ray's processes
-    with TemporaryDirectory(prefix="ray-") as folder, _head_node(Path(folder)) as address:
+    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder, _head_node(Path(folder)) as address:
         ray.init(address, log_to_driver=False)
         try:
             port = _free_ports(1)[0]

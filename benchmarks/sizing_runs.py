@@ -34,6 +34,7 @@ SPREAD = 0.6
 """Standard deviation of the logarithm of an edit's size."""
 LOADS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 OVERFLOWS = (None, *(Overflow(depth, ratio) for depth, ratio in ((1, 1.0), (1, 1.25), (2, 1.25), (2, 1.5), (4, 1.5))))
+SCALINGS = ((2, 8.0), (2, 4.0), (2, 2.0), (2, 1.0), (8, 8.0))
 SECONDS = 120.0
 DAY_S = 1800.0
 """A day of load, in a shorter time: a wave from a tenth of the peak to the peak."""
@@ -55,7 +56,7 @@ def main() -> None:
         "most_per_s": {str(share): round(1 / edit.device_s(roof, cached=share), 2) for share in (0.0, CACHED_SHARE)},
         "load": list(waiting(roof, edit, options.seed)),
         "routing": [routed(roof, edit, options.seed, overflow) for overflow in OVERFLOWS],
-        "scaling": [scaled(roof, edit, options.seed, least) for least in (2, 8)],
+        "scaling": [scaled(roof, edit, options.seed, *scaling) for scaling in SCALINGS],
     }
     text = json.dumps(result, indent=1) + "\n"
     print(text)
@@ -90,17 +91,22 @@ def routed(roof: Roofline, edit: Edit, seed: int, overflow: Overflow | None) -> 
     return {"routing": name, "edits_per_s": round(rate, 2), **summarise(fleet.run(jobs), fleet)}
 
 
-def scaled(roof: Roofline, edit: Edit, seed: int, least: int) -> dict[str, Any]:
-    """From `least` to eight engines over a day of load."""
+def scaled(roof: Roofline, edit: Edit, seed: int, least: int, target: float) -> dict[str, Any]:
+    """From `least` to eight engines over a day of load, `target` edits in each."""
     peak = 0.7 * 8 / edit.device_s(roof, cached=0.0)
 
     def rate(at_s: float) -> float:
         return peak * (0.1 + 0.9 * (1 - math.cos(2 * math.pi * at_s / DAY_S)) / 2)
 
     jobs = make_jobs(edit, rate, peak, DAY_S, seed)
-    fleet = Fleet(cost_of(roof), Scaling(least, 8), cache_files=100, cached_share=CACHED_SHARE)
+    fleet = Fleet(cost_of(roof), Scaling(least, 8, target), cache_files=100, cached_share=CACHED_SHARE)
     found = summarise(fleet.run(jobs), fleet)
-    return {"engines": f"{least} to 8", "mean_engines": round(fleet.engine_s / fleet.now_s, 2), **found}
+    return {
+        "engines": f"{least} to 8",
+        "target": target,
+        "mean_engines": round(fleet.engine_s / fleet.now_s, 2),
+        **found,
+    }
 
 
 def make_jobs(edit: Edit, rate: Callable[[float], float], most: float, seconds: float, seed: int) -> list[Job]:
@@ -125,12 +131,11 @@ def summarise(answered: Sequence[Answered], fleet: Fleet) -> dict[str, Any]:
     ordered = sorted(one.seconds for one in answered)
     ranks = {f"p{p}_s": round(ordered[-(-len(ordered) * p // 100) - 1], 4) for p in PERCENTILES}
     hits = sum(one.is_hit for one in answered) / len(answered)
-    busy_s = sum(engine.busy_s for engine in fleet.engines)
     return {
         "n": len(answered),
         **ranks,
         "hits": round(hits, 3),
-        "busy": round(busy_s / fleet.engine_s, 3) if fleet.engine_s else 0.0,
+        "busy": round(fleet.busy_s / fleet.engine_s, 3) if fleet.engine_s else 0.0,
     }
 
 

@@ -83,7 +83,6 @@ class Engine:
     waiting: deque[tuple[Job, bool]] = field(default_factory=deque)
     active: list[tuple[Running, bool]] = field(default_factory=list)
     files: OrderedDict[int, None] = field(default_factory=OrderedDict)
-    busy_s: float = 0.0
     is_draining: bool = False
     is_passing: bool = False
 
@@ -112,7 +111,6 @@ class Engine:
         seconds = host_s + self.cost.pass_s(n_rows)
         ended = [(one.job, is_hit) for one, is_hit in self.active if one.write_left <= 0]
         self.active = [(one, is_hit) for one, is_hit in self.active if one.write_left > 0]
-        self.busy_s += seconds
         return seconds, ended
 
     def _advance(self) -> int:
@@ -161,6 +159,8 @@ class Fleet:
     answered: list[Answered] = field(default_factory=list)
     engine_s: float = 0.0
     """Seconds that engines existed, all together."""
+    busy_s: float = 0.0
+    """Of these, in passes."""
     _events: list[tuple[float, int, str, object]] = field(default_factory=list)
     _n_events: int = 0
     _n_engines: int = 0
@@ -210,6 +210,7 @@ class Fleet:
         elif engine.n_ongoing:
             seconds, ended = engine.run_pass(self.cached_share)
             engine.is_passing = True
+            self.busy_s += seconds
             self._plan(self.now_s + seconds, "ended", (engine, ended))
             self._plan(self.now_s + seconds, "pass", engine)
         elif engine.is_draining:

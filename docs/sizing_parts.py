@@ -105,10 +105,10 @@ def routing() -> str:
 
 def scaling() -> str:
     rows = [
-        [row["engines"], f"{row['mean_engines']:.1f}", *_latencies(row), f"{row['hits']:.0%}"]
+        [row["engines"], f"{row['target']:g}", f"{row['mean_engines']:.1f}", *_latencies(row), f"{row['hits']:.0%}"]
         for row in read(SIMULATED)["scaling"]
     ]
-    return table(["engines", "on average", *LATENCY_HEAD, "hits"], rows)
+    return table(["engines", "target", "on average", *LATENCY_HEAD, "hits"], rows)
 
 
 def held_against() -> str:

@@ -43,7 +43,7 @@ def test_ray_takes_the_shipped_configurations(name: str) -> None:
 def phases() -> Iterator[Phases]:
     sessions = edit_sessions(read_records(OWN_EDITS), n_files=4, n_edits=4, seed=1)
     with local_fleet() as fleet:
-        yield run_phases(fleet, sessions, n_clients=3)
+        yield dict(run_phases(fleet, sessions, n_clients=3))
 
 
 @pytest.mark.parametrize("name", ["by least load", "by file", "an engine is killed", "an update"])
