@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
+.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,16 @@ test-slow: $(STAMP)
 
 node-clients:  ## the OpenAI SDK for Node, for the contract test that is skipped without it
 	npm install --prefix tests/contract/node --package-lock=false --ignore-scripts --no-audit --no-fund
+
+# In a folder beside the environment: a CUDA build of PyTorch wants a Triton of its own.  Linux only, as Triton is.
+TRITON = .venv-triton
+$(TRITON)/.installed: $(STAMP)
+	$(BIN)/pip install --quiet --no-deps --upgrade --target $(TRITON) triton==3.9.0
+	touch $@
+
+test-triton: $(TRITON)/.installed  ## the GPU's kernels on a CPU: interpreted, and compiled for a Hopper GPU
+	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_attention.py tests/engine/test_triton_choice.py -n 2
+	PYTHONPATH=$(TRITON) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_compile.py -n 2
 
 # Ray listens on all interfaces, so the tests run where loopback is the only one (Linux; as root, or add --map-root-user).
 # Minutes, and 2 GB: in an environment of its own, and not part of what continuous integration runs.
@@ -138,4 +148,4 @@ types: $(STAMP)
 check: lint types test
 
 clean:
-	rm -rf $(VENV) .venv-compat .venv-ray .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-compat .venv-ray $(TRITON) .mypy_cache .ruff_cache .pytest_cache

@@ -184,6 +184,8 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
         window=settings.window,
         kv_cache_bytes=settings.kv_cache_mb * 2**20,
         prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
+        attention=settings.attention,
+        cuda_graphs=settings.cuda_graphs,
         self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
     )
 

@@ -188,6 +188,20 @@ class Settings:
         group="engine",
         choices=("auto", "bf16", "fp8", "int8"),
     )
+    attention: str = setting(
+        "auto",
+        "What attention runs on: `sdpa`, PyTorch's own, or the `triton` kernel; `auto` takes the kernel on CUDA where "
+        "the self-test passes with it.",
+        group="engine",
+        choices=("auto", "sdpa", "triton"),
+    )
+    cuda_graphs: str = setting(
+        "auto",
+        "Whether passes are captured as CUDA graphs, which needs the kernel; `auto` does so where the self-test passes "
+        "with them.",
+        group="engine",
+        choices=("auto", "on", "off"),
+    )
     window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )

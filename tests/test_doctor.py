@@ -15,6 +15,10 @@ from apply_service.errors import ModelNotLoadable
 class Found(NamedTuple):
     buckets: tuple[int, ...] = (8, 32)
     determinism: str = "bitwise"
+    divergence: float = 0.0
+    attention: str = "sdpa"
+    has_graphs: bool = False
+    notes: tuple[str, ...] = ("no kernel here",)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +49,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Captu
     assert code == 0
     assert all(is_ok for is_ok, _ in findings.values())
     assert "determinism: bitwise; windows of 8, 32 rows" in findings["model"][1]
+    assert findings["model"][1].endswith("attention sdpa, CUDA graphs off (no kernel here)")
     assert findings["torch"][1][0].isdigit()
     assert main(["doctor"]) == 0
     assert b"ok   model: embedded loads" in capsysbinary.readouterr().out

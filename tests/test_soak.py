@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
+from apply_service.engine.device_inputs import PassInputs
 from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.engine.graphs import PassOutput
 from apply_service.engine.packing import Layout
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
@@ -101,9 +102,11 @@ class FaultyEngine(TorchEngine):
         self._is_faulty = False
         model.base_model.layers[-1].register_forward_pre_hook(self._fail)
 
-    def hidden(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
+    def run(
+        self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
+    ) -> tuple[PassOutput, Layout, PassInputs]:
         self._is_faulty = any(cast(TorchSession, part.session).prompt_ids[0] == 511 for part in parts)
-        return super().hidden(parts, n_rows)
+        return super().run(parts, n_rows, is_greedy=is_greedy, n_head_rows=n_head_rows)
 
     def _fail(self, *_: object) -> None:
         if self._is_faulty:

@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apply_service.commands.exit_codes import OK, UNAVAILABLE
 from apply_service.commands.output import write_line
@@ -19,6 +19,9 @@ from apply_service.errors import ApplyError
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
+
+if TYPE_CHECKING:
+    from apply_service.engine.self_test import SelfTest
 
 PACKAGES = (
     "apply-service",
@@ -116,8 +119,18 @@ def _model(settings: Settings) -> Finding:
         "model",
         True,
         f"{settings.model} loads and passes its self-test in {seconds:.1f} s; "
-        f"determinism: {found.determinism}; windows of {buckets} rows",
+        f"determinism: {found.determinism}{_divergence(found)}; windows of {buckets} rows; {_passes(found)}",
     )
+
+
+def _divergence(found: SelfTest) -> str:
+    return "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
+
+
+def _passes(found: SelfTest) -> str:
+    """What passes run on, and why on nothing better."""
+    why = f" ({'; '.join(found.notes)})" if found.notes else ""
+    return f"attention {found.attention}, CUDA graphs {'on' if found.has_graphs else 'off'}{why}"
 
 
 def _remote(model: str, settings: Settings) -> Finding:

@@ -8,7 +8,7 @@ as a keyword argument through the model's forward (`apply_pass`), never through 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -42,6 +42,32 @@ class PackedPass:
     segments: tuple[Segment, ...]
     _masks: dict[tuple[int, int | None, int], torch.Tensor] = field(default_factory=dict)
 
+    def attend(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None,
+        softcap: float | None,
+    ) -> torch.Tensor:
+        """Store `key` and `value` [n_kv_heads, n_rows, d] and attend from `query` [n_heads, n_rows, d] ->
+        [n_rows, n_heads, d]; rows that belong to no segment come out as zeros."""
+        out = torch.zeros_like(query.transpose(0, 1))
+        for i, segment in enumerate(self.segments):
+            rows = slice(segment.first_row, segment.first_row + segment.n_rows)
+            keys, values = _written(self.pool, layer, segment, key[:, rows], value[:, rows])
+            mask = self.mask(i, sliding_window, query.shape[0] // keys.shape[0])
+            folded = _folded(query[:, rows], keys.shape[0], segment.n_padded)
+            if softcap is None:
+                found = F.scaled_dot_product_attention(folded, keys[None], values[None], attn_mask=mask, scale=scale)
+            else:
+                found = _softcapped(folded, keys[None], values[None], mask, scale, softcap)
+            out[rows] = found.reshape(query.shape[0], segment.n_padded, -1)[:, : segment.n_rows].transpose(0, 1)
+        return out
+
     def mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
         """Additive mask [group * n_padded, n_keys] of one segment, made once a pass; None where a single unpadded row
         sees every key."""
@@ -67,6 +93,22 @@ def _additive_mask(segment: Segment, sliding_window: int | None, group: int, poo
     return mask.masked_fill_(~visible, float("-inf")).repeat(group, 1)
 
 
+class AnyPass(Protocol):
+    """One forward as attention sees it: `PackedPass`, or `attention_kernel.KernelPass`."""
+
+    def attend(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None,
+        softcap: float | None,
+    ) -> torch.Tensor: ...
+
+
 def attend(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -74,7 +116,7 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,  # noqa: ARG001  the interface passes it; ours is in the pass
     *,
-    apply_pass: PackedPass,
+    apply_pass: AnyPass,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -83,24 +125,16 @@ def attend(
 ) -> tuple[torch.Tensor, None]:
     """`query` [1, n_heads, n_rows, d], `key` and `value` [1, n_kv_heads, n_rows, d] -> ([1, n_rows, n_heads, d], None).
 
-    Rows that belong to no segment (padding of the pass) come out as zeros.
+    Rows of padding come out as zeros.
     """
     if s_aux is not None:
         raise NotImplementedError("attention sinks")
     layer = int(cast(Any, module).layer_idx)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out = torch.zeros_like(query[0].transpose(0, 1))
-    for i, segment in enumerate(apply_pass.segments):
-        rows = slice(segment.first_row, segment.first_row + segment.n_rows)
-        keys, values = _written(apply_pass.pool, layer, segment, key[0, :, rows], value[0, :, rows])
-        mask = apply_pass.mask(i, sliding_window, query.shape[1] // keys.shape[0])
-        folded = _folded(query[0, :, rows], keys.shape[0], segment.n_padded)
-        if softcap is None:
-            found = F.scaled_dot_product_attention(folded, keys[None], values[None], attn_mask=mask, scale=scale)
-        else:
-            found = _softcapped(folded, keys[None], values[None], mask, scale, softcap)
-        out[rows] = found.reshape(query.shape[1], segment.n_padded, -1)[:, : segment.n_rows].transpose(0, 1)
-    return out[None], None
+    found = apply_pass.attend(
+        layer, query[0], key[0], value[0], scale=scale, sliding_window=sliding_window, softcap=softcap
+    )
+    return found[None], None
 
 
 def _written(
@@ -131,15 +165,13 @@ def _softcapped(
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype) @ values
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    """The mask is the pass's own; the model must build none."""
-
-
 def register() -> str:
-    """Make `attend` known to transformers; returns the name for `attn_implementation`."""
+    """Make `attend` known to transformers; returns the name for `attn_implementation`.
+
+    No mask function goes with it: for an attention without one the library makes no mask and asks the device nothing
+    about one, which a captured pass could not answer.
+    """
     from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface
 
     AttentionInterface.register(ATTENTION_NAME, attend)
-    AttentionMaskInterface.register(ATTENTION_NAME, _no_mask)
     return ATTENTION_NAME

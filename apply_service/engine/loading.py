@@ -18,8 +18,9 @@ import torch
 
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
+from apply_service.engine.device_options import buckets_on, find_options, found_options
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.self_test import SelfTest, run_self_test
+from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
@@ -161,7 +162,7 @@ def make_ready(
     Raises:
         ModelNotLoadable: the model does not run with our attention.
     """
-    found = _self_tested(model, name, record.buckets, self_tests, engine_options)
+    found = _self_tested(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
     engine = engine_type(
         model,
         name=name,
@@ -171,7 +172,7 @@ def make_ready(
         query_grain=found.query_grain,
         kv_cache_bytes=kv_cache_bytes,
         prefix_cache_bytes=prefix_cache_bytes,
-        **engine_options,
+        **found_options(engine_options, found),
     )
     return LoadedModel(engine, str(directory or name), directory, record, found, memory=memory)
 
@@ -204,14 +205,17 @@ def _self_tested(
     model: Any, name: str, buckets: tuple[int, ...], store: SelfTestStore | None, engine_options: Mapping[str, Any]
 ) -> SelfTest:
     """The self-test, and with it the proof that the model runs with our attention at all."""
-    if store is not None and (known := store.get(model, buckets)) is not None:
+    wanted = repr(sorted(engine_options.items()))
+    if store is not None and (known := store.get(model, buckets, wanted)) is not None:
         return known
     try:
-        found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=0, **engine_options))
+        found = find_options(model, name, buckets, engine_options)
+    except MissingDependency:
+        raise
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "windows over slots", error) from error
     if store is not None:
-        store.put(model, buckets, found)
+        store.put(model, buckets, found, wanted)
     _give_back_memory()
     return found
 

@@ -17,9 +17,9 @@ import torch
 from apply_service.engine.attention import register
 from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.replay_answers import Answers, known_ids, raise_known
+from apply_service.engine.replay_answers import Answers, known_ids
 from apply_service.engine.replay_shapes import ReplayShape, find_shape, replay_directory
-from apply_service.engine.sampling import Rows, choose
+from apply_service.engine.sampling import Rows
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
@@ -32,14 +32,21 @@ class ReplayEngine(TorchEngine):
     """A torch engine whose choices are the known answers, where there are any."""
 
     def __init__(self, model: Any, *, answers: Answers | None = None, **options: Any) -> None:
-        super().__init__(model, chooser=self._choose_known, **options)
+        super().__init__(model, known=self._known_ids, **options)
         self.answers = Answers() if answers is None else answers
         self._by_session: WeakKeyDictionary[TorchSession, Sequence[int]] = WeakKeyDictionary()
 
     def plain(self) -> ReplayEngine:
         """The fastest undrafted run of the same model, with the same answers."""
+        options = {name: value for name, value in self._options.items() if name != "known"}
         return ReplayEngine(
-            self.model, answers=self.answers, name=self.name, buckets=self.buckets, padded=False, pool=self.pool
+            self.model,
+            answers=self.answers,
+            name=self.name,
+            buckets=self.buckets,
+            padded=False,
+            pool=self.pool,
+            **options,
         )
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
@@ -52,18 +59,10 @@ class ReplayEngine(TorchEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         return [None if found is None else replace(found, logprobs=None) for found in super().step(parts)]
 
-    def _choose_known(self, logits: torch.Tensor, rows: Sequence[Rows], windows: Sequence[Window]) -> torch.Tensor:
-        places: list[int] = []
-        ids: list[int] = []
-        for here, window in zip(rows, windows, strict=True):
-            session = cast(TorchSession, window.session)
-            answer = self._by_session.get(session)
-            if answer is not None:
-                places += range(here.first, here.first + here.n_rows)
-                ids += known_ids(answer, here.position - len(session.prompt_ids), here.n_rows)
-        if places:
-            raise_known(logits, places, ids)
-        return choose(logits, rows)
+    def _known_ids(self, rows: Rows, window: Window) -> Sequence[int] | None:
+        session = cast(TorchSession, window.session)
+        answer = self._by_session.get(session)
+        return None if answer is None else known_ids(answer, rows.position - len(session.prompt_ids), rows.n_rows)
 
 
 def load_replay(

@@ -15,6 +15,7 @@ from typing import Literal
 
 import torch
 
+from apply_service.engine.device_test import check_device_parts
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
 from apply_service.protocols import Part, Prefill, SamplingParams, Window
@@ -23,6 +24,8 @@ N_PROBES = 8
 PROMPT_LENGTH = KEY_GRAIN - 6
 """So that some passes attend to one block of keys and some to two: other lengths, same bits."""
 NEIGHBOUR_LENGTH = 37
+SMALL_BUCKET = 64
+"""On a GPU passes of up to so many rows take the time of one row."""
 SIZES = ((1, 2), (3, 6), (N_PROBES, N_PROBES))
 """Tokens a pass, and how many of the probes are decoded that way."""
 
@@ -30,23 +33,38 @@ SIZES = ((1, 2), (3, 6), (N_PROBES, N_PROBES))
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """What was found.  `differing_rows` is the share of probed rows whose logits differed in any bit, by bucket;
-    `flipped_choices` the share whose argmax did.  `pass_times`: seconds of the fastest pass of each of `buckets`."""
+    `flipped_choices` the share whose argmax did: the divergence rate.  `pass_times`: seconds of the fastest pass of
+    each of `buckets`.  `attention` and `has_graphs`: what the passes ran on, `notes` why on nothing better."""
 
     buckets: tuple[int, ...]
     query_grain: int
     differing_rows: Mapping[int, float]
     flipped_choices: Mapping[int, float]
     pass_times: Mapping[int, float]
+    attention: Literal["sdpa", "triton"] = "sdpa"
+    has_graphs: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"]:
-        return "bitwise" if self.differing_rows[max(self.differing_rows)] == 0.0 else "tolerant"
+        return "tolerant" if any(self.differing_rows[bucket] for bucket in self.buckets) else "bitwise"
+
+    @property
+    def divergence(self) -> float:
+        """The share of choices that another row count or neighbour changed, over the buckets in use."""
+        return max(self.flipped_choices[bucket] for bucket in self.buckets)
 
 
 def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
     """Compare every bucket of `engine` with one-at-a-time decoding in the largest, with ever coarser query rows until
-    the largest agrees with itself.  Leaves `engine.query_grain` at what was found."""
-    for grain in dict.fromkeys((QUERY_GRAIN, 4 * QUERY_GRAIN, engine.buckets[-1])):
+    the largest agrees with itself.  Leaves `engine.query_grain` at what was found.
+
+    Raises:
+        EngineFailure: what the passes run on gives wrong results.
+    """
+    check_device_parts(engine, seed)
+    grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, engine.buckets[-1]) if engine.attention == "sdpa" else (QUERY_GRAIN,)
+    for grain in dict.fromkeys(grains):
         engine.query_grain = grain
         found = _compare(engine, seed)
         if found.determinism == "bitwise":
@@ -65,10 +83,22 @@ def _compare(engine: TorchEngine, seed: int) -> SelfTest:
             rows, wanted, times[bucket] = probe.measure(bucket, oracle)
             differing[bucket] = float((rows != wanted).any(dim=-1).float().mean())
             flipped[bucket] = float((rows.argmax(-1) != wanted.argmax(-1)).float().mean())
-    equal = tuple(bucket for bucket in engine.buckets if differing[bucket] == 0.0)
-    buckets = equal if largest in equal else (largest,)
+    buckets = usable(differing, small=None if engine.device.type == "cpu" else SMALL_BUCKET)
     times = consistent({bucket: times[bucket] for bucket in buckets})
-    return SelfTest(buckets, engine.query_grain, differing, flipped, times)
+    notes = tuple(note for note in (engine.attention_note, engine.graphs_note) if note)
+    return SelfTest(buckets, engine.query_grain, differing, flipped, times, engine.attention, engine.has_graphs, notes)
+
+
+def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
+    """The row counts whose rows agree with the largest's, if that agrees with itself, else that alone.
+
+    With `small`, all of them where none up to that size is among these: on a GPU a pass of the largest takes several
+    times as long as one of few rows, and choices that may differ in the last bit cost less than that.
+    """
+    largest = max(differing)
+    equal = tuple(sorted(bucket for bucket, share in differing.items() if share == 0.0))
+    buckets = equal if largest in equal else (largest,)
+    return buckets if small is None or buckets[0] <= max(small, min(differing)) else tuple(sorted(differing))
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
@@ -134,8 +164,7 @@ class _Probe:
                 n_beside = min(n_rows - len(chunk), 5)
                 parts.insert(0, Window(self.neighbour, 1, [2] * (n_beside - 1), SamplingParams()))
             started = time.perf_counter()
-            hidden, layout = self.engine.hidden(parts, n_rows)
-            logits = self.engine.head(hidden)
+            logits, layout = self.engine.logits(parts, n_rows, n_head_rows=n_rows)
             first = layout.windows[-1].first
             rows = logits[first : first + len(chunk)].float().cpu().clone()
             yield rows, time.perf_counter() - started

@@ -13,7 +13,12 @@ from typing import Any, Literal, cast
 
 import torch
 
-from apply_service.engine.attention import PackedPass
+from apply_service.engine.attention import AnyPass, PackedPass
+from apply_service.engine.attention_kernel import AttentionSetting, KernelAttention, Kernels, find_kernels
+from apply_service.engine.attention_tiles import TileShape, shape_for
+from apply_service.engine.device_choice import Word, choose_greedily, decide, raise_known, read_words
+from apply_service.engine.device_inputs import Known, PassInputs, PassKey, power_of_two
+from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
 from apply_service.engine.kv_cache import KVShape, SlotPool
 from apply_service.engine.packing import Layout, pack
 from apply_service.engine.prefix_cache import PrefixCache
@@ -24,6 +29,10 @@ from apply_service.errors import ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
 
 DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
+CUDA_BUCKETS = (32, 64, 128, 192, 256)
+"""In the place of the default ones: fewer rows take no less time there."""
+LARGE_BUCKET = 512
+"""For small models, on CUDA."""
 KEY_GRAIN = 512
 """Keys are attended to in multiples of this: the CPU kernel's key block, so that whole blocks beyond a row's position
 add exactly nothing.  The self-test crosses a multiple; on other devices all of a session's slots are attended to."""
@@ -32,20 +41,24 @@ QUERY_GRAIN = 4
 PREFILL_GRAIN = 64
 KV_CACHE_BYTES = 2**30
 
-Chooser = Callable[[torch.Tensor, Sequence[Rows], Sequence[Window]], torch.Tensor]
-"""Logits [n_rows, vocab], the rows of each window and the windows -> the token chosen in each row [n_rows]."""
+PLAIN_SPLIT = 256
+"""Stretches of keys in the undrafted baseline, which need not have anybody's bits: shorter ones keep more of a device
+busy with one row."""
 
-
-def choose_by_model(logits: torch.Tensor, rows: Sequence[Rows], windows: Sequence[Window]) -> torch.Tensor:  # noqa: ARG001
-    """The model's own choice."""
-    return choose(logits, rows)
+Knower = Callable[[Rows, Window], Sequence[int] | None]
+"""The tokens that the rows of a window are to choose whatever the model says; None: the model's own choice."""
 
 
 class TorchEngine:
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
     `buckets`: row counts of a pass.  `padded=False` is the undrafted baseline `plain`: no row and no key beyond what is
-    needed; `pool` lets it share its parent's slots.  `prefix_cache_bytes` 0 keeps no prompt.
+    needed; `pool` lets it share its parent's slots.  `prefix_cache_bytes` 0 keeps no prompt.  `attention`: the Triton
+    kernel or PyTorch's own; `cuda_graphs`: whether passes are captured; `auto` takes both where they can run.
+    `kernels` stand in for the kernel in tests.
+
+    Raises:
+        MissingDependency: the kernel or graphs are asked for by name and can't run here.
     """
 
     def __init__(
@@ -61,7 +74,10 @@ class TorchEngine:
         kv_cache_bytes: int = KV_CACHE_BYTES,
         prefix_cache_bytes: int = 0,
         pool: SlotPool | None = None,
-        chooser: Chooser = choose_by_model,
+        attention: AttentionSetting = "auto",
+        cuda_graphs: GraphSetting = "auto",
+        kernels: Kernels | None = None,
+        known: Knower | None = None,
     ) -> None:
         self.model = model
         self.name = name
@@ -77,22 +93,38 @@ class TorchEngine:
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        self.attends_in_blocks = self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
         self.pool = pool or SlotPool(shape, _round_up(n_slots, KEY_GRAIN))
         max_kept = prefix_cache_bytes // shape.bytes_per_slot
         self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
-        self._chooser = chooser
+        self._known = known
+        self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
+        found, self.attention_note = (kernels, "") if kernels is not None else find_kernels(attention, self.device)
+        group = config.num_attention_heads // shape.n_kv_heads
+        tile = shape_for(shape.head_dim, group, shape.dtype, split=TileShape().split if padded else PLAIN_SPLIT)
+        self.kernel = None if found is None else KernelAttention(found, tile, group)
+        self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=found is not None)
+        self.attends_in_blocks = self.device.type == "cpu" or found is not None
 
     @property
     def max_draft(self) -> int:
         return self.buckets[-1] - 1
 
+    @property
+    def attention(self) -> Literal["sdpa", "triton"]:
+        """What attention runs on; `attention_note` says why where it is not the kernel."""
+        return "sdpa" if self.kernel is None else "triton"
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether passes are captured and replayed; `graphs_note` says why not."""
+        return isinstance(self.passes, GraphedPasses)
+
     def plain(self) -> TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""
         return TorchEngine(
-            self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, chooser=self._chooser
+            self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, **self._options
         )
 
     # -- admission -----------------------------------------------------------------------------------------------------
@@ -139,38 +171,94 @@ class TorchEngine:
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
-        logits, layout = self.logits(parts, self.row_count(sum(part.n_rows for part in parts)))
-        answers = iter(self._verify(windows, layout, logits) if windows else ())
-        found = [next(answers) if isinstance(part, Window) else None for part in parts]
-        for part, answer in zip(parts, found, strict=True):
-            cast(TorchSession, part.session).length += part.n_rows if answer is None else len(answer.choices)
-        return found
+        n_rows = self.row_count(sum(part.n_rows for part in parts))
+        is_greedy = bool(windows) and all(map(_is_greedy, windows))
+        output, layout, inputs = self.run(parts, n_rows, is_greedy=is_greedy)
+        table = output.table
+        if windows and table is None:
+            assert output.logits is not None
+            table = self._sampled(output.logits[: layout.n_window_rows], layout, inputs)
+        words = [] if table is None else read_words(table, [rows.first for rows in layout.windows])
+        for window, one in zip(windows, words, strict=True):
+            _refuse_nan(cast(TorchSession, window.session), one)
+        answers = iter(words)
+        found: list[Word | None] = [next(answers) if isinstance(part, Window) else None for part in parts]
+        for part, word in zip(parts, found, strict=True):
+            session = cast(TorchSession, part.session)
+            session.length = session.length + part.n_rows if word is None else word.length
+        return [None if word is None else Verification(word.choices, word.logprobs) for word in found]
 
     def row_count(self, n_rows: int) -> int:
         """Rows that a pass (or its head) over `n_rows` rows takes."""
         if not self.padded:
-            return n_rows
+            return power_of_two(n_rows) if self.has_graphs else n_rows
         return next((bucket for bucket in self.buckets if bucket >= n_rows), n_rows)
 
-    def logits(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
+    def logits(
+        self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
+    ) -> tuple[torch.Tensor, Layout]:
         """One forward in exactly `n_rows` rows: logits of the windows' rows, which come first, and where they lie.  The
-        head takes as few rows as it may.  Writes keys and values; no session's length changes."""
-        hidden, layout = self.hidden(parts, n_rows)
-        return self.head(hidden[:, : min(n_rows, self.row_count(layout.n_window_rows))]), layout
+        head takes `n_head_rows`, or as few as it may.  Writes keys and values; no session's length changes.  What comes
+        back holds until the next pass."""
+        with torch.inference_mode():
+            output, layout, _ = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
+        assert output.logits is not None
+        return output.logits, layout
 
-    @torch.inference_mode()
-    def hidden(self, parts: Sequence[Part], n_rows: int) -> tuple[torch.Tensor, Layout]:
-        """The forward itself: last hidden states [1, n_rows, d]."""
+    def run(
+        self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
+    ) -> tuple[PassOutput, Layout, PassInputs]:
+        """A pass over `parts`, with its decisions in it if it `is_greedy`; where its rows lie; and its inputs."""
         layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
-        for part, segment in zip(sorted(parts, key=lambda p: not isinstance(p, Window)), layout.segments, strict=True):
-            self._clear(cast(TorchSession, part.session), segment.n_keys)
+        if self.kernel is None:
+            for part, segment in zip(_windows_first(parts), layout.segments, strict=True):
+                self._clear(cast(TorchSession, part.session), segment.n_keys)
+        if n_head_rows is None:
+            n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
+        tiles = [] if self.kernel is None else self.kernel.tiles(layout.segments)
+        n_splits = 0 if self.kernel is None else self.kernel.n_splits(layout.segments)
+        n_choices = n_head_rows if self.has_graphs else layout.n_window_rows
+        key = PassKey(n_rows, n_head_rows, n_choices, power_of_two(len(tiles)), power_of_two(n_splits), is_greedy)
+        used: list[PassInputs] = []
+
+        def fill(inputs: PassInputs) -> None:
+            used.append(inputs)
+            inputs.fill(layout, self._known_rows(layout, parts), tiles)
+
+        output = self.passes.run(key, fill, lambda inputs: self._compute(inputs, layout))
+        return output, layout, used[0]
+
+    def _known_rows(self, layout: Layout, parts: Sequence[Part]) -> Known:
+        if self._known is None:
+            return ()
+        windows = [part for part in parts if isinstance(part, Window)]
+        found = [(rows.first, self._known(rows, window)) for rows, window in zip(layout.windows, windows, strict=True)]
+        return [(first, ids) for first, ids in found if ids is not None]
+
+    def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
+        """The pass itself, of nothing but what lies on the device where it may be captured: `layout` is then another
+        one's and serves PyTorch's own attention alone."""
+        key = inputs.key
+        hidden = self.hidden(inputs, layout)
+        if not key.n_head_rows:
+            return PassOutput(None, None)
+        logits = self.head(hidden[:, : key.n_head_rows])
+        if self._known is not None:
+            raise_known(logits, inputs.known_ids[: key.n_head_rows])
+        if not key.is_greedy:
+            return PassOutput(logits, None)
+        choices, logprobs = self._choose_greedily(logits[: key.n_choices])
+        return PassOutput(None, decide(choices, logprobs, inputs))
+
+    def hidden(self, inputs: PassInputs, layout: Layout) -> torch.Tensor:
+        """The forward itself: last hidden states [1, n_rows, d]."""
+        attention: AnyPass = PackedPass(self.pool, layout.segments)
+        if self.kernel is not None:
+            attention = self.kernel.over(inputs, self.pool)
         output = self.model.base_model(
-            input_ids=layout.ids.to(self.device),
-            position_ids=layout.positions.to(self.device),
-            use_cache=False,
-            apply_pass=PackedPass(self.pool, layout.segments),
+            input_ids=inputs.ids[None], position_ids=inputs.positions[None], use_cache=False, apply_pass=attention
         )
-        return output.last_hidden_state, layout
+        return cast(torch.Tensor, output.last_hidden_state)
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], soft cap of the final logits included."""
@@ -190,35 +278,31 @@ class TorchEngine:
             self.pool.clear(session.slots[session.cleared : n_keys])
             session.cleared = n_keys
 
-    def _verify(self, windows: Sequence[Window], layout: Layout, logits: torch.Tensor) -> list[Verification]:
-        """The agreeing prefix of each window and the target's next token, with one transfer from the device.
+    def _choose_greedily(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return choose_greedily(logits) if self.kernel is None else self.kernel.kernels.choose_best(logits)
 
-        A draft token stands while it equals the choice before it: greedy and Gumbel choices are functions of the
-        prefix, so this is exact, not a ratio test.
-        """
-        logits = logits[: layout.n_window_rows]  # rows of padding are nobody's
-        choices = self._chooser(logits, layout.windows, windows)
-        logprobs = logprobs_of(logits, choices)
-        table = torch.stack([choices.double(), logprobs.double()]).tolist()
-        found = [
-            _accepted(window.draft_ids, *(column[rows.first : rows.first + rows.n_rows] for column in table))
-            for window, rows in zip(windows, layout.windows, strict=True)
-        ]
-        for window, verification in zip(windows, found, strict=True):
-            _refuse_nan(cast(TorchSession, window.session), verification)
-        return found
+    def _sampled(self, logits: torch.Tensor, layout: Layout, inputs: PassInputs) -> torch.Tensor:
+        """The decisions of a pass with masks or temperatures, which no captured pass holds: they are of any size, and
+        noise over a vocabulary costs as much as a small model."""
+        choices = choose(logits, layout.windows)
+        return decide(choices, logprobs_of(logits, choices), inputs)
 
 
-def _refuse_nan(session: TorchSession, verification: Verification) -> None:
+def _is_greedy(window: Window) -> bool:
+    return window.sampling.temperature <= 0 and (
+        window.allowed is None or all(tokens is None for tokens in window.allowed)
+    )
+
+
+def _windows_first(parts: Sequence[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: not isinstance(part, Window))
+
+
+def _refuse_nan(session: TorchSession, word: Word) -> None:
     """A choice made of what is no number is nobody's, and what the session has read must not be found again."""
-    if any(map(math.isnan, verification.logprobs or ())):
+    if any(map(math.isnan, word.logprobs)):
         session.is_sound = False
         raise EngineFailure("the model's output is not a number", value=session.length)
-
-
-def _accepted(draft_ids: Sequence[int], choices: Sequence[float], logprobs: Sequence[float]) -> Verification:
-    n_accepted = next((i for i, (a, b) in enumerate(zip(draft_ids, choices, strict=False)) if a != b), len(draft_ids))
-    return Verification([int(choice) for choice in choices[: n_accepted + 1]], list(logprobs[: n_accepted + 1]))
 
 
 def _round_up(n: int, grain: int) -> int:

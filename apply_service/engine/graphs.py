@@ -1,0 +1,131 @@
+"""Passes on the device: computed step by step, or captured once for each key as a CUDA graph and replayed.
+
+A pass of a model of 28 layers is some thousand kernels; launching them one by one takes longer than a GPU takes to run
+them on a small window.  Everything that changes between passes of one key lies in its `PassInputs`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+
+from apply_service.engine.device_inputs import PassInputs, PassKey
+from apply_service.errors import MissingDependency
+
+GraphSetting = Literal["auto", "on", "off"]
+MAX_GRAPHS = 96
+"""The least recently used goes first; a graph of a large model holds some MiB of the driver's memory."""
+
+
+class PassOutput(NamedTuple):
+    """What a pass leaves on the device: the `table` of `device_choice.decide` where it was greedy, else the logits
+    [n_head_rows, vocab]; neither where no row went through the head.  Of a replayed pass they hold until the next."""
+
+    logits: torch.Tensor | None
+    table: torch.Tensor | None
+
+
+Fill = Callable[[PassInputs], None]
+Compute = Callable[[PassInputs], PassOutput]
+Capture = Callable[[Callable[[], PassOutput]], tuple[PassOutput, Callable[[], None]]]
+"""Records what a function does on the device; its output, and how to do it again."""
+
+
+class Passes(Protocol):
+    """Runs passes."""
+
+    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput: ...
+
+
+class EagerPasses:
+    """Every pass anew."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
+        inputs = PassInputs(key, self._device)
+        fill(inputs)
+        return compute(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    inputs: PassInputs
+    output: PassOutput
+    replay: Callable[[], None]
+
+
+class GraphedPasses:
+    """Captures the first pass of a key and replays it for all others.  `capture` is `CudaCapture()` but in tests."""
+
+    def __init__(self, device: torch.device, capture: Capture, *, max_graphs: int = MAX_GRAPHS) -> None:
+        self._device = device
+        self._capture = capture
+        self._max_graphs = max_graphs
+        self._recorded: OrderedDict[PassKey, _Recorded] = OrderedDict()
+
+    @property
+    def keys(self) -> tuple[PassKey, ...]:
+        """Of the passes that are recorded, the least recently used first."""
+        return tuple(self._recorded)
+
+    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
+        recorded = self._recorded.pop(key, None)
+        if recorded is None:
+            recorded = self._record(key, fill, compute)
+        else:
+            fill(recorded.inputs)
+        self._recorded[key] = recorded
+        recorded.replay()
+        return recorded.output
+
+    def _record(self, key: PassKey, fill: Fill, compute: Compute) -> _Recorded:
+        while len(self._recorded) >= self._max_graphs:
+            self._recorded.popitem(last=False)
+        inputs = PassInputs(key, self._device)
+        fill(inputs)
+        output, replay = self._capture(lambda: compute(inputs))
+        return _Recorded(inputs, output, replay)
+
+
+class CudaCapture:
+    """Captures into CUDA graphs that share one pool of memory: they never run at the same time."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+
+    def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Callable[[], None]]:
+        """Runs `compute` before, so that kernels are compiled and libraries have their workspaces: a pass may run any
+        number of times, as it writes the same keys and values into the same slots."""
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):
+                compute()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            output = compute()
+        return output, graph.replay
+
+
+def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
+    """What runs the passes of an engine on `device`, and why it does so without graphs where that was not asked for.
+
+    Raises:
+        MissingDependency: graphs were asked for by name and there can be none.
+    """
+    lack = "" if device.type == "cuda" else "no CUDA device"
+    if not lack and not has_kernels:
+        lack = "the attention of PyTorch takes its lengths from the host"
+    if setting == "off":
+        lack = "cuda_graphs is off"
+    elif setting == "on" and lack:
+        raise MissingDependency(f"passes can't be captured: {lack}", value="on", remedy="set cuda_graphs to auto")
+    return (EagerPasses(device), lack) if lack else (GraphedPasses(device, CudaCapture()), "")

@@ -1,0 +1,111 @@
+"""What passes run on: better ways where they work, and a broken one is found before it is used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from apply_service.engine import device_options
+from apply_service.engine.attention_kernel import find_kernels
+from apply_service.engine.device_options import buckets_on, find_options, found_options
+from apply_service.engine.device_test import attention_error, check_device_parts, replay_error
+from apply_service.engine.graphs import GraphedPasses, PassOutput
+from apply_service.engine.self_test import SelfTest
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
+from apply_service.errors import EngineFailure, MissingDependency
+from tests.engine.plain_kernels import PLAIN
+from tests.engine.test_graphs import CPU, record
+from tests.engine.tiny_models import tiny_model
+
+FOUND = SelfTest((4, 8), 4, {4: 0.0, 8: 0.0}, {4: 0.0, 8: 0.0}, {4: 0.25, 8: 0.5})
+
+
+def engine_with(kernels: Any = PLAIN) -> TorchEngine:
+    return TorchEngine(tiny_model("qwen2"), name="q", buckets=(8, 32), kernels=kernels)
+
+
+def test_a_kernel_that_is_right_passes() -> None:
+    engine = engine_with()
+    assert engine.kernel is not None
+    assert attention_error(engine.kernel, engine, 0) < 1e-5
+    check_device_parts(engine)
+
+
+def test_a_kernel_that_is_wrong_is_found() -> None:
+    """It leaves out the last key."""
+
+    def short(query: Any, keys: Any, values: Any, places: Any, tile: Any, **options: Any) -> torch.Tensor:
+        places = replace(places, positions=(places.positions - 1).clamp(min=0))
+        return PLAIN.attend_slots(query, keys, values, places, tile, **options)
+
+    with pytest.raises(EngineFailure, match="attention kernel"):
+        check_device_parts(engine_with(replace(PLAIN, attend_slots=short)))
+
+
+def test_a_replay_that_is_right_passes() -> None:
+    engine = engine_with()
+    engine.passes = GraphedPasses(CPU, record)
+    assert replay_error(engine, 0) == 0.0
+    assert isinstance(engine.passes, GraphedPasses), "left as it was"
+
+
+def test_a_replay_that_does_nothing_is_found() -> None:
+    def stuck(compute: Callable[[], PassOutput]) -> tuple[PassOutput, Callable[[], None]]:
+        return compute(), lambda: None
+
+    engine = engine_with()
+    engine.passes = GraphedPasses(CPU, stuck)
+    with pytest.raises(EngineFailure, match="replayed pass"):
+        check_device_parts(engine)
+
+
+def test_ways_that_fail_are_left_for_plainer_ones(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[dict[str, Any]] = []
+
+    def make(model: object, **options: Any) -> dict[str, Any]:
+        tried.append({key: options.get(key) for key in ("attention", "cuda_graphs")})
+        return options
+
+    def test(options: dict[str, Any]) -> SelfTest:
+        if options.get("attention") != "sdpa":
+            raise RuntimeError("no such instruction")
+        return FOUND
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(device_options, "TorchEngine", make)
+    monkeypatch.setattr(device_options, "run_self_test", test)
+    with caplog.at_level(logging.INFO):
+        found = find_options(None, "m", (4, 8), {"attention": "auto", "cuda_graphs": "auto"})
+    assert [tuple(way.values()) for way in tried] == [("auto", "auto"), ("auto", "off"), ("sdpa", "off")]
+    assert found.notes[0] == "attention auto, graphs auto: RuntimeError: no such instruction"
+    assert "m: attention sdpa, CUDA graphs off" in caplog.text
+    with pytest.raises(RuntimeError):
+        find_options(None, "m", (4, 8), {"attention": "triton", "cuda_graphs": "auto"})
+
+
+def test_an_engine_runs_as_its_self_test_did() -> None:
+    assert found_options({"attention": "auto", "other": 1}, FOUND) == {
+        "attention": "sdpa", "cuda_graphs": "off", "other": 1
+    }  # fmt: skip
+    assert found_options({}, replace(FOUND, attention="triton", has_graphs=True))["cuda_graphs"] == "on"
+
+
+def test_a_kernel_asked_for_by_name_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    with pytest.raises(MissingDependency, match="can't run here"):
+        find_kernels("triton", CPU)
+    assert find_kernels("sdpa", CPU) == (None, "attention is set to sdpa")
+    kernels, why = find_kernels("auto", CPU)
+    assert kernels is None
+    assert why
+
+
+def test_the_cpu_keeps_its_row_counts() -> None:
+    assert buckets_on(tiny_model("llama"), DEFAULT_BUCKETS) == DEFAULT_BUCKETS
