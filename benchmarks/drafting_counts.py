@@ -161,6 +161,7 @@ def _counts(runs: Sequence[Run]) -> dict[str, float]:
     return {
         "n_edits": len(runs),
         "rejections_per_edit": round(sum(run.n_rejections for run in runs) / len(runs), 3),
+        "rejections_in_a_row_per_edit": round(sum(run.n_rejections_in_a_row for run in runs) / len(runs), 3),
         "passes_per_edit": round(n_passes / len(runs), 2),
         "tokens_per_pass": round(sum(run.n_tokens for run in runs) / n_passes, 1),
         "acceptance_rate": round(n_accepted / n_drafted, 4) if n_drafted else 0.0,

@@ -39,6 +39,12 @@ class Run:
         return sum(one.is_rejected for one in self.passes)
 
     @property
+    def n_rejections_in_a_row(self) -> int:
+        """Rejections in the pass right after another one: what several guesses at a time could spare at most."""
+        pairs = zip(self.passes, self.passes[1:], strict=False)
+        return sum(before.is_rejected and after.is_rejected for before, after in pairs)
+
+    @property
     def n_drafted(self) -> int:
         return sum(one.n_drafted for one in self.passes)
 
