@@ -1,10 +1,11 @@
 """The simulation held against a real server: one engine, arrivals at random, predicted and measured waiting.
 
-    python -m benchmarks.sizing_check [--seconds 120] [--load 0.4] [--out benchmarks/results/sizing_check.json]
+    python -m benchmarks.sizing_check [--seconds 120] [--load 0.4] [--in-process]
+                                      [--out benchmarks/results/sizing_check.json]
 
-First, edits one at a time: what a pass costs by its rows (least squares), and what an edit costs beside its passes.
-Then other edits arrive as a Poisson process, whether or not earlier ones are answered.  The simulation gets the costs,
-the times of arrival and the token counts of these edits, but none of their times.
+First, edits one at a time: what a row of a pass costs (least squares), and what an edit costs beside its rows.  Then
+other edits arrive as a Poisson process, whether or not earlier ones are answered.  The simulation gets the costs, the
+times of arrival and the token counts of these edits, but none of their times.
 """
 
 from __future__ import annotations
@@ -18,43 +19,19 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-import numpy as np
 
 from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import EditRecord, read_records
 from apply_eval.provenance import provenance
 from benchmarks.load_clients import CLIENT_TIMEOUT_S
-from benchmarks.load_report import PERCENTILES
 from benchmarks.server_process import serving
-from benchmarks.sizing_simulation import Cost, Fleet, Job, Scaling, poisson
+from benchmarks.sizing_fit import Asked, fit, predict, spread
+from benchmarks.sizing_simulation import poisson
 
-MAX_ROWS = 256
-MIN_PASS_S = 1e-4
 WARM_UP = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One edit and what its answer says of it; `at_s` since the run began."""
-
-    at_s: float
-    seconds: float
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    rejections: int
-    n_rows: int
-    n_passes: int
-    model_s: float
-
-    @property
-    def beside_s(self) -> float:
-        """Of its seconds, those outside of passes."""
-        return max(0.0, self.seconds - self.model_s)
 
 
 async def ask(http: httpx2.AsyncClient, record: EditRecord, started: float) -> Asked | None:
@@ -65,7 +42,7 @@ async def ask(http: httpx2.AsyncClient, record: EditRecord, started: float) -> A
     seconds = time.monotonic() - started - at_s
     if answer.status_code != 200:
         return None
-    usage, timings = answer.json()["usage"], answer.json()["timings_s"]
+    usage = answer.json()["usage"]
     drafted = usage["accepted_prediction_tokens"] + usage["rejected_prediction_tokens"]
     to_read = usage["prompt_tokens"] - usage["cached_prompt_tokens"]
     return Asked(
@@ -76,8 +53,6 @@ async def ask(http: httpx2.AsyncClient, record: EditRecord, started: float) -> A
         usage["completion_tokens"],
         usage["rejections"],
         to_read + drafted + usage["passes"],
-        usage["passes"] + usage["prefill_passes"],
-        timings["prefill_s"] + timings["decode_s"],
     )
 
 
@@ -109,26 +84,35 @@ def _client(url: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=url, timeout=CLIENT_TIMEOUT_S, trust_env=False)
 
 
-def fit(alone: Sequence[Asked]) -> tuple[float, float]:
-    """Seconds of a pass and of each of its rows, by least squares over edits made alone; none below 0."""
-    counts = np.array([[one.n_passes, one.n_rows] for one in alone], dtype=float)
-    seconds = np.array([one.model_s for one in alone])
-    pass_s, row_s = np.linalg.lstsq(counts, seconds, rcond=None)[0]
-    if pass_s < 0:
-        pass_s, row_s = 0.0, float(seconds.sum() / counts[:, 1].sum())
-    elif row_s < 0:
-        pass_s, row_s = float(seconds.sum() / counts[:, 0].sum()), 0.0
-    return float(pass_s), float(row_s)
+Run = tuple[list[Asked], list[Asked], list[Asked]]
+"""Edits made alone, others as they came, and the first ones alone again."""
 
 
-def predict(asked: Sequence[Asked], pass_s: float, row_s: float, beside_s: float) -> list[float]:
-    """Seconds of each edit, by the simulation; what the prefix cache held is known of each."""
-    cost = Cost(lambda n_rows: max(MIN_PASS_S, pass_s + row_s * n_rows), MAX_ROWS)
-    jobs = [
-        Job(one.at_s, i, one.prompt_tokens - one.cached_tokens, one.output_tokens, one.rejections, beside_s)
-        for i, one in enumerate(asked)
-    ]
-    return [one.seconds for one in Fleet(cost, Scaling(1, 1)).run(jobs)]
+def over_http(known: Sequence[EditRecord], new: Sequence[EditRecord], options: argparse.Namespace) -> Run:
+    """With a server in a process of its own."""
+    with serving(["--torch-threads", "1", *options.serve]) as url:
+        alone = asyncio.run(one_at_a_time(url, known))
+        times, dice = arrivals(alone, options)
+        asked = asyncio.run(as_they_come(url, new, times, dice))
+        return alone, asked, asyncio.run(one_at_a_time(url, known))
+
+
+def in_process(known: Sequence[EditRecord], new: Sequence[EditRecord], options: argparse.Namespace) -> Run:
+    """With an engine in this process."""
+    from benchmarks.sizing_clock import TimedEngine
+
+    engine = TimedEngine()
+    engine.alone(known[:WARM_UP])
+    alone = engine.alone(known)
+    times, dice = arrivals(alone, options)
+    return alone, engine.as_they_come(new, times, dice), engine.alone(known)
+
+
+def arrivals(alone: Sequence[Asked], options: argparse.Namespace) -> tuple[list[float], random.Random]:
+    """Times at the asked share of what one edit after the other would allow, and the dice that edits are drawn with."""
+    dice = random.Random(options.seed + 1)
+    rate = options.load / statistics.fmean(one.seconds for one in alone)
+    return list(poisson(lambda _: rate, rate, options.seconds, dice)), dice
 
 
 def main() -> int:
@@ -136,16 +120,11 @@ def main() -> int:
     records = [one for one in read_records(OWN_EDITS) if one.before.count("\n") <= options.max_lines]
     random.Random(options.seed).shuffle(records)
     known, new = records[::2], records[1::2]
-    dice, load_before = random.Random(options.seed + 1), os.getloadavg()[0]
-    with serving(["--torch-threads", "1", *options.serve]) as url:
-        alone = asyncio.run(one_at_a_time(url, known))
-        rate = options.load / statistics.fmean(one.seconds for one in alone)
-        times = list(poisson(lambda _: rate, rate, options.seconds, dice))
-        asked = asyncio.run(as_they_come(url, new, times, dice))
-        after = asyncio.run(one_at_a_time(url, known))
-    pass_s, row_s = fit(alone)
-    beside_s = statistics.median(one.beside_s for one in alone)
-    predicted, measured = predict(asked, pass_s, row_s, beside_s), [one.seconds for one in asked]
+    load_before = os.getloadavg()[0]
+    run = in_process if options.in_process else over_http
+    alone, asked, after = run(known, new, options)
+    row_s, beside_s = fit(alone)
+    predicted, measured = predict(asked, row_s, beside_s), [one.seconds for one in asked]
     result = {
         "kind": "sizing_check",
         "schema_version": 1,
@@ -154,12 +133,11 @@ def main() -> int:
         "model": "embedded",
         "seconds": options.seconds,
         "load": options.load,
-        "edits_per_s": round(rate, 3),
-        "alone": {"edits": len(alone), "pass_ms": 1e3 * pass_s, "row_ms": 1e3 * row_s, "beside_ms": 1e3 * beside_s},
+        "clock": "processor time, without HTTP" if options.in_process else "wall clock, over HTTP",
+        "alone": {"edits": len(alone), "row_ms": 1e3 * row_s, "beside_ms": 1e3 * beside_s},
         "alone_mean_s": round(statistics.fmean(one.seconds for one in alone), 4),
         "alone_again_mean_s": round(statistics.fmean(one.seconds for one in after), 4),
         "edits": len(asked),
-        "refused": len(times) - len(asked),
         "predicted_s": spread(predicted),
         "measured_s": spread(measured),
     }
@@ -170,17 +148,11 @@ def main() -> int:
     return 0
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean and percentiles by nearest rank."""
-    ordered = sorted(values)
-    ranks = {f"p{p}": round(ordered[-(-len(ordered) * p // 100) - 1], 4) for p in PERCENTILES}
-    return {"mean": round(statistics.fmean(ordered), 4), **ranks}
-
-
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--load", type=float, default=0.4, help="share of what one edit after the other would allow")
+    parser.add_argument("--in-process", action="store_true", help="without HTTP, timed by the processor's own time")
     parser.add_argument("--max-lines", type=int, default=120)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)

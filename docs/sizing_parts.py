@@ -125,11 +125,11 @@ def held_against() -> str:
 def _conditions(result: Mapping[str, Any]) -> str:
     alone = result["alone"]
     return (
-        f"{_made(result)}. {result['edits']} edits in {result['seconds']:g} s, {result['edits_per_s']:g} a second: "
+        f"{_made(result)}. Timed by {result['clock']}. {result['edits']} edits in {result['seconds']:g} s: "
         f"{result['load']:.0%} of what one edit after the other would allow. Fitted on {alone['edits']} edits made "
-        f"alone: {alone['pass_ms']:.1f} ms a pass, {alone['row_ms']:.2f} ms a row, {alone['beside_ms']:.0f} ms beside "
-        f"the passes. These took {result['alone_mean_s']:.2f} s on average before the run, and "
-        f"{result['alone_again_mean_s']:.2f} s after it: what no prediction can know."
+        f"alone: {alone['row_ms']:.2f} ms a row, {alone['beside_ms']:.0f} ms beside the rows. These took "
+        f"{result['alone_mean_s']:.2f} s on average before the run, and {result['alone_again_mean_s']:.2f} s after it, "
+        "when the prefix cache knew some of them."
     )
 
 

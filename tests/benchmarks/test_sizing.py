@@ -7,7 +7,7 @@ import pytest
 
 from apply_service.engine.replay_shapes import read_shapes
 from benchmarks.sizing import H200, Edit, Roofline, count_edit, predicted_s, time_of
-from benchmarks.sizing_check import Asked, fit, predict
+from benchmarks.sizing_fit import Asked, fit, predict
 from benchmarks.sizing_simulation import Cost, Fleet, Job, Scaling, poisson
 
 
@@ -115,23 +115,21 @@ def test_a_pass_is_shared() -> None:
 
 
 # -- held against a server ---------------------------------------------------------------------------------------------
-def asked(at_s: float, *, passes: int, rows: int, seconds: float) -> Asked:
-    return Asked(at_s, seconds + 0.5, rows, 0, 0, 0, rows, passes, seconds)
+def asked(*, rows: int, seconds: float) -> Asked:
+    return Asked(0.0, seconds, rows, 0, 0, 0, rows)
 
 
-def test_the_costs_of_a_pass_and_a_row_are_found_again() -> None:
-    counts = [(2, 100), (4, 150), (8, 900), (3, 40)]
-    alone = [asked(0, passes=p, rows=r, seconds=0.2 * p + 0.001 * r) for p, r in counts]
-    assert fit(alone) == pytest.approx((0.2, 0.001))
-    assert alone[0].beside_s == pytest.approx(0.5)
+def test_the_costs_of_a_row_and_beside_it_are_found_again() -> None:
+    assert fit([asked(rows=rows, seconds=0.5 + 0.001 * rows) for rows in (40, 100, 900)]) == pytest.approx((0.001, 0.5))
 
 
-def test_no_cost_is_below_nothing() -> None:
-    pass_s, row_s = fit([asked(0, passes=1, rows=100, seconds=1.0), asked(0, passes=9, rows=200, seconds=1.5)])
-    assert pass_s >= 0
+@pytest.mark.parametrize("seconds", [(1.0, 0.5), (0.1, 3.0)])
+def test_no_cost_is_below_nothing(seconds: tuple[float, float]) -> None:
+    row_s, beside_s = fit([asked(rows=100, seconds=seconds[0]), asked(rows=200, seconds=seconds[1])])
     assert row_s >= 0
+    assert beside_s >= 0
 
 
 def test_an_edit_that_comes_alone_takes_what_its_parts_take() -> None:
-    one = Asked(0.0, 9.9, 300, 44, 256, 0, 513, 3, 9.9)  # 256 rows to read, 256 to write
-    assert predict([one], 0.1, 0.001, 0.05) == pytest.approx([0.05 + 2 * (0.1 + 0.256)])
+    one = Asked(0.0, 9.9, 300, 44, 256, 0, 513)  # 256 rows to read, 256 to write
+    assert predict([one], 0.001, 0.05) == pytest.approx([0.05 + 0.512])
