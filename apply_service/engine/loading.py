@@ -221,7 +221,7 @@ def _self_tested(
 
 
 def _give_back_memory() -> None:
-    """What the engine of the self-test held: it is part of a ring of references, and its slots are a whole context's."""
+    """What the engine of the self-test held: it is part of a ring of references, its slots are a whole context's."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         gc.collect()
         torch.cuda.empty_cache()
