@@ -64,7 +64,8 @@ def measure_piece(
 
 
 def engine_options_of(options: argparse.Namespace) -> dict[str, Any]:
-    return {"attention": options.attention, "cuda_graphs": options.cuda_graphs}
+    given = {"attention": options.attention, "cuda_graphs": options.cuda_graphs}
+    return {name: value for name, value in given.items() if value != "auto"}
 
 
 def draw(cases: Sequence[Case], piece: Piece, options: argparse.Namespace) -> list[Case]:
@@ -95,8 +96,8 @@ def samples_of(
     piece: Piece, target: GpuTarget, cases: Sequence[Case], options: argparse.Namespace, found: dict[str, Any]
 ) -> Iterator[Measured | None]:
     """The runs that `found` lacks; None for one that the card has no memory for, which is noted there."""
+    contenders = target.contenders(options.contenders.split(","))
     for batch in piece.batches:
-        contenders = target.contenders(options.contenders.split(","))
         able = [_Sparing(c, batch, found) for c in contenders if batch <= (c.max_batch or batch)]
         if batch == 1:
             groups = {case.id: [case] for case in cases}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from apply_service.engine.weights.rows import Format, Rows, quantise_rows
+from apply_service.engine.weights.rows import Format, Rows, quantise_in_parts, quantise_rows
 
 GRAIN = 16
 """What rows and columns of an fp8 matrix must be multiples of (`torch._scaled_mm`)."""
@@ -23,7 +23,7 @@ class _EightBitLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        rows = quantise_rows(linear.weight.detach(), self.number_format)
+        rows = quantise_in_parts(linear.weight.detach(), self.number_format)
         self.values = nn.Parameter(rows.values, requires_grad=False)
         self.scales = nn.Parameter(rows.scales, requires_grad=False)
         bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)

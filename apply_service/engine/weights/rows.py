@@ -15,6 +15,7 @@ Format = Literal["fp8", "int8"]
 LIMITS: Final = {"fp8": 448.0, "int8": 127.0}
 """The largest magnitude of each: of e4m3 without infinities, and of symmetric integers."""
 DTYPES: Final = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}
+PART_ROWS = 2048
 LEAST_SCALE = 1e-12
 """So that a row of zeros divides by something."""
 
@@ -36,6 +37,16 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> Rows:
     if number_format == "int8":
         scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale tells
     return Rows(scaled.to(DTYPES[number_format]), scales)
+
+
+def quantise_in_parts(x: torch.Tensor, number_format: Format) -> Rows:
+    """As `quantise_rows`, a few rows at a time: beside a large matrix there may be little memory."""
+    values = torch.empty(x.shape, dtype=DTYPES[number_format], device=x.device)
+    scales = torch.empty((len(x), 1), dtype=torch.float32, device=x.device)
+    for first in range(0, len(x), PART_ROWS):
+        here = slice(first, first + PART_ROWS)
+        values[here], scales[here] = quantise_rows(x[here], number_format)
+    return Rows(values, scales)
 
 
 def restore(rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from apply_service.engine.weights.rows import Format, quantise_rows, restore
+from apply_service.engine.weights.rows import Format, quantise_in_parts, quantise_rows, restore
 
 FORMATS: list[Format] = ["fp8", "int8"]
 ERROR = {"fp8": 1 / 16, "int8": 0.5 / 127}
@@ -46,6 +46,15 @@ def test_a_row_is_the_same_in_any_company(number_format: Format) -> None:
         alone = quantise_rows(x[i : i + 1], number_format)
         assert torch.equal(alone.scales, together.scales[i : i + 1])
         assert torch.equal(alone.values.view(torch.uint8), together.values[i : i + 1].view(torch.uint8))
+
+
+@pytest.mark.parametrize("number_format", FORMATS)
+def test_a_matrix_in_parts_is_the_matrix_at_once(number_format: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apply_service.engine.weights.rows.PART_ROWS", 4)
+    x = random_rows(10, 16)
+    found, wanted = quantise_in_parts(x, number_format), quantise_rows(x, number_format)
+    assert torch.equal(found.values.view(torch.uint8), wanted.values.view(torch.uint8))
+    assert torch.equal(found.scales, wanted.scales)
 
 
 @pytest.mark.parametrize("number_format", FORMATS)
