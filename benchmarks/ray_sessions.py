@@ -110,7 +110,8 @@ async def ask(http: httpx2.AsyncClient, edit: Edit, *, is_stream: bool, started:
     body = {"original": edit.original, "update": edit.update, "path": edit.path, "strategy": "model"}
     began = time.monotonic()
     ending: Ending = "broken"
-    code, streamed, answer = "", "", {}
+    code, streamed = "", ""
+    answer: dict[str, Any] = {}
     try:
         async with http.stream("POST", "/v1/apply", json=body | ({"stream": True} if is_stream else {})) as response:
             if response.status_code != 200:

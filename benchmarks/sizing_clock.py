@@ -58,7 +58,7 @@ class TimedEngine:
     def _run(self, records: Sequence[EditRecord], times: Sequence[float]) -> list[Asked]:
         clock, ended_s, tickets = ProcessorClock(), dict[Ticket, float](), list[Ticket]()
         with open_service(self._runtime, self._settings) as service:
-            service.observe(lambda ticket: ended_s.setdefault(ticket, clock.now_s))
+            service.observe(lambda ticket: ended_s.update({ticket: clock.now_s}))
             for record, at_s in zip(records, times, strict=True):
                 _wait_until(at_s, clock, service)
                 request = ApplyRequest(record.before, record.update, path=record.path, strategy="model")
