@@ -13,13 +13,11 @@ from typing import NamedTuple
 import torch
 
 from apply_service.engine.device_inputs import PassInputs
+from apply_service.engine.replay_answers import BOOST
 from apply_service.engine.sampling import choose, logprobs_of
 
 Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
-
-KNOWN_BOOST = 1e4
-"""Added to the logit of the known next token: more than random weights can outweigh."""
 
 
 class Word(NamedTuple):
@@ -63,5 +61,5 @@ def read_words(table: torch.Tensor, firsts: Sequence[int]) -> list[Word]:
 
 def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
     """Make `known_ids` [n] the choices of the rows of `logits` [n, vocab], in place; -1 leaves a row alone."""
-    boost = (known_ids >= 0).to(logits.dtype) * KNOWN_BOOST
+    boost = (known_ids >= 0).to(logits.dtype) * BOOST
     return logits.scatter_add_(1, known_ids.clamp(min=0)[:, None], boost[:, None])

@@ -19,17 +19,19 @@ from apply_service.engine.attention_tiles import Places, TileShape
 
 
 @triton.jit
-def _store_rows(key, value, keys, values, slots, row_stride, head_stride, slot_stride, pool_stride,
+def _store_rows(key, value, keys, values, slots, row_stride, head_stride, value_row_stride, value_head_stride,
+                slot_stride, pool_stride,
                 n_heads: tl.constexpr, dim: tl.constexpr, block_dim: tl.constexpr):  # fmt: skip
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     if slot >= 0:
         at = tl.arange(0, block_dim)
         for head in range(n_heads):
-            source = row * row_stride + head * head_stride + at
             target = (slot * 0 + head) * pool_stride + slot * slot_stride + at
-            tl.store(keys + target, tl.load(key + source, mask=at < dim), mask=at < dim)
-            tl.store(values + target, tl.load(value + source, mask=at < dim), mask=at < dim)
+            new_key = tl.load(key + row * row_stride + head * head_stride + at, mask=at < dim)
+            tl.store(keys + target, new_key, mask=at < dim)
+            new_value = tl.load(value + row * value_row_stride + head * value_head_stride + at, mask=at < dim)
+            tl.store(values + target, new_value, mask=at < dim)
 
 
 @triton.jit
@@ -148,11 +150,10 @@ def store(
     """Write the new `key` and `value` [n_kv_heads, n_rows, d] into `keys` and `values` [n_kv_heads, n_slots, d]; rows
     whose slot is -1 are left out."""
     key, value = _dense(key), _dense(value)
-    if key.stride() != value.stride():
-        key, value = key.contiguous(), value.contiguous()
     n_heads, n_rows, dim = key.shape
     _store_rows[(n_rows,)](
-        key, value, keys, values, slots, key.stride(1), key.stride(0), keys.stride(1), keys.stride(0),
+        key, value, keys, values, slots, key.stride(1), key.stride(0), value.stride(1), value.stride(0),
+        keys.stride(1), keys.stride(0),
         n_heads=n_heads, dim=dim, block_dim=triton.next_power_of_2(dim), num_warps=1,
     )  # fmt: skip
 

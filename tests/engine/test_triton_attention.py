@@ -158,7 +158,9 @@ def test_a_row_has_the_same_bits_in_any_window_and_beside_anybody(
 @pytest.mark.parametrize("device", DEVICES, indirect=True)
 def test_new_keys_and_values_go_to_their_slots_and_nowhere_else(device: str) -> None:
     case = Case([Rows(3, 4, 10), Rows(0, 2, 100)], n_kv_heads=3, group=1, dim=24, device=device)
-    new = [torch.randn((8, 3, 24), device=device).transpose(0, 1) for _ in range(2)]
+    # As models hand them over: keys of their own, values a part of a wider matrix.
+    new = [torch.randn((8, 3, 24), device=device).transpose(0, 1), torch.randn((8, 5, 24), device=device)[:, 1:4]]
+    new[1] = new[1].transpose(0, 1)
     pools = [[case.keys.clone(), case.values.clone()] for _ in range(2)]
     kernels().store(*new, *pools[0], case.places.slots)
     plain_kernels.store(*new, *pools[1], case.places.slots)

@@ -70,7 +70,8 @@ def test_the_small_kernels() -> None:
     sums = dict.fromkeys(("partial", "peaks", "sums"), "*fp32")
     shape = {"group": 7, "block_group": 8, "dim": 128, "block_dim": 128, "split": 512, "is_sliding": False}
     rows = dict.fromkeys(("key", "value", "keys", "values"), "*bf16") | {"slots": "*i64"}
-    strides = dict.fromkeys(("row_stride", "head_stride", "slot_stride", "pool_stride"), "i32")
+    names = ("row_stride", "head_stride", "value_row_stride", "value_head_stride", "slot_stride", "pool_stride")
+    strides = dict.fromkeys(names, "i32")
     found = {"peaks": "*fp32", "places": "*i64", "sums": "*fp32", "n_blocks": "i32"}
     for made in (
         compiled(triton_attention._join_splits, {**sums, "out": "*bf16", **tables}, shape),
