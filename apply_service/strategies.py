@@ -145,9 +145,10 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
     try:
         return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
     except ContextLimitExceeded:
-        if regions or runtime.windows_of(target) == "never" or not (regions := _regions_that_fit(job, request, target)):
+        narrower = [] if runtime.windows_of(target) == "never" else _regions_that_fit(job, request, target)
+        if not narrower or narrower == regions:
             raise
-    return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
+    return (yield from _decided_by(target, request, runtime, job, narrower, cancelled))
 
 
 def _decided_by(

@@ -20,7 +20,7 @@ from apply_service.strategies import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from apply_service.windows.jobs import cut_job
-from apply_service.windows.regions import find_regions
+from apply_service.windows.regions import SCOPE_LINES, find_regions
 
 N_FUNCTIONS = 400
 ORIGINAL = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(N_FUNCTIONS))
@@ -50,7 +50,8 @@ class KnowingEngine(FakeEngine):
 
 def knowing_runtime(request: ApplyRequest, *, windows: str = "context", context_limit: int = 8000) -> Runtime:
     job = read_edit(request, "python")[1]
-    jobs = [cut_job(job, region) for region in find_regions(job.prediction, job.original, "python")]
+    regions = [find_regions(job.prediction, job.original, "python", scope_lines=n) for n in (SCOPE_LINES, 0)]
+    jobs = [cut_job(job, region) for region in regions[0] + regions[1]]
     answers = {
         np.array(PlainBytes().encode_prompt(one), np.int64).tobytes(): [*one.prediction.text.encode(), END]
         for one in [job, *jobs]
@@ -122,6 +123,19 @@ def test_a_short_file_is_never_cut_to_save_time() -> None:
 def test_a_region_past_the_context_is_an_error_and_no_half_answer() -> None:
     with pytest.raises(ContextLimitExceeded):
         apply(REQUEST, knowing_runtime(REQUEST, context_limit=200))
+
+
+@pytest.mark.parametrize("windows", ["context", "always"])
+def test_a_scope_past_the_context_is_cut_to_what_changes(windows: str) -> None:
+    body = "".join(f"    value_{i} = '{'x' * 40}'\n" for i in range(70))
+    original = f"class A:\n{body}\n\n" + "x = 1\n" * 100
+    new = f"    value_35 = '{'x' * 40}y'"
+    update = f"class A:\n    {MARKER}\n{new}\n    {MARKER}\n"
+    request = replace(REQUEST, original=original, update=update)
+    result = apply(request, knowing_runtime(request, windows=windows, context_limit=3000))
+    assert result.merged_code == original.replace(f"    value_35 = '{'x' * 40}'", new)
+    (window,) = result.windows
+    assert window.end_line - window.start_line < 30
 
 
 def test_an_instruction_has_no_windows() -> None:
