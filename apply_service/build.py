@@ -191,6 +191,8 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
 
 
 def _prompt_format(loaded: LoadedModel) -> PromptFormat:
+    from apply_service.prompts.by_model import infer_prompt_format
+
     name = loaded.record.prompt_format or infer_prompt_format(loaded.source)
     if name not in PROMPT_FORMATS:
         raise ModelNotLoadable("no such prompt format", value=name, limit=list(names(PROMPT_FORMATS)))
@@ -213,12 +215,3 @@ def _replay_format(loaded: LoadedModel) -> PromptFormat:
 
     assert isinstance(loaded.engine, ReplayEngine)
     return Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
-
-
-def infer_prompt_format(source: str) -> str:
-    """By the published names of the models that have a format of their own; any other model is asked as a chat
-    model."""
-    name = Path(source).name.lower().replace("_", "-")
-    if "fastapply" in name or "fast-apply" in name:
-        return "fastapply"
-    return "osmosis" if "osmosis-apply" in name else "chat"
