@@ -90,6 +90,23 @@ def _chosen(threshold: float, *, is_chosen: bool) -> str:
     return f"**{threshold:g}**" if is_chosen else f"{threshold:g}"
 
 
+def strategies() -> str:
+    """How many right and wrong merges reach what the target must think of them."""
+    names = {"confirm": "confirmed", "choose": "lattice"}
+    return table(
+        ("strategy", "least probability", "right merges that reach it", "wrong merges that reach it"),
+        (
+            (
+                f"`{names[name]}`",
+                f"{row['value']:g}",
+                f"{row['n_right_reach']} of {row['n_right']}",
+                f"{row['n_wrong_reach']} of {row['n_wrong']}",
+            )
+            for name, row in _results()["strategies"].items()
+        ),
+    )
+
+
 def groups() -> str:
     """Right answers by what is known of them beside the probability."""
     return table(
@@ -151,6 +168,7 @@ CONFIDENCE_PARTS: Mapping[str, Callable[[], str]] = {
     "confidence-answers": answers,
     "confidence-hunks": hunks,
     "confidence-thresholds": thresholds,
+    "confidence-strategies": strategies,
     "confidence-groups": groups,
     "confidence-candidates": candidates,
 }

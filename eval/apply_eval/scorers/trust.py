@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-CONFIDENCE_THRESHOLD = 0.9
+CONFIDENCE_THRESHOLD = 0.95
 """An answer below it counts as flagged.  The embedded model's, as `training.calibrate` found it on edits mined for that
 (`calibration.json` beside the weights); never tuned on an evaluation set."""
 

@@ -23,7 +23,7 @@ SAMPLES = ["s1", "s2", "s3", "s4", "s5", "s6"]
 def summary_of(rows: list[RunRow], names: list[str], options: SummaryOptions | None = None, **facts_by: Any) -> Any:
     blocks = [Block(i, row.name, row.latency_s or 1.0, (row,)) for i, row in enumerate(rows)]
     samples = [facts(name, **facts_by.get(name, {})) for name in SAMPLES]
-    return summarise(rows, blocks, samples, names, options or SummaryOptions())
+    return summarise(rows, blocks, samples, names, options or SummaryOptions(confidence_threshold=0.9))
 
 
 ROWS = [
