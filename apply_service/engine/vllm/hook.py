@@ -28,7 +28,7 @@ def register() -> None:
     try:
         check_version(vllm.__version__)
     except ApplyError as error:
-        logger.warning("%s; %s", error.message, error.remedy)
+        logger.warning(error.message)
         return
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 

@@ -1,4 +1,7 @@
-"""Which vLLM this plug-in knows: checked once, at start, with a message that says what to do."""
+"""Which vLLM this plug-in knows: checked once, at start, with a message that says what to do.
+
+vLLM prints an error's message alone, so limit and remedy stand in it as well.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,10 @@ def check_version(version: str) -> None:
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
-        raise MissingDependency(
-            f"apply_service's plug-in does not know vLLM {version}",
-            value=version,
-            limit=f"vLLM {_name(OLDEST)} to {_name(NEWEST)}",
-            remedy=f"install vLLM {_name(NEWEST)}, or leave --speculative-config out",
-        )
+        limit = f"vLLM {_name(OLDEST)} to {_name(NEWEST)}"
+        remedy = f"install vLLM {_name(NEWEST)}, or leave --speculative-config out"
+        message = f"apply_service's plug-in knows {limit}, and this is {version or 'unknown'}: {remedy}"
+        raise MissingDependency(message, value=version, limit=limit, remedy=remedy)
 
 
 def check_draft_length(n_tokens: int) -> None:
@@ -33,12 +34,9 @@ def check_draft_length(n_tokens: int) -> None:
         SettingsError: `num_speculative_tokens` is past what vLLM verifies.
     """
     if not 1 <= n_tokens <= MAX_DRAFT:
-        raise SettingsError(
-            "num_speculative_tokens is out of range",
-            value=n_tokens,
-            limit=f"1 to {MAX_DRAFT}",
-            remedy="correct it in --speculative-config; 127 is a good choice",
-        )
+        limit, remedy = f"1 to {MAX_DRAFT}", "correct it in --speculative-config; 127 is a good choice"
+        message = f"num_speculative_tokens is out of range ({n_tokens}, allowed: {limit}): {remedy}"
+        raise SettingsError(message, value=n_tokens, limit=limit, remedy=remedy)
 
 
 def _name(version: tuple[int, int]) -> str:
