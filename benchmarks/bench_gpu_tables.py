@@ -79,10 +79,17 @@ def _heading(result: Row) -> str:
         f"## {device['name']}, {where['created'][:10]}\n\n"
         f"{no_gpu}Random weights, the known answers replayed; every forward is really computed.\n\n"
         f"- command: `{' '.join(where['command'])}`, commit {commit}\n"
-        f"- {versions}" + (f", CUDA {device['cuda']}" if device["cuda"] else f", {device['threads']} threads") + "\n"
+        f"- {versions}" + _runs_on(device) + "\n"
         f"- edits: {result['edits']['n']} of {data}. {MERGE_NOTE} (median {merge_ms:.1f} ms there), and is not part of "
         "end to end; encoding the prompt, reading it, decoding and decoding the text are\n"
     )
+
+
+def _runs_on(device: Row) -> str:
+    if device["is_gpu"]:
+        return f", CUDA {device['cuda']}"
+    load = device["load_before"]
+    return f", {device['threads']} threads" + ("" if load is None else f", load {load} (processes that want a core)")
 
 
 def _check_table(checks: Sequence[Row]) -> str:
