@@ -15,6 +15,7 @@ import torch
 from apply_service.engine.device_inputs import PassInputs
 from apply_service.engine.replay_answers import BOOST
 from apply_service.engine.sampling import choose, logprobs_of
+from apply_service.protocols import Window
 
 Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
@@ -27,6 +28,13 @@ class Word(NamedTuple):
     choices: list[int]
     logprobs: list[float]
     length: int
+
+
+def is_greedy(window: Window) -> bool:
+    """Whether the best token of each row is its choice: no temperature, and no mask."""
+    return window.sampling.temperature <= 0 and (
+        window.allowed is None or all(tokens is None for tokens in window.allowed)
+    )
 
 
 def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

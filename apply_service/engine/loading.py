@@ -18,6 +18,7 @@ import torch
 
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
+from apply_service.engine.device_norms import fuse_norms
 from apply_service.engine.device_options import buckets_on, find_options, found_options
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
@@ -162,6 +163,7 @@ def make_ready(
     Raises:
         ModelNotLoadable: the model does not run with our attention.
     """
+    fuse_norms(model)
     found = _self_tested(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
     engine = engine_type(
         model,
@@ -210,9 +212,9 @@ def _self_tested(
         return known
     try:
         found = find_options(model, name, buckets, engine_options)
-    except MissingDependency:
-        raise
     except Exception as error:  # whatever an unknown architecture trips over
+        if isinstance(error, MissingDependency):
+            raise
         raise _does_not_run(name, "windows over slots", error) from error
     if store is not None:
         store.put(model, buckets, found, wanted)

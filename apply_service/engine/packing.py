@@ -50,7 +50,7 @@ def pack(
     positions: list[int] = []
     segments: list[Segment] = []
     windows: list[Rows] = []
-    for part in sorted(parts, key=lambda part: not isinstance(part, Window)):
+    for part in windows_first(parts):
         session = cast(TorchSession, part.session)
         new_ids = part_ids(part)
         _refuse_impossible(part, new_ids, n_vocab)
@@ -64,6 +64,11 @@ def pack(
     padding = [0] * (n_rows - len(ids))
     rows = torch.tensor([ids + padding, positions + padding], dtype=torch.int64)
     return Layout(rows[:1], rows[1:], tuple(segments), tuple(windows))
+
+
+def windows_first(parts: Sequence[Part]) -> list[Part]:
+    """The parts in the order of their rows."""
+    return sorted(parts, key=lambda part: not isinstance(part, Window))
 
 
 def _refuse_shared(parts: Sequence[Part]) -> None:

@@ -16,11 +16,11 @@ import torch
 from apply_service.engine.attention import AnyPass, PackedPass
 from apply_service.engine.attention_kernel import AttentionSetting, KernelAttention, Kernels, find_kernels
 from apply_service.engine.attention_tiles import TileShape, shape_for
-from apply_service.engine.device_choice import Word, choose_greedily, decide, raise_known, read_words
+from apply_service.engine.device_choice import Word, choose_greedily, decide, is_greedy, raise_known, read_words
 from apply_service.engine.device_inputs import Known, PassInputs, PassKey, power_of_two
 from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
 from apply_service.engine.kv_cache import KVShape, SlotPool
-from apply_service.engine.packing import Layout, pack
+from apply_service.engine.packing import Layout, pack, windows_first
 from apply_service.engine.prefix_cache import PrefixCache
 from apply_service.engine.rotary import fix_frequencies
 from apply_service.engine.sampling import Rows, choose, logprobs_of
@@ -172,8 +172,8 @@ class TorchEngine:
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
         n_rows = self.row_count(sum(part.n_rows for part in parts))
-        is_greedy = bool(windows) and all(map(_is_greedy, windows))
-        output, layout, inputs = self.run(parts, n_rows, is_greedy=is_greedy)
+        decides_here = bool(windows) and all(map(is_greedy, windows))
+        output, layout, inputs = self.run(parts, n_rows, is_greedy=decides_here)
         table = output.table
         if windows and table is None:
             assert output.logits is not None
@@ -211,7 +211,7 @@ class TorchEngine:
         """A pass over `parts`, with its decisions in it if it `is_greedy`; where its rows lie; and its inputs."""
         layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
         if self.kernel is None:
-            for part, segment in zip(_windows_first(parts), layout.segments, strict=True):
+            for part, segment in zip(windows_first(parts), layout.segments, strict=True):
                 self._clear(cast(TorchSession, part.session), segment.n_keys)
         if n_head_rows is None:
             n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
@@ -286,16 +286,6 @@ class TorchEngine:
         noise over a vocabulary costs as much as a small model."""
         choices = choose(logits, layout.windows)
         return decide(choices, logprobs_of(logits, choices), inputs)
-
-
-def _is_greedy(window: Window) -> bool:
-    return window.sampling.temperature <= 0 and (
-        window.allowed is None or all(tokens is None for tokens in window.allowed)
-    )
-
-
-def _windows_first(parts: Sequence[Part]) -> list[Part]:
-    return sorted(parts, key=lambda part: not isinstance(part, Window))
 
 
 def _refuse_nan(session: TorchSession, word: Word) -> None:

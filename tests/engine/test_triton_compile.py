@@ -64,7 +64,7 @@ def test_attention(dim: int, group: int, dtype: torch.dtype, is_sliding: bool) -
 
 
 def test_the_small_kernels() -> None:
-    from apply_service.engine import triton_attention, triton_choice
+    from apply_service.engine import triton_attention, triton_choice, triton_norm
 
     tables = {"positions": "*i64", "slots": "*i64", "n_rows": "i32", "n_heads": "i32", "window": "i32"}
     sums = dict.fromkeys(("partial", "peaks", "sums"), "*fp32")
@@ -80,6 +80,16 @@ def test_the_small_kernels() -> None:
             triton_choice._best_of_block,
             {"logits": "*bf16", **found, "n_vocab": "i32", "row_stride": "i32"},
             {"block": triton_choice.BLOCK},
+        ),
+        compiled(
+            triton_norm._normalise,
+            {
+                **dict.fromkeys(("x", "weight", "out"), "*bf16"),
+                "n_columns": "i32",
+                "row_stride": "i32",
+                "epsilon": "fp32",
+            },
+            {"block": 4096},
         ),
         compiled(triton_choice._best_of_row, {**found, "choices": "*i64", "logprobs": "*fp32"}, {"width": 64}),
     ):
