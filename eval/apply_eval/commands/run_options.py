@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from apply_eval.running.plan import DEFAULT_DRAFTERS, RunOptions, ServerOptions
 from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
@@ -21,7 +21,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add them to the parser."""
     _add_data(parser)
     _add_contestants(parser)
-    parser.add_argument("--strategy", choices=get_args(Strategy), default="auto", help="who decides (default: auto)")
+    parser.add_argument(
+        "--strategy",
+        choices=get_args(Strategy),
+        help="who decides (default: model, as a merge that is only scored takes no drafts; auto for a server)",
+    )
     parser.add_argument(
         "--constrain", choices=("sources", "none"), help="the copy constraint (default: the target's own choice)"
     )
@@ -124,7 +128,7 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
     from apply_eval.runners.target import TargetOptions
 
     _refuse_idle_options(arguments)
-    request = RequestOptions(arguments.strategy, arguments.constrain, arguments.seed, arguments.timeout)
+    request = RequestOptions(_strategy(arguments), arguments.constrain, arguments.seed, arguments.timeout)
     target = TargetOptions(
         arguments.target,
         arguments.device,
@@ -148,6 +152,12 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
     )
 
 
+def _strategy(arguments: argparse.Namespace) -> Strategy:
+    if arguments.strategy is not None:
+        return cast(Strategy, arguments.strategy)
+    return "auto" if arguments.server is not None else "model"
+
+
 def _refuse_idle_options(arguments: argparse.Namespace) -> None:
     """An option that would be ignored is an error."""
     of_server = {"--api-key": arguments.api_key, "--model": arguments.model}
@@ -156,7 +166,7 @@ def _refuse_idle_options(arguments: argparse.Namespace) -> None:
         idle.append("--dialect")
     if arguments.target != "embedded" and (arguments.server is not None or arguments.strategy == "exact"):
         idle.append("--target")
-    if arguments.dialect != "native" and arguments.strategy != "auto":
+    if arguments.dialect != "native" and arguments.strategy not in (None, "auto"):
         idle.append("--strategy")
     if idle:
         raise InvalidField(f"{', '.join(idle)} would have no effect here", value=idle, remedy="leave it out")
