@@ -56,7 +56,8 @@ def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
 def speed_line(result: ApplyResult, plain: Plain) -> str:
     stats = result.stats
     return (
-        f"\ntoken by token: {stats.completion_tokens} tokens in {stats.passes} passes, {stats.acceptance_rate:.1%} of drafts accepted, "
+        f"\ntoken by token: {stats.completion_tokens} tokens in {stats.passes} passes, "
+        f"{stats.acceptance_rate:.1%} of drafts accepted, "
         f"{stats.tokens_per_s:,.0f} tok/s: {stats.tokens_per_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
         f"{plain.winner}); {len(result.merged_code):,} characters in {result.timings_s['total_s']:.2f} s in all"
     )
