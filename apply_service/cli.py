@@ -163,7 +163,7 @@ def _add_decision(parser: ArgumentParser) -> None:
         action="append",
         type=_verdict_rule,
         metavar="CHECK=warn|fail",
-        help="accept or refuse what a check finds; so for the verdicts fallback, merge_certainty and instruction",
+        help="accept or refuse what a check finds; so for fallback, merge_certainty, placement and instruction",
     )
 
 

@@ -65,7 +65,7 @@ class FakeRunner:
             rejections=1,
             accepted_by_source={"predicted": 45},
             pass_counts=(PassCount(40, 40, 39, "predicted"), PassCount(10, 20, 6, "original")),
-            confidence=0.4 if chance == 2 else 0.9,
+            confidence=0.4 if chance == 2 else 0.99,
             strategy="model",
         )
 
