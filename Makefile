@@ -113,7 +113,7 @@ eval-dev: eval-dev-sketched eval-dev-model-written eval-dev-replay
 
 eval-dev-sketched: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl
 eval-dev-model-written: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl
-eval-dev-replay: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --limit 60 --target replay:tiny-10m --constrain none --peers $(EVAL_PEERS)
+eval-dev-replay: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --limit 8 --max-lines 400 --target replay:tiny-10m --constrain none --peers $(EVAL_PEERS)
 eval-dev-sketched eval-dev-model-written eval-dev-replay: $(STAMP)
 	$(BIN)/apply-eval run $(EVAL_ARGS) --drafters $(EVAL_DRAFTERS) --out runs/$@
 	cp runs/$@/results.json benchmarks/results/$@.json
