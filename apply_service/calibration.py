@@ -33,12 +33,13 @@ class Thresholds(NamedTuple):
     """What a target must think of a merge for it to be taken as scored, without being decided token by token.
 
     `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
-    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.
+    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own; None: the
+    target's preference among readings was found worthless, and it is asked about the merge alone.
     """
 
     confirm: float = 0.01
     choose: float = 0.1
-    margin: float = 0.0
+    margin: float | None = 0.0
 
 
 DEFAULT_THRESHOLDS = Thresholds()
@@ -209,8 +210,9 @@ class Calibration:
 def _thresholds(values: Mapping[str, Any]) -> Thresholds:
     if values.keys() != set(Thresholds._fields):
         raise ValueError(f"thresholds {sorted(values)} instead of {sorted(Thresholds._fields)}")
-    found = Thresholds(**{name: float(value) for name, value in values.items()})
-    if not (0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= found.margin < math.inf):
+    margin = None if values["margin"] is None else float(values["margin"])
+    found = Thresholds(float(values["confirm"]), float(values["choose"]), margin)
+    if not (0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= (margin or 0.0) < math.inf):
         raise ValueError(f"{found} are no thresholds")
     return found
 

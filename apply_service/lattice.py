@@ -61,13 +61,13 @@ def weigh(
     scored = yield from _scored(target, parts, merges, request, cancelled)
     if scored is None:
         return NOTHING
-    if others and not _is_unbeatable(scored):
+    if others and thresholds.margin is not None and not _is_unbeatable(scored):
         # One after the other, so that the prompts are read once and then found in the prefix cache.
         more = yield from _scored(target, parts, others, request, cancelled)
         if more is None:
             return NOTHING
         merges, scored = [*merges, *others], [*scored, *more]
-    best = [_likeliest(part, merges, scored, thresholds.margin) for part in range(len(parts))]
+    best = [_likeliest(part, merges, scored, thresholds.margin or 0.0) for part in range(len(parts))]
     taken = [scored[at] for at in best]
     if not _is_trusted(taken, thresholds.confirm if is_certain(parts) else thresholds.choose):
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))

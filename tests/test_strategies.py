@@ -154,6 +154,15 @@ def test_an_alternative_must_be_likelier_by_the_margin() -> None:
         assert apply(LIKELY, runtime).merged_code == wanted
 
 
+def test_a_model_whose_preference_is_worthless_is_asked_about_the_merge_alone() -> None:
+    chance, other = ProbabilityMap(0.0, {}), other_text(LIKELY)
+    calibration = Calibration("0" * 64, 0.9, chance, chance, Thresholds(0.0, 0.0, None))
+    runtime, engine = wanting(other, LIKELY, calibration=calibration)
+    result = apply(LIKELY, runtime)
+    assert (result.strategy, result.merged_code) == ("lattice", MERGED)
+    assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64)
+
+
 def test_a_target_that_wants_none_of_them_decides_token_by_token() -> None:
     other = MERGED.replace("11", "13")
     runtime, _ = wanting(other, LIKELY)

@@ -20,8 +20,9 @@ STRATEGIES = {"confirm": ("confirmed",), "choose": ("lattice", "windowed")}
 
 
 def pick_thresholds(rows: Sequence[AnswerRow]) -> Thresholds:
-    """From answers given with thresholds of 0; 0 where there are too few right ones to spare any."""
-    return Thresholds(**{name: _pick(_of(rows, strategies)) for name, strategies in STRATEGIES.items()})
+    """From answers given with thresholds of 0; 0 where there are too few right ones to spare any.  No margin: between
+    the merge and a right alternative a model of this kind chooses at chance (docs/log.md)."""
+    return Thresholds(**{name: _pick(_of(rows, strategies)) for name, strategies in STRATEGIES.items()}, margin=None)
 
 
 def _of(rows: Sequence[AnswerRow], strategies: Sequence[str]) -> list[AnswerRow]:

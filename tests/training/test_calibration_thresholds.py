@@ -28,7 +28,7 @@ def test_one_right_merge_in_a_hundred_may_fail() -> None:
 
 def test_wrong_merges_and_other_strategies_have_no_say() -> None:
     rows = rows_of("confirmed", [0.4] * 100) + rows_of("confirmed", [1e-9] * 50, is_right=False)
-    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500)) == Thresholds(0.4, 0.0, 0.0)
+    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500)) == Thresholds(0.4, 0.0, None)
 
 
 def test_too_few_to_spare_any_set_no_threshold() -> None:
