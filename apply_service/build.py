@@ -17,8 +17,8 @@ from apply_service.protocols import DraftEngine, PromptFormat
 from apply_service.registry import PROMPT_FORMATS, names, resolve
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.target import Target
 
 if TYPE_CHECKING:

@@ -67,9 +67,15 @@ class Decider(Protocol):
         ...
 
     def decide(
-        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, cancelled: Callable[[], bool]
+        self,
+        jobs: Sequence[EditJob],
+        request: ApplyRequest,
+        drafter: str,
+        cancelled: Callable[[], bool],
+        *,
+        is_streamed: bool,
     ) -> Deciding:
-        """Let the target write every job, together.  The text of a single job is streamed.
+        """Let the target write every job, together.  `is_streamed`: yield the text as it comes; of a single job only.
 
         Raises:
             ContextLimitExceeded: a job is too long.

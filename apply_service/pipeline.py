@@ -37,7 +37,8 @@ from apply_service.errors import (
 from apply_service.protocols import EditJob
 from apply_service.registry import CHECKS, EDIT_FORMATS, names, resolve
 from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
-from apply_service.strategies import STRATEGY_VERDICTS, Outcome, Runtime, checked, decide, strategy_verdicts
+from apply_service.runtime import Runtime
+from apply_service.strategies import STRATEGY_VERDICTS, Outcome, checked, decide, strategy_verdicts
 from apply_service.syntax.languages import detect_language
 from apply_service.types import (
     ApplyEvent,

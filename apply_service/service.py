@@ -27,7 +27,7 @@ from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 if TYPE_CHECKING:
-    from apply_service.strategies import Runtime
+    from apply_service.runtime import Runtime
     from apply_service.workers.large_edits import LargeLane
 
 JOIN_TIMEOUT_S = 5.0

@@ -7,10 +7,8 @@ table says when which strategy runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from apply_service.calibration import DEFAULT_THRESHOLDS, Thresholds
 from apply_service.checks import run_checks
 from apply_service.checks.placement import find_guess
 from apply_service.decided import confidence_of, shifted_logprobs, sum_stats, total_invented, total_stats
@@ -20,6 +18,7 @@ from apply_service.decoding.verify import Step
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.lattice import NOTHING, is_certain, weigh
 from apply_service.protocols import CheckInput, EditJob
+from apply_service.runtime import Runtime
 from apply_service.types import (
     ApplyRequest,
     Certainty,
@@ -34,8 +33,6 @@ from apply_service.windows.jobs import cut_job
 from apply_service.windows.regions import SCOPE_LINES, Region, find_regions
 from apply_service.windows.splice import splice
 
-T = TypeVar("T")
-
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay")
@@ -45,35 +42,6 @@ REPLAYED = (
     "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
     "speed means something"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """What requests need besides themselves; for one thread at a time, as its targets are.  `load` gives a target by
-    name, loading it on first use."""
-
-    load: Callable[[str], Decider]
-    models: tuple[str, ...] = ("embedded",)
-    """What a request may name; the first is the default."""
-    default_drafter: str = "merged_edit"
-    has_draft_model: bool = False
-    """Whether its targets can draft with a smaller model."""
-    windows: str = "auto"
-    """When a file is decided in windows: `never`, past the `context`, `always` where that saves half of it, or as the
-    target has it (`auto`)."""
-    confirm_threshold: float | None = None
-    choose_threshold: float | None = None
-    """What a merge must reach to be taken as scored (`Thresholds`); None: what the target's calibration says."""
-
-    def windows_of(self, target: Decider) -> str:
-        """When this target decides in windows; never `auto`."""
-        return target.windows if self.windows == "auto" else self.windows
-
-    def thresholds_of(self, target: Decider) -> Thresholds:
-        found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
-        confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
-        choose = found.choose if self.choose_threshold is None else self.choose_threshold
-        return Thresholds(confirm, choose, found.margin)
 
 
 class Outcome(NamedTuple):
@@ -169,8 +137,7 @@ def _decided_by(
         strategy: RanStrategy = "confirmed" if is_certain(jobs) else "lattice"
     else:
         strategy = "model"
-        deciding = target.decide(jobs, request, wanted, cancelled)
-        decided = yield from (_without_text(deciding) if regions else deciding)
+        decided = yield from target.decide(jobs, request, wanted, cancelled, is_streamed=not regions)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
@@ -186,29 +153,6 @@ def _decided_by(
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
         invented_lines=total_invented(decided),
     )
-
-
-def _without_text(
-    deciding: Generator[TokenEvent | Need, tuple[Step | None, ...] | None, T],
-) -> Generator[TokenEvent | Need, tuple[Step | None, ...] | None, T]:
-    """`deciding` without its provisional text: that of a window is no beginning of the file's."""
-    advance: Callable[[Any], TokenEvent | Need] = deciding.send
-    value: Any = None
-    while True:
-        try:
-            event = advance(value)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        advance, value = deciding.send, None
-        if isinstance(event, TokenEvent):
-            continue
-        try:
-            value = yield event
-        except GeneratorExit:
-            deciding.close()
-            raise
-        except BaseException as error:  # whatever is thrown in is for the one within
-            advance, value = deciding.throw, error
 
 
 def _regions_to_save(runtime: Runtime, job: EditJob, target: Decider) -> list[Region]:

@@ -80,10 +80,16 @@ class Target:
         return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.context_limit
 
     def decide(
-        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, cancelled: Callable[[], bool]
+        self,
+        jobs: Sequence[EditJob],
+        request: ApplyRequest,
+        drafter: str,
+        cancelled: Callable[[], bool],
+        *,
+        is_streamed: bool,
     ) -> Deciding:
         """Let the target write every job, all in the same passes.  Raises as `decide_jobs`."""
-        return decide_jobs(jobs, request, self, drafter, cancelled)
+        return decide_jobs(jobs, request, self, drafter, cancelled, is_streamed=is_streamed)
 
     def score(
         self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]
@@ -100,9 +106,16 @@ sent in (None: nothing yet), or an error thrown in.  A target elsewhere yields t
 
 
 def decide_jobs(
-    jobs: Sequence[EditJob], request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool]
+    jobs: Sequence[EditJob],
+    request: ApplyRequest,
+    target: Target,
+    drafter: str,
+    cancelled: Callable[[], bool],
+    *,
+    is_streamed: bool,
 ) -> Deciding:
-    """Let the target write every job, all in the same passes.  The text of a single job is streamed.
+    """Let the target write every job, all in the same passes.  `is_streamed`: yield the text as it comes; of a single
+    job only.
 
     Raises:
         Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
@@ -112,7 +125,7 @@ def decide_jobs(
             stack.enter_context(Writing(job, target, open_decoding(job, request, target, drafter, cancelled)))
             for job in jobs
         ]
-        yield from _written(writings, is_streamed=len(jobs) == 1)
+        yield from _written(writings, is_streamed=is_streamed)
     return [writing.result() for writing in writings]
 
 

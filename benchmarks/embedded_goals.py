@@ -26,8 +26,8 @@ from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyRequest, Strategy
 from benchmarks.merge_time import Case, make_file
 

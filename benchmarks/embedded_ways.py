@@ -20,7 +20,7 @@ from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.line_constraint import LineConstraint
 from apply_service.protocols import CheckInput, Constraint, EditJob
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Target
 from apply_service.types import Certainty, FinishReason, Strategy

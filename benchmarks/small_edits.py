@@ -24,8 +24,8 @@ from apply_service.decider import in_process
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply, read_edit
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.syntax.languages import detect_language
 from apply_service.target import open_decoding
 from apply_service.types import ApplyRequest

@@ -15,9 +15,9 @@ from apply_service.confidence import Confidence, confidence_in
 from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.pipeline import apply, read_edit, run
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.runtime import Runtime
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, Verdict
 

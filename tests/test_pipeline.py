@@ -31,7 +31,7 @@ from apply_service.errors import (
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import Constraint, EditJob
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 

@@ -16,7 +16,7 @@ from apply_service.errors import NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import EditJob
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
 from apply_service.windows.jobs import cut_job

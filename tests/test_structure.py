@@ -23,7 +23,7 @@ LAYERS = (
     {"workers"},
     {"pipeline"},
     {"results", "strategies", "confidence"},
-    {"lattice"},
+    {"lattice", "runtime"},
     {"decider", "remote"},
     {"target", "engine.vllm"},
     {"decided"},

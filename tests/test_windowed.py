@@ -15,8 +15,8 @@ from apply_service.engine.fake import FakeEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from apply_service.windows.jobs import cut_job

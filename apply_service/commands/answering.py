@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apply_service.api.batch_schema import BatchRequest
     from apply_service.batch.results import BatchResult
     from apply_service.clients.http import HttpClient
-    from apply_service.strategies import Runtime
+    from apply_service.runtime import Runtime
 
 
 def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:

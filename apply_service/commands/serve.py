@@ -27,7 +27,7 @@ from apply_service.service import Service, open_service
 from apply_service.settings import Settings
 
 if TYPE_CHECKING:
-    from apply_service.strategies import Runtime
+    from apply_service.runtime import Runtime
 
 ANSWER_TIMEOUT_S = 5
 """After the drain, answers to slow readers have so long to go out."""

@@ -55,9 +55,15 @@ class RemoteTarget:
         return True
 
     def decide(
-        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, cancelled: Callable[[], bool]
+        self,
+        jobs: Sequence[EditJob],
+        request: ApplyRequest,
+        drafter: str,
+        cancelled: Callable[[], bool],
+        *,
+        is_streamed: bool,
     ) -> Deciding:
-        """Let the model write every job, all at once.  The text of a single job is streamed.
+        """Let the model write every job, all at once.  `is_streamed`: yield the text as it comes; of a single job only.
 
         Raises:
             UnsupportedParameter: the request asks for what can't be done from here.
@@ -73,7 +79,7 @@ class RemoteTarget:
                     raise Cancelled("the request was cancelled while the remote model wrote")
                 yield Elsewhere(lambda waiting=tuple(waiting): any(one.call.has_news() for one in waiting))  # type: ignore[misc]
                 for writing in waiting:
-                    if (text := writing.take()) and len(jobs) == 1:
+                    if (text := writing.take()) and is_streamed:
                         yield TokenEvent(text)
         return [writing.result() for writing in writings]
 

@@ -15,8 +15,8 @@ from apply_service.decoding.scheduler import Elsewhere, Need
 from apply_service.decoding.verify import Step
 from apply_service.errors import ApplyError
 from apply_service.pipeline import Running, run
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, TokenEvent
 from apply_service.workers.messages import Ask, Known, Question, Reply
 from apply_service.workers.outcome import value_of

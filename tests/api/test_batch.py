@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
 from apply_service.pipeline import run as run_pipeline
+from apply_service.runtime import Runtime
 from apply_service.service import Run, Service, open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest
 from tests.batch.test_edits import block, no_model
 from tests.doubles import wait_for

@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from apply_service.api.app import create_app
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
+from apply_service.runtime import Runtime
 from apply_service.service import open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.target import Target
 
 JSON = {"Content-Type": "application/json"}

@@ -14,7 +14,7 @@ from apply_eval.datasets import EditRecord, write_records
 from apply_eval.measures import measure_edit
 from apply_service.prompts.compact import Compact
 from apply_service.protocols import EditJob
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 from benchmarks import embedded_model
 from benchmarks.embedded_ways import MERGE, SAYS, WAYS, MergeAlone, Unhinted, open_ways

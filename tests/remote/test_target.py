@@ -28,8 +28,8 @@ from apply_service.remote.events import EventData
 from apply_service.remote.messages import Token
 from apply_service.remote.reply import Transcript
 from apply_service.remote.target import RemoteTarget, line_logprobs
+from apply_service.runtime import Runtime
 from apply_service.service import Service
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import wait_for
 from tests.remote.scripted_server import (

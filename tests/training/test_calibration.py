@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.calibration import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 from apply_service.types import Certainty, Hunk
 from tests.doubles import make_result

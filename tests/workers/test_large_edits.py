@@ -21,9 +21,9 @@ from apply_service.errors import (
     StaleBase,
 )
 from apply_service.pipeline import apply
+from apply_service.runtime import Runtime
 from apply_service.service import Service, open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 from apply_service.workers.large_edits import run_large
 from apply_service.workers.pool import WorkerPool

@@ -20,8 +20,8 @@ from apply_eval.transports import Endpoint, open_transport
 from apply_service.build import build_runtime
 from apply_service.errors import ApplyError, UnknownDrafter, UnsupportedParameter
 from apply_service.registry import DRAFTERS, names
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 
 EXACT, SERVER = "exact", "server"
 HF_PEERS = (UNDRAFTED_PEER, "hf-prompt-lookup")

@@ -20,7 +20,7 @@ from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.replay_answers import answered
 from apply_service.protocols import Constraint, EditJob, StopFinder
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 
 PROMPT_LOOKUP_TOKENS = 10

@@ -10,9 +10,9 @@ from apply_eval.runners.answer import MISSING_IN_PROCESS, Answer, answer_of_resu
 from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.errors import ApplyError, EngineFailure
 from apply_service.pipeline import run_alone
+from apply_service.runtime import Runtime
 from apply_service.service import Service, open_service
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 
 Events = Callable[[ApplyRequest], Iterator[ApplyEvent]]

@@ -19,8 +19,8 @@ from apply_service.decider import in_process
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
 from apply_service.pipeline import read_edit
+from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.strategies import Runtime
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Target
 

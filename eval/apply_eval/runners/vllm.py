@@ -23,7 +23,7 @@ from apply_service.decoding.verify import Decoding
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import MissingDependency, Unreachable, UnsupportedParameter
 from apply_service.protocols import EditJob
-from apply_service.strategies import Runtime
+from apply_service.runtime import Runtime
 from apply_service.target import Target
 
 OURS = "vllm-merged-edit"
