@@ -21,7 +21,7 @@ from apply_service.errors import ModelNotLoadable
 from apply_service.types import Certainty
 
 CALIBRATION_FILE = "calibration.json"
-VERSION = 2
+VERSION = 3
 MAX_LOG_ODDS = 12.0
 """Beyond it a float32 probability tells nothing more."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
@@ -34,12 +34,15 @@ class Thresholds(NamedTuple):
 
     `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
     one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own; None: the
-    target's preference among readings was found worthless, and it is asked about the merge alone.
+    target's preference among readings was found worthless, and it is asked about the merge alone.  `decides`: whether
+    the target then decides token by token; False: what it writes there was counted and is right less often than the
+    merge that it doubts, which stays, with a warning.
     """
 
     confirm: float = 0.01
     choose: float = 0.1
     margin: float | None = 0.0
+    decides: bool = True
 
 
 DEFAULT_THRESHOLDS = Thresholds()
@@ -211,8 +214,9 @@ def _thresholds(values: Mapping[str, Any]) -> Thresholds:
     if values.keys() != set(Thresholds._fields):
         raise ValueError(f"thresholds {sorted(values)} instead of {sorted(Thresholds._fields)}")
     margin = None if values["margin"] is None else float(values["margin"])
-    found = Thresholds(float(values["confirm"]), float(values["choose"]), margin)
-    if not (0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= (margin or 0.0) < math.inf):
+    found = Thresholds(float(values["confirm"]), float(values["choose"]), margin, values["decides"])
+    are_numbers = 0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= (margin or 0.0) < math.inf
+    if not (are_numbers and isinstance(found.decides, bool)):
         raise ValueError(f"{found} are no thresholds")
     return found
 

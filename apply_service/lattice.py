@@ -2,8 +2,8 @@
 place of decoding token by token.
 
 A certain merge asks for confirmation alone; one that is not is a small lattice, of which the target takes the likeliest
-path in each part of the file.  What it thinks too little of is left to be decided token by token.  Works on edit jobs;
-a part is one of them: the whole file, or a window of it.
+path in each part of the file.  What it thinks too little of is left to be decided token by token, unless the target was
+counted to be worse at that than the merger.  Works on edit jobs; a part is one of them: the whole file, or a window.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from apply_service.types import ApplyRequest, Certainty, DecodeStats, Prediction
 
 
 class Weighed(NamedTuple):
-    """What the target took of each part; None where it took nothing.  `spent`: the work on what is not taken."""
+    """What is taken of each part; None where the target is to decide token by token.  `spent`: the work on what is not
+    taken.  `is_doubted`: the target thinks too little of it, and there is nobody better to ask."""
 
     taken: list[Decided] | None
     spent: DecodeStats
+    is_doubted: bool = False
 
 
 class Path(NamedTuple):
@@ -68,10 +70,15 @@ def weigh(
             return NOTHING
         merges, scored = [*merges, *others], [*scored, *more]
     best = [_likeliest(part, merges, scored, thresholds.margin or 0.0) for part in range(len(parts))]
+    limit = thresholds.confirm if is_certain(parts) else thresholds.choose
+    is_doubted = not _is_trusted([scored[at] for at in best], limit)
+    if is_doubted:
+        best = list(range(len(parts)))  # the merge itself
     taken = [scored[at] for at in best]
-    if not _is_trusted(taken, thresholds.confirm if is_certain(parts) else thresholds.choose):
+    if not _are_allowed(taken) or (is_doubted and thresholds.decides):
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
-    return Weighed(taken, sum_stats(unused_stats(one.stats) for at, one in enumerate(scored) if at not in best))
+    unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
+    return Weighed(taken, sum_stats(unused), is_doubted)
 
 
 def _scored(
@@ -120,10 +127,12 @@ def _likeliest(part: int, paths: Sequence[Path], scored: Sequence[Decided], marg
     return max(own, key=lambda at: (scored[at].logprob or 0.0) - (margin if at != own[0] else 0.0))
 
 
+def _are_allowed(taken: Sequence[Decided]) -> bool:
+    """Whether the rules that hold the target (`constrain`) let it write these texts."""
+    return all(one.logprob != -math.inf for one in taken)
+
+
 def _is_trusted(taken: Sequence[Decided], limit: float) -> bool:
-    """Whether the rules allow all of it and no decision in it is less likely than `limit`; where nothing was to be
-    decided there is nothing to distrust."""
-    if any(one.logprob == -math.inf for one in taken):
-        return False
+    """Whether no decision is less likely than `limit`; where nothing was to be decided there is nothing to distrust."""
     least = confidence_of(taken)
     return least is None or least >= limit

@@ -36,4 +36,4 @@ class Runtime:
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
-        return Thresholds(confirm, choose, found.margin)
+        return found._replace(confirm=confirm, choose=choose)

@@ -248,7 +248,8 @@ class Settings:
     confirm_threshold: float | None = setting(
         None,
         "Least probability of any decision with which the model confirms a certain merge; below it the model decides "
-        "token by token. None takes the model's calibrated value, else 0.01.",
+        "token by token, or the merge stays with a warning, as the model's calibration says. None takes the calibrated "
+        "value, else 0.01.",
         group="engine",
         low=0,
         high=1,

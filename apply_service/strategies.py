@@ -43,6 +43,8 @@ REPLAYED = (
     "speed means something"
 )
 
+DOUBTED = "the model finds the merge unlikely, and is known to be wrong more often where it decides against one"
+
 
 class Outcome(NamedTuple):
     """What a strategy made of a job, before bytes are restored."""
@@ -134,7 +136,7 @@ def _decided_by(
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
         weighed = yield from weigh(target, jobs, request, runtime.thresholds_of(target), cancelled)
     if (decided := weighed.taken) is not None:
-        strategy: RanStrategy = "confirmed" if is_certain(jobs) else "lattice"
+        strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if is_certain(jobs) else "lattice"
     else:
         strategy = "model"
         decided = yield from target.decide(jobs, request, wanted, cancelled, is_streamed=not regions)
@@ -143,15 +145,16 @@ def _decided_by(
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
     return Outcome(
         merged,
-        "windowed" if regions and strategy != "confirmed" else strategy,
+        "windowed" if regions and strategy in ("lattice", "model") else strategy,
         sum_stats([weighed.spent, total_stats(decided)]),
         target,
         target.drafter_name(wanted) if weighed.taken is None else None,
-        agreement=None if target.is_replay else merged == job.prediction.text,
+        agreement=None if target.is_replay else merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
         line_logprobs=shifted_logprobs(decided, starts),
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
         invented_lines=total_invented(decided),
+        note=DOUBTED if weighed.is_doubted else "",
     )
 
 

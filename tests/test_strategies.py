@@ -12,7 +12,7 @@ import pytest
 from apply_service.calibration import Calibration, ProbabilityMap, Thresholds
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
-from apply_service.errors import NeedsMoreContext, Truncated
+from apply_service.errors import CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import EditJob
@@ -123,6 +123,12 @@ def test_a_calibrated_model_brings_its_own_threshold(confirm: float, strategy: s
     runtime, _ = wanting(MERGED.replace("11", "12"), CERTAIN, calibration=calibration)
     assert apply(CERTAIN, runtime).strategy == strategy
     assert apply(CERTAIN, replace(runtime, confirm_threshold=0.0)).strategy == "confirmed", "a setting overrides it"
+
+
+def doubting(thresholds: Thresholds) -> Calibration:
+    """The record of a model that is worse than the merge where it decides against one."""
+    chance = ProbabilityMap(0.0, {})
+    return Calibration("0" * 64, 0.9, chance, chance, thresholds._replace(decides=False))
 
 
 # -- lattice -----------------------------------------------------------------------------------------------------------
@@ -255,3 +261,34 @@ def test_a_certain_merge_stands_in_for_a_target_that_breaks_the_file() -> None:
     result = apply(CERTAIN, runtime)
     assert (result.strategy, result.merged_code, result.confidence) == ("fallback", MERGED, None)
     assert [verdict.check for verdict in result.verdicts if verdict.severity == "warning"] == ["fallback"]
+
+
+@pytest.mark.parametrize("request_", [CERTAIN, LIKELY])
+def test_a_doubted_merge_stays_where_the_target_is_known_to_be_worse(request_: ApplyRequest) -> None:
+    calibration = doubting(Thresholds(1e-6, 1e-6, None))
+    runtime, engine = wanting(MERGED.replace("11", "12"), request_, calibration=calibration)
+    result = apply(request_, runtime)
+    assert (result.strategy, result.merged_code, result.agreement, result.drafter) == ("fallback", MERGED, False, None)
+    assert next(verdict for verdict in result.verdicts if verdict.check == "fallback").severity == "warning"
+    assert engine.n_steps == -(-(len(MERGED.encode()) + 1) // 64), "nothing but the scoring ran"
+    assert result.stats.completion_tokens == len(MERGED.encode()) + 1
+    assert engine.n_open == 0
+    with pytest.raises(CheckFailed, match="fallback"):
+        apply(replace(request_, on_verdict={"fallback": "fail"}), runtime)
+    assert apply(request_, wanting(MERGED, request_, calibration=calibration)[0]).strategy != "fallback"
+
+
+def test_the_merge_stays_and_not_a_doubted_alternative() -> None:
+    runtime, _ = wanting(other_text(LIKELY), LIKELY, margin=8.0, calibration=doubting(Thresholds(1.0, 1.0, 0.0)))
+    result = apply(LIKELY, runtime)
+    assert (result.strategy, result.merged_code) == ("fallback", MERGED)
+
+
+def test_a_doubted_merge_of_windows_stays_and_lists_them() -> None:
+    runtime = knowing(LONG_LIKELY)
+    target = runtime.load("embedded")
+    assert isinstance(target, Target)
+    target = replace(target, calibration=doubting(Thresholds(1.0, 1.0, None)))
+    result = apply(LONG_LIKELY, replace(runtime, load=lambda _: target))
+    assert (result.strategy, len(result.windows)) == ("fallback", 1)
+    assert result.merged_code == job_of(LONG_LIKELY).prediction.text

@@ -1,8 +1,9 @@
 """`python -m training.calibrate`: count how often the embedded model is right when it is how sure, and keep the map.
 
-Answers edits that the model was not trained on (strategy `auto`, every merge taken as scored), fits candidates on half
-of the files, chooses among them by cross-validation there, and reports the chosen one on the other half.  Writes
-`calibration.json` beside the weights and a report; stopped, the same command goes on where it was.
+Answers edits that the model was not trained on (strategy `auto`, every merge taken as scored; those that it doubts a
+second time, token by token), fits candidates on half of the files, chooses among them by cross-validation there, and
+reports the chosen one on the other half.  Writes `calibration.json` beside the weights and a report; stopped, the same
+command goes on where it was.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from training.calibration_data import draw_edits, held_out_edits
 from training.calibration_fit import CANDIDATES, Counted, out_of_fold
 from training.calibration_report import THRESHOLDS, Judged, alarms, pick_threshold, scores, table
 from training.calibration_rows import AnswerRow, collect, uncalibrated
-from training.calibration_thresholds import effects, pick_thresholds
+from training.calibration_thresholds import compare, doubted, effects, pick_thresholds
 
 SILENT = 0.01
 """The share of silent errors that the threshold is to keep on the fitted half."""
@@ -36,23 +38,33 @@ OLD_THRESHOLD = 0.5
 
 def main() -> None:
     options = parse()
-    edits = draw_edits(
+    drawn = draw_edits(
         held_out_edits(options.data), n_sketches=options.sketches, max_lines=options.max_lines, seed=options.seed
     )
+    edits = list(islice(drawn, options.limit))
     model = embedded_directory()
     weights = hash_weights(model)
     forget_stale(model)
     runtime = uncalibrated(build_runtime(Settings(confirm_threshold=0.0, choose_threshold=0.0)))
-    kept = options.run / f"scored-{weights[:12]}-{options.seed}-{options.max_lines}.jsonl"
-    rows = collect(edits, runtime, kept, limit=options.limit, tell=_tell(options.limit))
-    calibration, chosen = fit(rows, weights)
+    kept = f"{weights[:12]}-{options.seed}-{options.max_lines}.jsonl"
+    rows = collect(edits, runtime, options.run / f"scored-{kept}", limit=options.limit, tell=_tell(options.limit))
+    ids = {row.id for row in doubted(rows)}
+    decided = collect(
+        (made for made in edits if made.id in ids),
+        runtime,
+        options.run / f"decided-{kept}",
+        limit=len(ids),
+        tell=_tell(len(ids)),
+        strategy="model",
+    )
+    calibration, chosen = fit(rows, decided, weights)
     report = {
         "kind": "confidence",
         "schema_version": SCHEMA_VERSION,
         "provenance": provenance([options.data] if options.data.is_file() else [], seed=options.seed),
         "weights_sha256": calibration.weights_sha256,
         "max_lines": options.max_lines,
-        **describe(rows, calibration, chosen),
+        **describe(rows, decided, calibration, chosen),
     }
     (model / CALIBRATION_FILE).write_text(json.dumps(calibration.as_json(), indent=1) + "\n", encoding="utf-8")
     options.report.parent.mkdir(parents=True, exist_ok=True)
@@ -110,8 +122,11 @@ def _group(row: AnswerRow) -> str:
     return row.id.partition("-")[2]
 
 
-def fit(rows: Sequence[AnswerRow], weights_sha256: str) -> tuple[Calibration, dict[str, Any]]:
-    """The calibration, and how each candidate did: Brier scores out of fold on the fitted half."""
+def fit(
+    rows: Sequence[AnswerRow], decided: Sequence[AnswerRow], weights_sha256: str
+) -> tuple[Calibration, dict[str, Any]]:
+    """The calibration, from merges taken as scored and what the target wrote (`decided`) for those it doubts; and how
+    each candidate did: Brier scores out of fold on the fitted half."""
     fitted = [row for row in rows if row.side == "fit"]
     answers, hunks = answers_of(fitted), hunks_of(fitted)
     answer_name, answer_scores = choose(answers)
@@ -123,7 +138,7 @@ def fit(rows: Sequence[AnswerRow], weights_sha256: str) -> tuple[Calibration, di
         pick_threshold(judged, silent=SILENT),
         CANDIDATES[answer_name](answers),
         CANDIDATES[hunk_name](hunks),
-        pick_thresholds(fitted),
+        pick_thresholds(fitted, decided),
     )
     return calibration, {
         "answer": {"chosen": answer_name, "candidates": answer_scores},
@@ -144,7 +159,9 @@ def choose(samples: Sequence[Counted]) -> tuple[str, dict[str, Any]]:
 
 
 # -- reporting ---------------------------------------------------------------------------------------------------------
-def describe(rows: Sequence[AnswerRow], calibration: Calibration, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def describe(
+    rows: Sequence[AnswerRow], decided: Sequence[AnswerRow], calibration: Calibration, chosen: Mapping[str, Any]
+) -> dict[str, Any]:
     """The report's figures; everything under `report` is of the half that nothing was fitted to."""
     kept = [row for row in rows if row.side == "report"]
     answers, hunks = answers_of(kept), hunks_of(kept)
@@ -161,6 +178,7 @@ def describe(rows: Sequence[AnswerRow], calibration: Calibration, chosen: Mappin
             "thresholds": [alarms(after, threshold) for threshold in THRESHOLDS],
         },
         "strategies": effects(kept, calibration.thresholds),
+        "doubted": compare(kept, decided),
         "groups": _groups(kept),
     }
 

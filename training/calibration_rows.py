@@ -19,7 +19,7 @@ from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.runtime import Runtime
 from apply_service.target import Target
-from apply_service.types import ApplyRequest, ApplyResult, Hunk
+from apply_service.types import ApplyRequest, ApplyResult, Hunk, Strategy
 from training.calibration_data import CalibrationEdit, Side
 
 
@@ -62,12 +62,13 @@ def uncalibrated(runtime: Runtime) -> Runtime:
     return replace(runtime, load=load)
 
 
-def answer_row(made: CalibrationEdit, runtime: Runtime) -> AnswerRow:
-    """Answer one edit with strategy `auto`."""
+def answer_row(made: CalibrationEdit, runtime: Runtime, strategy: Strategy) -> AnswerRow:
+    """Answer one edit."""
     edit = made.edit
     row = AnswerRow(made.id, made.side, edit.repo, edit.language, edit.before.count("\n") + 1)
     try:
-        result = apply(ApplyRequest(original=edit.before, update=made.update, path=edit.path), runtime)
+        request = ApplyRequest(original=edit.before, update=made.update, path=edit.path, strategy=strategy)
+        result = apply(request, runtime)
     except ApplyError as error:
         return replace(row, error=error.code)
     return replace(
@@ -99,7 +100,13 @@ def _log(probability: float | None) -> float | None:
 
 
 def collect(
-    edits: Iterable[CalibrationEdit], runtime: Runtime, path: Path, *, limit: int, tell: Callable[[int], None]
+    edits: Iterable[CalibrationEdit],
+    runtime: Runtime,
+    path: Path,
+    *,
+    limit: int,
+    tell: Callable[[int], None],
+    strategy: Strategy = "auto",
 ) -> list[AnswerRow]:
     """The rows of the first `limit` edits; those that `path` has already are not asked for again."""
     _end_at_a_line(path)
@@ -112,7 +119,7 @@ def collect(
                 break
             if made.id in known:
                 continue
-            rows.append(answer_row(made, runtime))
+            rows.append(answer_row(made, runtime, strategy))
             file.write(json.dumps(asdict(rows[-1])) + "\n")
             file.flush()
             tell(len(rows))

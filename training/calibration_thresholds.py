@@ -1,8 +1,8 @@
 """What a merge must reach to be taken as the target scored it: thresholds counted on answers that were all taken.
 
 A certain merge is hardly ever wrong and a small target's doubts of it mostly are, so the rule is the dearest that costs
-nearly nothing: the threshold that lets pass all but SPARED of the right ones.  What lies below is decided token by
-token.
+nearly nothing: the threshold that lets pass all but SPARED of the right ones.  Whether the target then decides token by
+token is counted too: on merges that it doubts most, against what it wrote in their place.
 """
 
 from __future__ import annotations
@@ -17,12 +17,36 @@ from training.calibration_rows import AnswerRow
 SPARED = 0.01
 """The share of right merges that may fail."""
 STRATEGIES = {"confirm": ("confirmed",), "choose": ("lattice", "windowed")}
+DOUBT = 0.5
+"""A merge with a decision less probable than this is one that the target itself would have written otherwise."""
 
 
-def pick_thresholds(rows: Sequence[AnswerRow]) -> Thresholds:
-    """From answers given with thresholds of 0; 0 where there are too few right ones to spare any.  No margin: between
-    the merge and a right alternative a model of this kind chooses at chance (docs/log.md)."""
-    return Thresholds(**{name: _pick(_of(rows, strategies)) for name, strategies in STRATEGIES.items()}, margin=None)
+def doubted(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
+    """The merges taken as scored that the target would have written otherwise."""
+    mine = [row for strategies in STRATEGIES.values() for row in _of(rows, strategies)]
+    return [row for row in mine if row.logprob is not None and math.exp(row.logprob) < DOUBT]
+
+
+def compare(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> dict[str, int]:
+    """Merges taken as scored beside what the target wrote for the same edits (`decided`): which of both is right."""
+    by_id = {row.id: row for row in decided}
+    pairs = [(row.is_right, by_id[row.id].is_right) for row in rows if row.id in by_id]
+    return {
+        "n": len(pairs),
+        "both_right": pairs.count((True, True)),
+        "merge_right": pairs.count((True, False)),
+        "target_right": pairs.count((False, True)),
+        "both_wrong": pairs.count((False, False)),
+    }
+
+
+def pick_thresholds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> Thresholds:
+    """From answers given with thresholds of 0, and what the target wrote for the `doubted` ones; a threshold is 0 where
+    there are too few right ones to spare any.  No margin: between the merge and a right alternative a model of this
+    kind chooses at chance (docs/log.md)."""
+    found = {name: _pick(_of(rows, strategies)) for name, strategies in STRATEGIES.items()}
+    counts = compare(rows, decided)
+    return Thresholds(**found, margin=None, decides=counts["target_right"] > counts["merge_right"])
 
 
 def _of(rows: Sequence[AnswerRow], strategies: Sequence[str]) -> list[AnswerRow]:

@@ -8,7 +8,7 @@ import pytest
 
 from apply_service.calibration import Thresholds
 from training.calibration_rows import AnswerRow
-from training.calibration_thresholds import effects, pick_thresholds
+from training.calibration_thresholds import compare, doubted, effects, pick_thresholds
 
 
 def rows_of(strategy: str, chances: list[float], *, is_right: bool = True) -> list[AnswerRow]:
@@ -20,23 +20,23 @@ def rows_of(strategy: str, chances: list[float], *, is_right: bool = True) -> li
 
 def test_one_right_merge_in_a_hundred_may_fail() -> None:
     chances = [0.001, 0.02, *[0.3] * 198]
-    found = pick_thresholds(rows_of("confirmed", chances) + rows_of("lattice", [0.5] * 150))
+    found = pick_thresholds(rows_of("confirmed", chances) + rows_of("lattice", [0.5] * 150), [])
     assert found.confirm == 0.3
     assert found.choose == 0.5
-    assert pick_thresholds(rows_of("confirmed", [0.001, 0.012345, *[0.3] * 98])).confirm == 0.012
+    assert pick_thresholds(rows_of("confirmed", [0.001, 0.012345, *[0.3] * 98]), []).confirm == 0.012
 
 
 def test_wrong_merges_and_other_strategies_have_no_say() -> None:
     rows = rows_of("confirmed", [0.4] * 100) + rows_of("confirmed", [1e-9] * 50, is_right=False)
-    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500)) == Thresholds(0.4, 0.0, None)
+    assert pick_thresholds(rows + rows_of("model", [1e-9] * 500), []) == Thresholds(0.4, 0.0, None, decides=False)
 
 
 def test_too_few_to_spare_any_set_no_threshold() -> None:
-    assert pick_thresholds(rows_of("confirmed", [0.4] * 99)).confirm == 0.0
+    assert pick_thresholds(rows_of("confirmed", [0.4] * 99), []).confirm == 0.0
 
 
 def test_a_choice_in_windows_counts_as_one() -> None:
-    assert pick_thresholds(rows_of("windowed", [0.25] * 100)).choose == 0.25
+    assert pick_thresholds(rows_of("windowed", [0.25] * 100), []).choose == 0.25
 
 
 @pytest.mark.parametrize(("limit", "n_right", "n_wrong"), [(0.0, 3, 2), (0.2, 2, 1), (0.9, 0, 0)])
@@ -45,3 +45,44 @@ def test_effects_count_who_reaches_the_threshold(limit: float, n_right: int, n_w
     found = effects(rows, Thresholds(limit, 0.0, 0.0))["confirm"]
     assert (found["n_right"], found["n_wrong"]) == (3, 2)
     assert (found["n_right_reach"], found["n_wrong_reach"]) == (n_right, n_wrong)
+
+
+def test_what_a_target_would_have_written_otherwise_is_doubted() -> None:
+    rows = rows_of("confirmed", [0.49, 0.5]) + rows_of("windowed", [0.1]) + rows_of("model", [0.1])
+    assert [(row.strategy, round(math.exp(row.logprob or 0.0), 2)) for row in doubted(rows)] == [
+        ("confirmed", 0.49),
+        ("windowed", 0.1),
+    ]
+
+
+def pairs(*rights: tuple[bool, bool]) -> tuple[list[AnswerRow], list[AnswerRow]]:
+    """Merges and what the target wrote in their place: whether each is right."""
+    return side_of([right for right, _ in rights]), side_of([right for _, right in rights])
+
+
+def side_of(rights: list[bool]) -> list[AnswerRow]:
+    return [
+        AnswerRow(f"0-{i}", "fit", "a/b", None, 9, is_right, strategy="lattice", logprob=-2.0)
+        for i, is_right in enumerate(rights)
+    ]
+
+
+def test_who_is_right_is_counted_edit_by_edit() -> None:
+    merges, decided = pairs((True, True), (True, False), (True, False), (False, True), (False, False))
+    expected = {"n": 5, "both_right": 1, "merge_right": 2, "target_right": 1, "both_wrong": 1}
+    assert compare(merges, list(reversed(decided))) == expected
+    assert compare(merges[1:], decided[:2]) == {**dict.fromkeys(expected, 0), "n": 1, "merge_right": 1}
+
+
+@pytest.mark.parametrize(
+    ("rights", "decides"),
+    [
+        ([(True, False), (False, True), (False, True)], True),
+        ([(True, False), (False, True)], False),
+        ([(True, True), (False, False)], False),
+    ],
+)
+def test_a_target_decides_what_it_doubts_where_it_is_right_more_often(
+    rights: list[tuple[bool, bool]], *, decides: bool
+) -> None:
+    assert pick_thresholds(*pairs(*rights)).decides is decides
