@@ -3,9 +3,9 @@
     python -m benchmarks.sizing_check [--seconds 120] [--load 0.4] [--in-process]
                                       [--out benchmarks/results/sizing_check.json]
 
-First, edits one at a time: what a row of a pass costs (least squares), and what an edit costs beside its rows.  Then
-other edits arrive as a Poisson process, whether or not earlier ones are answered.  The simulation gets the costs, the
-times of arrival and the token counts of these edits, but none of their times.
+First, edits one at a time: what a row of a pass costs, what a key that it sees, and what an edit beside these (least
+squares).  Then others of like sizes arrive as a Poisson process, whether or not earlier ones are answered.  The
+simulation gets the costs, the times of arrival and the token counts of these edits, but none of their times.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ async def ask(http: httpx2.AsyncClient, record: EditRecord, started: float) -> A
     seconds = time.monotonic() - started - at_s
     if answer.status_code != 200:
         return None
-    usage = answer.json()["usage"]
+    result = answer.json()
+    usage = result["usage"]
     drafted = usage["accepted_prediction_tokens"] + usage["rejected_prediction_tokens"]
     to_read = usage["prompt_tokens"] - usage["cached_prompt_tokens"]
     return Asked(
@@ -53,6 +54,7 @@ async def ask(http: httpx2.AsyncClient, record: EditRecord, started: float) -> A
         usage["completion_tokens"],
         usage["rejections"],
         to_read + drafted + usage["passes"],
+        max(1, len(result["windows"])),
     )
 
 
@@ -118,26 +120,32 @@ def arrivals(alone: Sequence[Asked], options: argparse.Namespace) -> tuple[list[
 def main() -> int:
     options = _parse()
     records = [one for one in read_records(OWN_EDITS) if one.before.count("\n") <= options.max_lines]
-    random.Random(options.seed).shuffle(records)
+    records.sort(key=lambda record: len(record.before))  # so that both halves have edits of all sizes
     known, new = records[::2], records[1::2]
     load_before = os.getloadavg()[0]
     run = in_process if options.in_process else over_http
     alone, asked, after = run(known, new, options)
-    row_s, beside_s = fit(alone)
-    predicted, measured = predict(asked, row_s, beside_s), [one.seconds for one in asked]
+    costs = fit(alone)
+    predicted, measured = predict(asked, costs), [one.seconds for one in asked]
     result = {
         "kind": "sizing_check",
-        "schema_version": 1,
+        "schema_version": 2,
         "provenance": provenance([OWN_EDITS], seed=options.seed),
         "load_before": round(load_before, 1),
         "model": "embedded",
         "seconds": options.seconds,
         "load": options.load,
         "clock": "processor time, without HTTP" if options.in_process else "wall clock, over HTTP",
-        "alone": {"edits": len(alone), "row_ms": 1e3 * row_s, "beside_ms": 1e3 * beside_s},
+        "alone": {
+            "edits": len(alone),
+            "row_ms": 1e3 * costs.row_s,
+            "key_us": 1e6 * costs.key_s,
+            "edit_ms": 1e3 * costs.edit_s,
+        },
         "alone_mean_s": round(statistics.fmean(one.seconds for one in alone), 4),
         "alone_again_mean_s": round(statistics.fmean(one.seconds for one in after), 4),
         "edits": len(asked),
+        "offered": round(sum(map(costs.alone_s, asked)) / options.seconds, 3),
         "predicted_s": spread(predicted),
         "measured_s": spread(measured),
     }

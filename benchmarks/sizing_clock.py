@@ -88,4 +88,5 @@ def _asked(result: ApplyResult, at_s: float, seconds: float) -> Asked:
         stats.completion_tokens,
         stats.rejections,
         n_rows,
+        max(1, len(result.windows)),
     )

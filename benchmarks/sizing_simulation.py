@@ -29,11 +29,13 @@ class Job:
     """Passes that a wrong draft costs beside those that the output needs."""
     host_s: float = 0.0
     """Of the processor before the first pass: the merge is predicted, the prompt written."""
+    row_cost: float = 1.0
+    """What one of its rows adds to a pass, in the unit that `Cost` counts in: rows, unless said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of a pass by its rows, and how many rows it may have."""
+    """Seconds of a pass by the cost of its rows, and how many rows it may have."""
 
     pass_s: Callable[[float], float]
     max_rows: int
@@ -107,36 +109,37 @@ class Engine:
             to_read = round(job.prompt_tokens * (1 - cached_share * is_hit))
             self.active.append((Running(job, to_read, job.output_tokens, job.n_breaks), is_hit))
             host_s += job.host_s
-        n_rows = self._advance()
-        seconds = host_s + self.cost.pass_s(n_rows)
+        seconds = host_s + self.cost.pass_s(self._advance())
         ended = [(one.job, is_hit) for one, is_hit in self.active if one.write_left <= 0]
         self.active = [(one, is_hit) for one, is_hit in self.active if one.write_left > 0]
         return seconds, ended
 
-    def _advance(self) -> int:
-        """One pass for all; how many rows it had."""
+    def _advance(self) -> float:
+        """One pass for all; what its rows cost."""
         reading = [one for one, _ in self.active if one.read_left > 0]
         writing = [one for one, _ in self.active if one.read_left <= 0]
         budget = self.cost.max_rows // 2 if reading else self.cost.max_rows
-        n_rows = _write(writing, budget) if writing else 0
+        n_rows, cost = _write(writing, budget) if writing else (0, 0.0)
         for one in reading:
             n_read = min(one.read_left, self.cost.max_rows - n_rows)
             one.read_left -= n_read
             n_rows += n_read
-        return n_rows
+            cost += n_read * one.job.row_cost
+        return cost
 
 
-def _write(writing: Sequence[Running], budget: int) -> int:
-    """A window for each, of equal length.  A wrong draft costs half of its window."""
-    share, n_rows = max(1, budget // len(writing)), 0
+def _write(writing: Sequence[Running], budget: int) -> tuple[int, float]:
+    """A window for each, of equal length: how many rows, and their cost.  A wrong draft costs half of its window."""
+    share, n_rows, cost = max(1, budget // len(writing)), 0, 0.0
     for one in writing:
         window = min(share, one.write_left)
         n_rows += window
+        cost += window * one.job.row_cost
         if one.breaks_left and one.write_left > window:
             one.breaks_left -= 1
             window = max(1, window // 2)
         one.write_left -= window
-    return n_rows
+    return n_rows, cost
 
 
 # -- the fleet ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from apply_service.engine.replay_shapes import read_shapes
 from benchmarks.sizing import H200, Edit, Roofline, count_edit, predicted_s, time_of
-from benchmarks.sizing_fit import Asked, fit, predict
+from benchmarks.sizing_fit import Asked, Fit, fit, predict
 from benchmarks.sizing_simulation import Cost, Fleet, Job, Scaling, poisson
 
 
@@ -119,17 +119,29 @@ def asked(*, rows: int, seconds: float) -> Asked:
     return Asked(0.0, seconds, rows, 0, 0, 0, rows)
 
 
-def test_the_costs_of_a_row_and_beside_it_are_found_again() -> None:
-    assert fit([asked(rows=rows, seconds=0.5 + 0.001 * rows) for rows in (40, 100, 900)]) == pytest.approx((0.001, 0.5))
+@pytest.mark.parametrize("costs", [(0.001, 0.0, 0.5), (0.001, 2e-6, 0.5), (0.0, 2e-6, 0.0)])
+def test_the_costs_are_found_again(costs: tuple[float, float, float]) -> None:
+    row_s, key_s, edit_s = costs
+    times = {n: edit_s + row_s * n + key_s * n * n / 2 for n in (40, 100, 500, 900)}
+    assert fit([asked(rows=n, seconds=seconds) for n, seconds in times.items()]) == pytest.approx(costs, abs=1e-9)
+
+
+def test_rows_see_the_keys_of_their_own_window() -> None:
+    whole = Asked(0.0, 1.0, 300, 100, 100, 0, 300)
+    assert whole.row_keys == (400**2 - 100**2) / 2, "nobody reads what is cached"
+    assert Asked(0.0, 1.0, 300, 0, 100, 0, 400, n_windows=2).row_keys == 2 * 200**2 / 2
 
 
 @pytest.mark.parametrize("seconds", [(1.0, 0.5), (0.1, 3.0)])
 def test_no_cost_is_below_nothing(seconds: tuple[float, float]) -> None:
-    row_s, beside_s = fit([asked(rows=100, seconds=seconds[0]), asked(rows=200, seconds=seconds[1])])
-    assert row_s >= 0
-    assert beside_s >= 0
+    found = fit([asked(rows=100, seconds=seconds[0]), asked(rows=200, seconds=seconds[1])])
+    assert min(found) >= 0
+    assert max(found) > 0
 
 
 def test_an_edit_that_comes_alone_takes_what_its_parts_take() -> None:
     one = Asked(0.0, 9.9, 300, 44, 256, 0, 513)  # 256 rows to read, 256 to write
-    assert predict([one], 0.001, 0.05) == pytest.approx([0.05 + 0.512])
+    assert predict([one], Fit(0.001, 0.0, 0.05)) == pytest.approx([0.05 + 0.512])
+    with_keys = Fit(0.001, 1e-6, 0.05)
+    assert with_keys.alone_s(one) == pytest.approx(0.05 + 0.513 + (556**2 - 44**2) / 2e6)
+    assert predict([one], with_keys) == pytest.approx([with_keys.alone_s(one)], rel=0.01)
