@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from apply_service.engine.weights.fp8_product import ROW_GRAIN, find_way, multiply
 from apply_service.engine.weights.rows import Format, Rows, quantise_in_parts, quantise_rows
 
 GRAIN = 16
@@ -43,24 +44,26 @@ class _EightBitLinear(nn.Module):
 
 
 class Fp8Linear(_EightBitLinear):
-    """Weights and activations in e4m3, a scale for every row of each; the activations' are found in the pass."""
+    """Weights and activations in e4m3, a scale for every row of each; the activations' are found in the pass.  `way`:
+    how CUDA multiplies them, None on other devices."""
 
     number_format: Format = "fp8"
 
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        self.way = find_way(self.values) if self.values.is_cuda else None
+
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
-        rows = quantise_activations(x)
-        if not x.is_cuda:
+        if self.way is None:
+            rows = quantise_activations(x)
             return self._scaled(rows.values.float() @ self.values.float().T * rows.scales, x.dtype)
-        # The kernels for row-wise scales write bfloat16 alone.
-        product: torch.Tensor = torch._scaled_mm(
-            rows.values,
-            self.values.t(),
-            scale_a=rows.scales,
-            scale_b=self.scales.t(),
-            out_dtype=torch.bfloat16,
-            use_fast_accum=True,
-        )
-        product = product.to(x.dtype)
+        from apply_service.engine.weights.row_kernel import quantise_rows_fp8, scale_product
+
+        rows = quantise_rows_fp8(x, grain=ROW_GRAIN)
+        product = multiply(rows, self.values, self.scales, self.way)
+        if self.way == "after":
+            return scale_product(product[: len(x)], rows.scales, self.scales, self.bias, x.dtype)
+        product = product[: len(x)].to(x.dtype)
         return product if self.bias is None else product.add_(self.bias)
 
 

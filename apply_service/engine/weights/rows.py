@@ -32,7 +32,9 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> Rows:
     what is broken stays so."""
     limit = LIMITS[number_format]
     exact = x.float()
-    scales = (exact.abs().amax(dim=-1, keepdim=True) / limit).clamp(min=LEAST_SCALE)
+    # By a number of the host's CUDA multiplies with its rounded inverse: other bits than a division's.
+    divisor = torch.full((), limit, device=x.device)
+    scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
     scaled = (exact / scales).clamp(-limit, limit)
     if number_format == "int8":
         scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale tells

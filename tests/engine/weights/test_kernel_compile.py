@@ -28,6 +28,16 @@ def test_rows_of_activations(n_columns: int, n_warps: int) -> None:
     assert "e4m3x2" in made.asm["ptx"]  # the device's own conversion, which rounds to nearest
 
 
+def test_scaling_of_products() -> None:
+    from apply_service.engine.weights import row_kernel
+    from tests.engine.test_triton_compile import compiled
+
+    types = dict.fromkeys(("product", "row_scales", "column_scales"), "*fp32") | {"bias": "*bf16", "out": "*bf16"}
+    numbers = dict.fromkeys(("n_columns", "stride"), "i32")
+    constants = {"has_bias": True, "block": row_kernel.SCALED_COLUMNS}
+    assert compiled(row_kernel._scale, types | numbers, constants, num_warps=8).asm["cubin"]
+
+
 @pytest.mark.parametrize("block_rows", [16, 64])
 def test_products_with_int8_weights(block_rows: int) -> None:
     from apply_service.engine.weights import int8_kernel

@@ -96,3 +96,28 @@ def test_a_row_of_an_int8_product_is_the_same_in_any_company(device: str) -> Non
     together = multiply_int8(x, weights.values, weights.scales, None)
     for n_rows in (1, 3, 17):
         assert torch.equal(multiply_int8(x[:n_rows], weights.values, weights.scales, None), together[:n_rows])
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_product_is_scaled_by_rows_and_columns(has_bias: bool, device: str) -> None:
+    from apply_service.engine.weights.row_kernel import scale_product
+
+    generator = torch.Generator().manual_seed(4)
+    product = (torch.randn((32, 2100), generator=generator) * 1e6).to(device)[:5]
+    row_scales, column_scales = (torch.rand((n, 1), generator=generator).to(device) for n in (32, 2100))
+    bias = torch.randn(2100, generator=generator).to(device, torch.bfloat16) if has_bias else None
+    found = scale_product(product, row_scales, column_scales, bias, torch.bfloat16)
+    wanted = product * row_scales[:5] * column_scales.T
+    wanted = wanted if bias is None else wanted + bias.float()
+    torch.testing.assert_close(found, wanted.bfloat16(), rtol=1e-2, atol=0)
+
+
+def test_rows_are_made_up_to_a_grain(device: str) -> None:
+    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
+
+    x = random_rows(5, 96, device)
+    found, wanted = quantise_rows_fp8(x, grain=32), quantise_rows_fp8(x)
+    assert found.values.shape == (32, 96)
+    assert found.scales.shape == (32, 1)
+    assert torch.equal(found.scales[:5], wanted.scales)
+    assert torch.equal(found.values[:5].view(torch.uint8), wanted.values.view(torch.uint8))
