@@ -107,6 +107,14 @@ def strategies() -> str:
     )
 
 
+def doubted() -> str:
+    """Merges that the target would have written otherwise, and what it then wrote."""
+    found = _results()["doubted"]
+    names = {"both_right": "both", "merge_right": "the merge alone", "target_right": "the target alone"}
+    names["both_wrong"] = "neither"
+    return table(("right", f"of {found['n']} edits"), ((name, str(found[key])) for key, name in names.items()))
+
+
 def groups() -> str:
     """Right answers by what is known of them beside the probability."""
     return table(
@@ -169,6 +177,7 @@ CONFIDENCE_PARTS: Mapping[str, Callable[[], str]] = {
     "confidence-hunks": hunks,
     "confidence-thresholds": thresholds,
     "confidence-strategies": strategies,
+    "confidence-doubted": doubted,
     "confidence-groups": groups,
     "confidence-candidates": candidates,
 }
