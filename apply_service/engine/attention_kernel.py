@@ -48,6 +48,11 @@ class KernelAttention:
         cuts = (self.tile.cut(one.first_row, one.n_rows, one.first_slot, self.group) for one in segments)
         return [tile for cut in cuts for tile in cut]
 
+    def n_tiles(self, n_rows: int) -> int:
+        """Tiles of a pass whose rows are all of one session: no pass has room for fewer.  Empty ones cost little, and
+        windows of all lengths make one kind of pass."""
+        return -(-n_rows // self.tile.tokens(self.group))
+
     def n_splits(self, segments: Sequence[Segment]) -> int:
         """Stretches of positions that the longest session of a pass has."""
         return self.tile.n_splits(max(one.position + one.n_rows for one in segments))

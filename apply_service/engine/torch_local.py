@@ -216,9 +216,10 @@ class TorchEngine:
         if n_head_rows is None:
             n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
         tiles = [] if self.kernel is None else self.kernel.tiles(layout.segments)
+        n_tiles = 0 if self.kernel is None else max(len(tiles), self.kernel.n_tiles(n_rows))
         n_splits = 0 if self.kernel is None else self.kernel.n_splits(layout.segments)
         n_choices = n_head_rows if self.has_graphs else layout.n_window_rows
-        key = PassKey(n_rows, n_head_rows, n_choices, power_of_two(len(tiles)), power_of_two(n_splits), is_greedy)
+        key = PassKey(n_rows, n_head_rows, n_choices, power_of_two(n_tiles), power_of_two(n_splits), is_greedy)
         used: list[PassInputs] = []
 
         def fill(inputs: PassInputs) -> None:

@@ -20,7 +20,7 @@ from apply_service.engine.packing import Layout
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
-from apply_service.protocols import Drafter, SamplingParams
+from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
 from tests.decoding.mixes import Mix, check, random_asks, undrafted
 from tests.engine.plain_kernels import PLAIN
 from tests.engine.test_torch_local import N_VOCAB, decode, ids_of
@@ -107,6 +107,32 @@ def _made(query: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
 
 SHAPES = Kernels(lambda *_: None, _made)
 """Kernels that only make what they would return."""
+
+
+def test_windows_of_any_length_in_one_row_count_are_one_kind_of_pass() -> None:
+    engine = graphed("llama", cuda_graphs="auto")
+    for n_rows in (1, 3, 8):
+        with engine.open(ids_of(4), 20) as session:
+            engine.step([Prefill(session, 3)])
+            engine.step([Window(session, 5, [6] * (n_rows - 1), SamplingParams())])
+    assert len([key for key in engine.passes.keys if key.n_head_rows]) == 1
+    assert engine.passes.n_captured == len(engine.passes.keys)
+
+
+def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
+    passes = GraphedPasses(CPU, record)
+    outputs = [passes.run(PassKey(n, n, n, 0, 0, False), lambda inputs: None, logits_of(n)) for n in (2, 4, 3)]
+    places = [one.logits.untyped_storage().data_ptr() for one in outputs if one.logits is not None]
+    assert places[1] == places[2]
+    assert outputs[2].logits is not None
+    assert torch.equal(outputs[2].logits, DRAWN[:3])
+
+
+DRAWN = torch.randn(4, 7, generator=torch.Generator().manual_seed(0))
+
+
+def logits_of(n_rows: int) -> Callable[[PassInputs], PassOutput]:
+    return lambda _: PassOutput(DRAWN[:n_rows] * 1, None)
 
 
 def test_the_least_recently_used_recording_goes_first() -> None:
