@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from apply_service.engine.attention_tiles import TileShape
+from apply_service.engine.device_inputs import power_of_two
 from apply_service.engine.kv_cache import KVShape
 from apply_service.engine.weights.conversion import Weights, weight_bytes
 from apply_service.errors import ModelTooLarge
@@ -59,6 +61,7 @@ def plan_memory(
     kv_cache_bytes: int,
     n_rows: int,
     cuda_graphs: str = "auto",
+    attention: str = "auto",
     **_options: Any,
 ) -> MemoryPlan:
     """The plan of an engine around `model` (on the meta device, or on the CPU before it is brought to `device`), whose
@@ -69,15 +72,17 @@ def plan_memory(
     """
     config = model.config.get_text_config()
     parameter = next(model.parameters())
-    slot = KVShape.of(config, parameter.dtype, device).bytes_per_slot
+    shape = KVShape.of(config, parameter.dtype, device)
+    slot = shape.bytes_per_slot
     n_slots = max(kv_cache_bytes // slot, config.max_position_embeddings)
     is_cuda = device.type == "cuda"
+    partial_sums = 0 if attention == "sdpa" else n_rows * sum_bytes(config, shape)
     is_there = parameter.device.type == device.type == "cpu"
     return MemoryPlan(
         weights_format=weights,
         weights=0 if is_there else weight_bytes(model, weights),
         kv_cache=0 if device.type == "cpu" else n_slots * slot,
-        activations=n_rows * row_bytes(config, parameter.dtype) + (WORKSPACE_BYTES if is_cuda else 0),
+        activations=n_rows * row_bytes(config, parameter.dtype) + (WORKSPACE_BYTES + partial_sums if is_cuda else 0),
         graphs=GRAPH_BYTES if is_cuda and cuda_graphs != "off" else 0,
         free=free_bytes(device),
     )
@@ -85,10 +90,17 @@ def plan_memory(
 
 def row_bytes(config: Any, dtype: torch.dtype) -> int:
     """What a row of a pass holds at most: its logits, twice in float32 besides; and one layer's states, of which the
-    feed-forward's are the widest."""
+    feed-forward's are the widest, its product in float32 among them where fp8 is scaled afterwards."""
     hidden: int = config.hidden_size
     inner: int = getattr(config, "intermediate_size", None) or 4 * hidden
-    return int(config.vocab_size * (dtype.itemsize + 8) + (8 * hidden + 4 * inner) * dtype.itemsize)
+    return int(config.vocab_size * (dtype.itemsize + 8) + (8 * hidden + 8 * inner) * dtype.itemsize)
+
+
+def sum_bytes(config: Any, shape: KVShape) -> int:
+    """What the attention kernel keeps of a row of the longest sequence: a partial sum for every stretch of positions,
+    of one layer at a time (see `triton_attention.attend_slots`)."""
+    n_splits = TileShape().n_splits(config.max_position_embeddings)
+    return int(power_of_two(n_splits) * config.num_attention_heads * (shape.head_dim + 2) * 4)
 
 
 def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:

@@ -34,6 +34,8 @@ def test_a_plan_counts_weights_slots_a_pass_and_graphs() -> None:
     assert found.kv_cache == 2048 * (2 * 2 * 2 * 16 * 2)  # tokens x (keys and values, layers, heads, width, bytes)
     assert found.activations >= 256 * 512 * 4
     assert found.graphs > 0
+    sdpa = plan_memory(model, "own", CUDA, kv_cache_bytes=0, n_rows=256, attention="sdpa")
+    assert found.activations - sdpa.activations == 4 * 256 * 6 * (16 + 2) * 4  # stretches, rows, heads, width and two
     assert found.free == 10e9
     assert plan_memory(model, "own", CUDA, kv_cache_bytes=0, n_rows=256, cuda_graphs="off").graphs == 0
     assert plan_memory(model, "own", CUDA, kv_cache_bytes=2**30, n_rows=256).kv_cache == 2**30
