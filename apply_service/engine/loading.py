@@ -5,11 +5,9 @@ Weights come from safetensors only; Python code that ships with a model runs onl
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,10 +17,11 @@ import torch
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
 from apply_service.engine.device_norms import fuse_norms
-from apply_service.engine.device_options import buckets_on, find_options, found_options
+from apply_service.engine.device_options import buckets_on, found_options
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore
+from apply_service.engine.start_test import find_self_test
 from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
@@ -164,7 +163,12 @@ def make_ready(
         ModelNotLoadable: the model does not run with our attention.
     """
     fuse_norms(model)
-    found = _self_tested(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
+    try:
+        found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
+    except MissingDependency:
+        raise
+    except Exception as error:  # whatever an unknown architecture trips over
+        raise _does_not_run(name, "windows over slots", error) from error
     engine = engine_type(
         model,
         name=name,
@@ -201,32 +205,6 @@ def _unknown(name: str, reason: str) -> UnknownModel:
         limit="embedded, a folder, or a Hugging Face id",
         remedy="check the spelling, or download the model first",
     )
-
-
-def _self_tested(
-    model: Any, name: str, buckets: tuple[int, ...], store: SelfTestStore | None, engine_options: Mapping[str, Any]
-) -> SelfTest:
-    """The self-test, and with it the proof that the model runs with our attention at all."""
-    wanted = repr(sorted(engine_options.items()))
-    if store is not None and (known := store.get(model, buckets, wanted)) is not None:
-        return known
-    try:
-        found = find_options(model, name, buckets, engine_options)
-    except Exception as error:  # whatever an unknown architecture trips over
-        if isinstance(error, MissingDependency):
-            raise
-        raise _does_not_run(name, "windows over slots", error) from error
-    if store is not None:
-        store.put(model, buckets, found, wanted)
-    _give_back_memory()
-    return found
-
-
-def _give_back_memory() -> None:
-    """What the engine of the self-test held: it is part of a ring of references, its slots are a whole context's."""
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        gc.collect()
-        torch.cuda.empty_cache()
 
 
 def _stepwise(model: Any, name: str) -> StepwiseEngine:

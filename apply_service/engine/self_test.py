@@ -9,7 +9,7 @@ Random tokens are decoded both ways; a bucket whose rows differ is left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,6 +101,22 @@ def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, .
     return buckets if small is None or buckets[0] <= max(small, min(differing)) else tuple(sorted(differing))
 
 
+@torch.inference_mode()
+def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
+    """Seconds of the fastest of a few passes of each bucket: the shorter half of the self-test's timing, for a start
+    that has the rest from an earlier one."""
+    probe = _Probe(engine, seed)
+    with probe:
+        return {
+            bucket: min(
+                taken
+                for size, n_probes in SIZES[-1:] * 2
+                for _, taken in probe.decode(bucket, size=min(size, bucket), n_probes=n_probes, beside=False)
+            )
+            for bucket in engine.buckets
+        }
+
+
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
     """Measured times of passes without what only a busy machine can make of them: more rows never take less time, and
     never more than as many smaller passes would."""
@@ -112,6 +128,15 @@ def consistent(times: Mapping[int, float]) -> dict[int, float]:
         out[n_rows] = seconds
         n_before, before = n_rows, seconds
     return out
+
+
+def stopwatch(device: torch.device) -> Callable[[], float]:
+    """Gives seconds since now; on a CPU those in which this process ran at all, where that is less: what others take of
+    a busy machine comes and goes."""
+    wall, processor = time.perf_counter(), time.process_time()
+    if device.type != "cpu":
+        return lambda: time.perf_counter() - wall
+    return lambda: min(time.perf_counter() - wall, time.process_time() - processor)
 
 
 class _Probe:
@@ -163,10 +188,10 @@ class _Probe:
             if beside:
                 n_beside = min(n_rows - len(chunk), 5)
                 parts.insert(0, Window(self.neighbour, 1, [2] * (n_beside - 1), SamplingParams()))
-            started = time.perf_counter()
+            elapsed = stopwatch(self.engine.device)
             logits, layout = self.engine.logits(parts, n_rows, n_head_rows=n_rows)
             first = layout.windows[-1].first
             rows = logits[first : first + len(chunk)].float().cpu().clone()
-            yield rows, time.perf_counter() - started
+            yield rows, elapsed()
             self.session.length += len(chunk)
         self.session.rewind(n_probes)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import torch
 
-from apply_service.engine.loading import load_model
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, fingerprint
-from tests.engine.tiny_models import save_tiny, tiny_model
+from tests.engine.tiny_models import tiny_model
 
 FOUND = SelfTest((4, 8), 4, {4: 0.0, 8: 0.0, 1: 0.5}, {4: 0.0, 8: 0.0, 1: 0.0}, {4: 0.25, 8: 0.5})
 
@@ -51,13 +50,3 @@ def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path: Path) -> None:
     store, model = SelfTestStore(tmp_path / "file" / "tests"), tiny_model("llama")
     store.put(model, (4,), FOUND)
     assert store.get(model, (4,)) is None
-
-
-def test_loading_measures_once(tmp_path: Path) -> None:
-    store, name = SelfTestStore(tmp_path / "tests"), str(save_tiny(tmp_path / "tiny"))
-    first = load_model(name, self_tests=store)
-    (record,) = (tmp_path / "tests").iterdir()
-    assert load_model(name, self_tests=store).self_test == first.self_test
-    changed = record.read_text().replace('"query_grain": 4', '"query_grain": 12')
-    record.write_text(changed)
-    assert load_model(name, self_tests=store).engine.query_grain == 12  # type: ignore[union-attr]
