@@ -7,12 +7,13 @@ no network.  The most important pieces come first; a run ends before its budget 
 it ended.  Every piece is a process of its own, so that one that breaks takes no other with it.  Weights are random and
 the right answers replayed: every forward is really computed.  Contenders take turns on each edit; undrafted runs stop
 after `--plain-tokens` tokens (in batches they go on to the end, but for the library's, which stop after
-`--peer-tokens`), which is in their favour.
+`--peer-tokens`), which is in their favour; alone the library decodes the first `--peer-limit` edits.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import platform
 import subprocess
@@ -28,9 +29,9 @@ from apply_eval.provenance import hardware, provenance, safe_path
 from apply_service.engine.loading import pick_device
 from apply_service.errors import ApplyError
 from benchmarks.bench_gpu_cases import Prepared
-from benchmarks.bench_gpu_checks import checks
+from benchmarks.bench_gpu_checks import run_checks
 from benchmarks.bench_gpu_measure import measure_piece
-from benchmarks.bench_gpu_pieces import CHECKS, Piece, PieceFiles, choose_pieces, plan_pieces
+from benchmarks.bench_gpu_pieces import CHECKS, Piece, PieceFiles, choose_pieces, failure_of, plan_pieces
 from benchmarks.bench_gpu_tables import render
 from benchmarks.bench_gpu_target import CONTENDERS
 
@@ -40,8 +41,10 @@ SHAPES = {"cuda": "7b,70b-fp8,1.5b,32b", "cpu": "tiny-10m,tiny-10m-fp8"}
 CHECKED = {"cuda": "qwen2.5-coder-1.5b", "cpu": "tiny-2m"}
 LEAST_PIECE_S = 45.0
 """With less than this left no piece is begun: a shape has to be made, and its self-test run."""
+CHECKS_S = 300.0
+"""At most for the checks of one call, or half of its budget: they are there to help the rest."""
 RUN_OPTIONS = (
-    *("shapes", "batches", "contenders", "limit", "max_tokens", "batch_max_tokens", "groups"),
+    *("shapes", "batches", "contenders", "limit", "max_tokens", "batch_max_tokens", "groups", "peer_limit"),
     *("plain_tokens", "peer_tokens", "attention", "cuda_graphs", "seed"),
 )
 """What results depend on."""
@@ -49,6 +52,7 @@ RUN_OPTIONS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     try:
         return run_one(options) if options.one_piece else run_all(options)
     except ApplyError as error:
@@ -65,6 +69,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget-s", type=float, default=540.0, help="seconds that this call may take")
     parser.add_argument("--cases", type=Path, help="the prepared edits; default: cases.json.xz in the folder of --out")
     parser.add_argument("--limit", type=int, default=12, help="edits alone")
+    parser.add_argument("--peer-limit", type=int, default=4, help="edits alone that the library decodes as well")
     parser.add_argument("--max-tokens", type=int, default=8_192, help="context that an edit alone may take")
     parser.add_argument("--batch-max-tokens", type=int, default=2_048, help="context that an edit in a batch may take")
     parser.add_argument("--groups", type=int, default=2, help="times that each batch size is run")
@@ -101,7 +106,7 @@ def run_all(options: argparse.Namespace) -> int:
             n_samples = f"{len(found['samples'])} samples"
             print(f"{piece.name}: {'done' if found['is_complete'] else n_samples}")
         return 0
-    broken = [piece.name for piece in pieces if not _run_in_process(piece, options, files, started_s)]
+    broken = [piece.name for piece in pieces if not _run_in_processes(piece, options, files, started_s)]
     value = files.write_combined(head_of(options), planned)
     print(render(value))
     todo = [piece.name for piece in planned if not files.read(piece.name)["is_complete"]]
@@ -109,18 +114,28 @@ def run_all(options: argparse.Namespace) -> int:
     return 1 if broken or _has_failed(value) else 0
 
 
-def _run_in_process(piece: Piece, options: argparse.Namespace, files: PieceFiles, started_s: float) -> bool:
-    """Whether it did not break; a piece that is done, or for which no time is left, is not begun."""
-    left_s = options.budget_s - (time.monotonic() - started_s)
-    if files.read(piece.name)["is_complete"] or left_s < LEAST_PIECE_S:
-        return True
+def _run_in_processes(piece: Piece, options: argparse.Namespace, files: PieceFiles, started_s: float) -> bool:
+    """Whether it did not break; a piece that is done, or for which no time is left, is not begun.  Checks that broke
+    their process go on in another, as long as each gets further."""
+    is_whole = True
+    most_s = max(CHECKS_S, options.budget_s / 2) if piece.name == CHECKS else options.budget_s
+    end_s = min(started_s + options.budget_s, time.monotonic() + most_s)
+    while not (before := files.read(piece.name))["is_complete"] and end_s - time.monotonic() >= LEAST_PIECE_S:
+        is_whole = _run_in_process(piece, options, end_s - time.monotonic())
+        if is_whole or piece.name != CHECKS or files.read(piece.name) == before:
+            break
+    return is_whole
+
+
+def _run_in_process(piece: Piece, options: argparse.Namespace, left_s: float) -> bool:
+    """Whether it did not break; one that is stopped at its end is not broken."""
     given = [argument for argument in options.arguments if argument != "--fresh"]
     command = [sys.executable, "-m", "benchmarks.bench_gpu", *given]
     command += ["--one-piece", piece.name, "--budget-s", f"{left_s:.0f}"]
     try:
         done = subprocess.run(command, check=False, timeout=left_s)
     except subprocess.TimeoutExpired:
-        print(f"{piece.name}: stopped at the end of the budget", file=sys.stderr)
+        print(f"{piece.name}: stopped at the end of its time", file=sys.stderr)
         return True
     return done.returncode == 0
 
@@ -167,7 +182,8 @@ def device_name(where: torch.device) -> str:
 
 
 def _has_failed(value: Mapping[str, Any]) -> bool:
-    return any(check["is_ok"] is False for piece in value["pieces"] for check in piece.get("checks", ()))
+    failed = (check["is_ok"] is False for piece in value["pieces"] for check in piece.get("checks", ()))
+    return any(failed) or any(piece["failures"] for piece in value["pieces"])
 
 
 # -- one piece ---------------------------------------------------------------------------------------------------------
@@ -178,20 +194,24 @@ def run_one(options: argparse.Namespace) -> int:
     (piece,) = choose_pieces(planned, options.one_piece)
     files = open_files(options)
     found = files.read(piece.name)
-    if piece.name == CHECKS:
-        found["checks"] = []
-        kind = "cuda" if options.where.type == "cuda" else "cpu"
-        for check in checks(options.where, CHECKED[kind], seed=options.seed):
-            log(f"{check.name}: {'ok' if check.is_ok else check.note or check.worst}")
-            found["checks"].append(check.as_json())
-            files.write(piece.name, found)
-        found["is_complete"] = True
-    else:
-        found["is_complete"] = measure_piece(
-            piece, options, files, found, stop_s, name=device_name(options.where), log=log
-        )
-    files.write(piece.name, found)
+    try:
+        found["is_complete"] = _go_on(piece, options, files, found, stop_s)
+    except Exception as error:
+        found["failures"].append(failure_of(error, piece.name))
+        raise
+    finally:
+        files.write(piece.name, found)
     return 0
+
+
+def _go_on(piece: Piece, options: argparse.Namespace, files: PieceFiles, found: dict[str, Any], stop_s: float) -> bool:
+    """Whether the piece is done."""
+    if piece.name != CHECKS:
+        return measure_piece(piece, options, files, found, stop_s, name=device_name(options.where), log=log)
+    shape = CHECKED["cuda" if options.where.type == "cuda" else "cpu"]
+    return run_checks(
+        options.where, shape, found, stop_s, seed=options.seed, save=lambda: files.write(piece.name, found), log=log
+    )
 
 
 def log(line: str) -> None:

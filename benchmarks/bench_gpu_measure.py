@@ -15,12 +15,14 @@ from apply_service.errors import ContextLimitExceeded
 from apply_service.prompts.replay import Replay
 from benchmarks.bench_case import Case
 from benchmarks.bench_gpu_cases import Prepared, cases_of
-from benchmarks.bench_gpu_pieces import Piece, PieceFiles
+from benchmarks.bench_gpu_pieces import Piece, PieceFiles, failure_of
 from benchmarks.bench_gpu_roofline import card_of
 from benchmarks.bench_gpu_sample import Measured
 from benchmarks.bench_gpu_target import PEER_LOOKUP, PEER_PLAIN, PLAIN, GpuTarget, load_gpu_target, tokens_together
 from benchmarks.bench_turns import take, take_turns
+from benchmarks.engine_runs import wait_for_device
 
+PEERS = (PEER_PLAIN, PEER_LOOKUP)
 LAST_SAMPLE_S = 20.0
 """A piece takes no new sample with less than this left."""
 
@@ -95,15 +97,17 @@ def describe_cases(cases: Sequence[Case]) -> dict[str, Any]:
 def samples_of(
     piece: Piece, target: GpuTarget, cases: Sequence[Case], options: argparse.Namespace, found: dict[str, Any]
 ) -> Iterator[Measured | None]:
-    """The runs that `found` lacks; None for one that the card has no memory for, which is noted there."""
+    """The runs that `found` lacks; None for one that failed or had not enough memory, which is noted there."""
     contenders = target.contenders(options.contenders.split(","))
     for batch in piece.batches:
         able = [_Sparing(c, batch, found) for c in contenders if batch <= (c.max_batch or batch)]
         if batch == 1:
             groups = {case.id: [case] for case in cases}
+            left_out = {(name, case.id) for name in PEERS for case in cases[options.peer_limit :]}
         else:
+            left_out = set()
             groups = {f"group {i}": take(cases, batch, start=i * batch) for i in range(options.groups)}
-        done = {(row["contender"], row["group"]) for row in found["samples"] if row["batch"] == batch}
+        done = left_out | {(row["contender"], row["group"]) for row in found["samples"] if row["batch"] == batch}
         yield from take_turns(able, groups, cap=cap_of(options, batch), is_done=partial(_is_in, done))
 
 
@@ -120,7 +124,7 @@ def cap_of(options: argparse.Namespace, batch: int) -> Callable[[str], int | Non
 
 
 class _Sparing:
-    """A contender whose runs out of memory are noted and not tried again."""
+    """A contender whose failures are noted and not tried again, so that the others go on."""
 
     def __init__(self, inner: Any, batch: int, found: dict[str, Any]) -> None:
         self._inner = inner
@@ -136,13 +140,18 @@ class _Sparing:
         return None
 
     def run(self, cases: Sequence[Case], group: str, *, cap: int | None) -> Measured | None:
-        skipped = self._found["skipped"]
-        key = {"contender": self.name, "batch": self._batch, "reason": "out of the card's memory"}
-        if key in skipped:
+        if any((one["contender"], one["batch"]) == (self.name, self._batch) for one in self._found["skipped"]):
             return None
         try:
             return self._inner.run(cases, group, cap=cap)  # type: ignore[no-any-return]
         except torch.cuda.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            skipped.append(key)
-            return None
+            self._skip("out of the card's memory")
+        except Exception as error:  # a peer's, or ours; what breaks the device itself raises again here
+            wait_for_device()
+            self._found["failures"].append(failure_of(error, f"{self.name}, batch {self._batch}, {group}"))
+            self._skip(f"failed: {type(error).__name__}: {str(error)[:200]}")
+        torch.cuda.empty_cache()
+        return None
+
+    def _skip(self, reason: str) -> None:
+        self._found["skipped"].append({"contender": self.name, "batch": self._batch, "reason": reason})

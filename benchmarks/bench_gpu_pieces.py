@@ -7,6 +7,7 @@ that a run that is stopped anywhere goes on where it was.
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from apply_service.errors import FileNotReadable, SettingsError
 CHECKS = "correctness"
 ALONE, TOGETHER = "alone", "batches"
 COMBINED = "bench-gpu.json"
+MAX_CAUSES, MAX_MESSAGE, MAX_FRAMES = 4, 1_500, 25
+"""Of a failure that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,21 @@ class Piece:
     name: str
     shape: str = ""
     batches: tuple[int, ...] = ()
+
+
+def failure_of(error: BaseException, during: str) -> dict[str, Any]:
+    """What a result keeps of an error: enough to find its cause when the machine is gone; no machine's folders."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < MAX_CAUSES:
+        chain.append(cause)
+    return {
+        "during": during,
+        "errors": [f"{type(one).__name__}: {str(one)[:MAX_MESSAGE]}" for one in chain],
+        "frames": [
+            f"{'/'.join(Path(frame.filename).parts[-2:])}:{frame.lineno} {frame.name}: {frame.line}"
+            for frame in traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+        ],
+    }
 
 
 def plan_pieces(shapes: Sequence[str], batches: Sequence[int]) -> list[Piece]:
@@ -68,7 +86,14 @@ class PieceFiles:
         """
         found = self._own(name) or self._combined().get(name)
         if found is None:
-            return {"piece": name, "run": self._run_id, "is_complete": False, "samples": [], "skipped": []}
+            return {
+                "piece": name,
+                "run": self._run_id,
+                "is_complete": False,
+                "samples": [],
+                "skipped": [],
+                "failures": [],
+            }
         if found["run"] != self._run_id:
             changed = sorted(k for k in self._run_id if found["run"].get(k) != self._run_id[k])
             raise SettingsError(

@@ -16,14 +16,18 @@ class Measured:
     sample: Sample
     ideal_decode_s: float
     ideal_end_to_end_s: float
+    captures: int = 0
+    """Kinds of passes that were captured while it ran: what they took is in its times."""
 
     def as_json(self) -> dict[str, Any]:
         ideals = {"ideal_decode_s": self.ideal_decode_s, "ideal_end_to_end_s": self.ideal_end_to_end_s}
-        return self.sample.as_json() | {name: round(value, 6) for name, value in ideals.items()}
+        rounded = {name: round(value, 6) for name, value in ideals.items()}
+        return self.sample.as_json() | rounded | {"captures": self.captures}
 
 
 def sample_of(row: Mapping[str, Any]) -> Measured:
     """What `Measured.as_json` wrote."""
     values = dict(row)
     decode_s, whole_s = values.pop("ideal_decode_s"), values.pop("ideal_end_to_end_s")
-    return Measured(Sample(**values), decode_s, whole_s)
+    captures = values.pop("captures")
+    return Measured(Sample(**values), decode_s, whole_s, captures)

@@ -5,18 +5,15 @@ python -m benchmarks.bench_gpu_tables FILE.json...
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_gpu_sample import Measured, sample_of
 from benchmarks.bench_summary import summarise, with_plain
-from benchmarks.bench_tables import LABELS, number, ratio, table
+from benchmarks.bench_tables import LABELS, number, print_files, ratio, render_committed, table
 
-RESULTS = Path(__file__).parent / "results"
 PATTERN = "gpu-*.json"
 MERGE_NOTE = "The merge is made beforehand, on another machine"
 ALONE = (
@@ -37,17 +34,9 @@ ALONE = (
 Row = Mapping[str, Any]
 
 
-def main() -> int:
-    for name in sys.argv[1:]:
-        print(render(json.loads(Path(name).read_text(encoding="utf-8"))))
-    return 0
-
-
 def render_all() -> str:
     """Every committed result, newest first."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob(PATTERN))]
-    results.sort(key=lambda result: str(result["provenance"]["created"]), reverse=True)
-    return "\n".join(render(result) for result in results) if results else "No results yet.\n"
+    return render_committed(render, PATTERN)
 
 
 def render(result: Row) -> str:
@@ -62,6 +51,7 @@ def render(result: Row) -> str:
             shapes.setdefault(piece["target"]["name"], []).append(piece)
     for name, pieces in shapes.items():
         parts.append(_shape(name, pieces))
+    parts += [_failure(piece["piece"], one) for piece in result["pieces"] for one in piece["failures"]]
     todo = [piece["piece"] for piece in result["pieces"] if not piece["is_complete"]]
     if todo:
         parts.append(f"Not measured, or not to the end: {', '.join(todo)}.\n")
@@ -109,6 +99,12 @@ def _check_table(checks: Sequence[Row]) -> str:
     return "### Correctness\n\n" + table(lines)
 
 
+def _failure(piece: str, failure: Row) -> str:
+    where = failure["frames"][-1].split(":", 1)[0] if failure["frames"] else "an unknown place"
+    message = failure["errors"][0].splitlines()[0][:200].replace("`", "'")
+    return f"**Failed**, {piece}: {failure['during']}: `{message}` (in {where}; the result's file has the rest).\n"
+
+
 def _exactly(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
@@ -143,11 +139,17 @@ def _target_heading(name: str, target: Row, pieces: Sequence[Row]) -> str:
     return (
         f"### `{name}`\n\n"
         f"{target['n_params'] / 1e9:.3g}B parameters, weights {target['weights']}, the rest {target['dtype']}; "
-        f"attention {target['attention']}, {graphs}{notes}; {target['determinism']}. {counts}, of "
+        f"attention {target['attention']}, {graphs}{notes}; {target['determinism']}{_scales(target)}. {counts}, of "
         f"{target['chars_a_token']} characters.\n\n"
         f"Roofline: {card['bytes_s'] / 1e12:.3g} TB/s, {card['flop_s'] / 1e12:.3g} TFLOP/s ({card['source']}). "
         f"Passes of the self-test, and what they take at best: {passes}.\n"
     )
+
+
+def _scales(target: Row) -> str:
+    """Which fp8 matrices are scaled by a kernel of their own."""
+    after = [size for size, way in target["fp8_scales"].items() if way == "after"]
+    return f"; fp8 products of {', '.join(after)} scaled afterwards" if after else ""
 
 
 Shares = Mapping[tuple[int, str], tuple[float, float | None]]
@@ -220,4 +222,4 @@ def _label(name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_files(render))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,23 @@ BUSY = 0.5
 Row = Mapping[str, Any]
 
 
-def main() -> int:
+def print_files(render: Callable[[Row], str]) -> int:
+    """The results in the files that the command line names."""
     for name in sys.argv[1:]:
         print(render(json.loads(Path(name).read_text(encoding="utf-8"))))
     return 0
 
 
-def render_all() -> str:
-    """Every committed result, newest first."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob(PATTERN))]
+def render_committed(render: Callable[[Row], str], pattern: str) -> str:
+    """Every committed result whose name matches, newest first."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob(pattern))]
     results.sort(key=lambda result: str(result["provenance"]["created"]), reverse=True)
     return "\n".join(render(result) for result in results) if results else "No results yet.\n"
+
+
+def render_all() -> str:
+    """Every committed result, newest first."""
+    return render_committed(render, PATTERN)
 
 
 def render(result: Row) -> str:
@@ -162,4 +168,4 @@ def table(lines: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_files(render))

@@ -34,6 +34,11 @@ def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
     return len(norms)
 
 
+def n_fused(model: Any) -> int:
+    """How many norms of `model` are computed in one step each."""
+    return sum(isinstance(module.__dict__.get("forward"), partial) for module in model.modules())
+
+
 def _kernel(device: torch.device) -> Normalise | None:
     if device.type != "cuda" or importlib.util.find_spec("triton") is None:
         return None

@@ -44,7 +44,8 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
         except Exception as error:  # a broken driver or compiler raises anything
             if i + 1 == len(ways):
                 raise
-            notes += (f"{_named(way)}: {type(error).__name__}: {str(error)[:200]}",)
+            notes += (f"{_named(way)}: {type(error).__name__}: {str(error)[:500]}",)
+            log.info("%s does not run with %s", name, _named(way), exc_info=True)
             continue
         found = replace(found, notes=(*notes, *found.notes))
         _log(name, found)

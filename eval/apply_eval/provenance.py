@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECRET_OPTIONS = ("--api-key",)
-PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "transformers", "numpy")
+PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "triton", "transformers", "numpy")
 
 
 def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:

@@ -115,6 +115,14 @@ def test_every_contender_wrote_the_wanted_text(whole: tuple[Path, str]) -> None:
     assert all(row["n_exact"] == row["batch"] for row in rows)
 
 
+def test_the_target_says_what_its_passes_run_on(whole: tuple[Path, str]) -> None:
+    target = result_of(whole[0])["pieces"][1]["target"]
+    assert target["attention"] == "sdpa"
+    assert "no CUDA device" in target["notes"]
+    assert target["fp8_scales"] == {}
+    assert target["fused_norms"] == 0
+
+
 def test_nothing_that_was_checked_failed(whole: tuple[Path, str]) -> None:
     found = result_of(whole[0])["pieces"][0]["checks"]
     assert len(found) > 8
@@ -158,6 +166,9 @@ def test_the_tables_have_every_contender_and_say_what_is_missing(whole: tuple[Pa
     for text in ("`merged_edit`", "HF prompt lookup", "roofline", "batch 2", "### Correctness"):
         assert text in page
     value["pieces"][2] |= {"samples": [], "is_complete": False}
+    failure = {"during": "hf_plain, batch 2", "errors": ["ValueError: too\nlong"], "frames": ["a/b.py:3 f: g()"]}
+    value["pieces"][2]["failures"] = [failure]
+    assert "**Failed**, tiny-2m-batches: hf_plain, batch 2: `ValueError: too` (in a/b.py;" in render(value)
     assert "Not measured, or not to the end: tiny-2m-batches" in render(value)
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from apply_service.engine.device_norms import fuse_norms
+from apply_service.engine.device_norms import fuse_norms, n_fused
 from tests.engine.tiny_models import tiny_model
 
 IDS = torch.tensor([[5, 7, 11, 13]])
@@ -25,7 +25,7 @@ def test_a_model_gives_what_it_gave(family: str, n_norms: int) -> None:
     model = tiny_model(family, attention="eager")
     with torch.inference_mode():
         wanted = model(IDS).logits
-        assert fuse_norms(model, plain_normalise) == n_norms
+        assert fuse_norms(model, plain_normalise) == n_norms == n_fused(model)
         torch.testing.assert_close(model(IDS).logits, wanted, rtol=1e-4, atol=1e-4)
     model(IDS).logits.sum().backward()  # with gradients it is the library's way
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from apply_service.engine.weights.joint import join_projections
-from apply_service.engine.weights.linear import can_be, in_eight_bits, is_eight_bit
+from apply_service.engine.weights.linear import Fp8Linear, can_be, in_eight_bits, is_eight_bit
 from apply_service.engine.weights.rows import Format
 from apply_service.errors import ModelNotLoadable
 
@@ -127,6 +127,12 @@ def format_of(model: Any) -> str:
     if found:
         return str(found.pop())
     return str(next(model.parameters()).dtype).removeprefix("torch.")
+
+
+def fp8_ways(model: Any) -> dict[str, str]:
+    """By size of matrix (columns x outputs), whether CUDA scales its fp8 products within or after them."""
+    layers = (module for module in model.modules() if isinstance(module, Fp8Linear) and module.way is not None)
+    return {f"{layer.values.shape[1]}x{layer.values.shape[0]}": str(layer.way) for layer in layers}
 
 
 def _linears(model: Any) -> Iterator[nn.Linear]:
