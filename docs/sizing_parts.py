@@ -127,7 +127,9 @@ def _conditions(result: Mapping[str, Any]) -> str:
     return (
         f"{_made(result)}. Timed by {result['clock']}. {result['edits']} edits in {result['seconds']:g} s: "
         f"{result['load']:.0%} of what one edit after the other would allow. Fitted on {alone['edits']} edits made "
-        f"alone: {alone['row_ms']:.2f} ms a row, {alone['beside_ms']:.0f} ms beside the rows. These took "
+        f"alone: {alone['row_ms']:.3f} ms a row, {alone['key_us']:.4f} microseconds a key that a row sees, "
+        f"{alone['edit_ms']:.0f} ms an edit beside these; by them, those that came kept the engine busy for "
+        f"{result['offered']:.0%} of the time. The first took "
         f"{result['alone_mean_s']:.2f} s on average before the run, and {result['alone_again_mean_s']:.2f} s after it, "
         "when the prefix cache knew some of them."
     )
