@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
+from apply_service.engine.device_norms import n_fused
 from apply_service.engine.self_test import SelfTest, run_self_test
 from apply_service.engine.torch_local import CUDA_BUCKETS, DEFAULT_BUCKETS, LARGE_BUCKET, TorchEngine
+from apply_service.engine.weights.conversion import fp8_ways
 
 SMALL_MODEL = 3e9
 """Weights up to which a pass of `LARGE_BUCKET` rows pays: the time around a pass is a good part of the time in it."""
@@ -47,9 +49,7 @@ def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping
             notes += (f"{_named(way)}: {type(error).__name__}: {str(error)[:500]}",)
             log.info("%s does not run with %s", name, _named(way), exc_info=True)
             continue
-        found = replace(found, notes=(*notes, *found.notes))
-        _log(name, found)
-        return found
+        return replace(found, notes=(*notes, *found.notes))
     raise AssertionError("there is always a way")
 
 
@@ -74,14 +74,18 @@ def _named(way: Mapping[str, Any]) -> str:
     return f"attention {way.get('attention', 'auto')}, graphs {way.get('cuda_graphs', 'auto')}"
 
 
-def _log(name: str, found: SelfTest) -> None:
+def log_passes(name: str, model: Any, found: SelfTest) -> None:
+    """What its passes run on, for whoever reads the log of a start: measured just now or known from an earlier one."""
     why = f" ({'; '.join(found.notes)})" if found.notes else ""
+    after = [size for size, way in fp8_ways(model).items() if way == "after"]
     log.info(
-        "%s: attention %s, CUDA graphs %s%s; %s, divergence rate %.4f",
+        "%s: attention %s, CUDA graphs %s%s; %d norms in one kernel each%s; %s, divergence rate %.4f",
         name,
         found.attention,
         "on" if found.has_graphs else "off",
         why,
+        n_fused(model),
+        f"; fp8 products of {', '.join(after)} scaled afterwards" if after else "",
         found.determinism,
         found.divergence,
     )

@@ -17,7 +17,7 @@ import torch
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
 from apply_service.engine.device_norms import fuse_norms
-from apply_service.engine.device_options import buckets_on, found_options
+from apply_service.engine.device_options import buckets_on, found_options, log_passes
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore
@@ -169,6 +169,7 @@ def make_ready(
         raise
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "windows over slots", error) from error
+    log_passes(name, model, found)
     engine = engine_type(
         model,
         name=name,

@@ -12,7 +12,7 @@ import torch
 
 from apply_service.engine import device_options
 from apply_service.engine.attention_kernel import find_kernels
-from apply_service.engine.device_options import buckets_on, find_options, found_options
+from apply_service.engine.device_options import buckets_on, find_options, found_options, log_passes
 from apply_service.engine.device_test import attention_error, check_device_parts, replay_error
 from apply_service.engine.graphs import GraphedPasses, PassOutput
 from apply_service.engine.self_test import SelfTest
@@ -83,6 +83,7 @@ def test_ways_that_fail_are_left_for_plainer_ones(
     monkeypatch.setattr(device_options, "run_self_test", test)
     with caplog.at_level(logging.INFO):
         found = find_options(None, "m", (4, 8), {"attention": "auto", "cuda_graphs": "auto"})
+        log_passes("m", tiny_model("llama"), found)
     assert [tuple(way.values()) for way in tried] == [("auto", "auto"), ("auto", "off"), ("sdpa", "off")]
     assert found.notes[0] == "attention auto, graphs auto: RuntimeError: no such instruction"
     assert "m: attention sdpa, CUDA graphs off" in caplog.text
