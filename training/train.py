@@ -100,6 +100,16 @@ class Trainer:
     def save(self) -> None:
         save_checkpoint(self.path, self.network, self.optimizers, self.progress)
 
+    @property
+    def is_compiled(self) -> bool:
+        return self._logits != self.network.logits
+
+    def leave_compiler(self) -> None:
+        """Forwards are eager from now on; what a step left that broke off is dropped."""
+        self._logits = self.network.logits
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
     def step(self, batch: Batch) -> float:
         """One update; returns the loss."""
         start = time.perf_counter()

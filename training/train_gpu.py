@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> Progress:
     held_out = recorded.held_out_batches()
     batches = recorded.batches(trainer.progress.place)
     while trainer.progress.step < options.steps and time.monotonic() < stop_s:
-        loss = trainer.step(next(batches))
+        loss = step_of(trainer, next(batches))
         if not math.isfinite(loss):
             raise SystemExit(f"the loss is {loss} at step {trainer.progress.step}")
         step = trainer.progress.step
@@ -106,6 +106,18 @@ def open_trainer(options: argparse.Namespace) -> Trainer:
     if not checkpoint.exists() and (options.run / "parts" / MANIFEST).exists():
         join_parts(options.run / "parts", checkpoint)
     return Trainer(made, Compact.from_directory(options.tokenizer_dir), options.device)
+
+
+def step_of(trainer: Trainer, batch: Batch) -> float:
+    """A step; from the moment on when the compiler fails its forward is eager: slower, but a run.  Returns the loss."""
+    try:
+        return trainer.step(batch)
+    except Exception as error:  # a compiler raises anything; what is not its fault raises again
+        if not trainer.is_compiled:
+            raise
+        print(f"not compiled any more: {type(error).__name__}: {str(error)[:2000]}", file=sys.stderr, flush=True)
+    trainer.leave_compiler()
+    return trainer.step(batch)
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from apply_service.errors import FileNotReadable
+from apply_service.prompts.compact import Compact
 from tests.benchmarks.test_bench_gpu import BLOCKER
 from tests.training.edits import make_edits
 from tests.training.test_train import write_edits
@@ -22,8 +23,8 @@ from training.batches import Place, StreamOptions, generate
 from training.parts import join_parts, split_file
 from training.record import main as record
 from training.recorded import Recorded
-from training.train import MODEL_DIR
-from training.train_gpu import main
+from training.train import MODEL_DIR, Trainer, TrainOptions
+from training.train_gpu import main, step_of
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS = ["--steps", "4", "--score-steps", "2", "--device", "cpu", "--layers", "3"]
@@ -97,6 +98,28 @@ def test_pieces_make_the_run_that_one_piece_makes(
 def scores_of(line: str) -> list[str]:
     """A line of the log without its times."""
     return [part for part in line.strip("{}").split(", ") if "minutes" not in part and "tokens_per_s" not in part]
+
+
+def test_a_compiler_that_fails_leaves_an_eager_run(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> torch.Tensor:
+        raise RuntimeError("no such instruction")
+
+    compact = Compact.from_directory(MODEL_DIR)
+    batch = next(Recorded.read(prepared / "batches.safetensors.xz").batches(Place()))
+    eager = Trainer(TrainOptions(tmp_path / "eager", 1.0, steps=4, n_layers=3), compact)
+    wanted = eager.step(batch)
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: broken)
+    trainer = Trainer(TrainOptions(tmp_path / "compiled", 1.0, steps=4, n_layers=3, compiled=True), compact)
+    assert (eager.is_compiled, trainer.is_compiled) == (False, True)
+    assert step_of(trainer, batch) == wanted
+    assert not trainer.is_compiled
+    assert trainer.progress.step == 1
+    monkeypatch.setattr(trainer.network, "logits", broken)
+    trainer.leave_compiler()
+    with pytest.raises(RuntimeError, match="no such instruction"):
+        step_of(trainer, batch)
 
 
 def test_it_runs_without_what_makes_samples(prepared: Path, tmp_path: Path) -> None:
