@@ -16,6 +16,7 @@ from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights.choice import WeightsSetting
 from apply_service.protocols import Draft, Drafter
 from benchmarks.bench_gpu_check import Check
+from benchmarks.engine_runs import refuse
 
 DIVERGENCES = 0.2
 """Of the tokens of a model whose kernels are tolerant: near ties that come out the other way in another pass.  A random
@@ -99,7 +100,7 @@ def decode(engine: Any, prompts: Sequence[Sequence[int]], drafters: Sequence[Dra
         Decoding(engine, list(prompt), drafter, n_new, frozenset())
         for prompt, drafter in zip(prompts, drafters, strict=True)
     ]
-    scheduler = Scheduler()
+    scheduler = Scheduler(on_failure=refuse)
     while active := [decoding for decoding in decodings if decoding.finish_reason is None]:
         for outcome in scheduler.run_pass(active):
             if isinstance(outcome, BaseException):

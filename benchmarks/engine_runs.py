@@ -82,13 +82,18 @@ def wait_for_device() -> None:
         torch.cuda.synchronize()
 
 
+def refuse(error: Exception) -> None:
+    """Sequences whose pass failed would go on one by one: another thing than what is measured."""
+    raise error
+
+
 def read_prompts(decodings: Sequence[Decoding]) -> None:
     """Prefill all of them.
 
     Raises:
         EngineFailure: they do not fit together.
     """
-    scheduler = Scheduler()
+    scheduler = Scheduler(on_failure=refuse)
     while reading := [d for d in decodings if d.session is None or d.session.n_pending]:
         n_before = sum(d.stats.prefill_passes for d in reading)
         _raise_errors(scheduler.run_pass(reading))
@@ -103,7 +108,7 @@ def read_prompts(decodings: Sequence[Decoding]) -> None:
 
 def write_outputs(decodings: Sequence[Decoding]) -> list[float]:
     """Decode all of them to their ends; when each had its first token, on the clock of `perf_counter`."""
-    scheduler = Scheduler()
+    scheduler = Scheduler(on_failure=refuse)
     first_s: dict[Decoding, float] = {}
     while active := [d for d in decodings if d.finish_reason is None]:
         outcomes = scheduler.run_pass(active)

@@ -6,6 +6,7 @@ belongs to the sequence that caused it; its neighbours go on.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ Answer = tuple[Step | None, ...] | BaseException
 """What a task is sent for its decodings."""
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 NEWS_POLL_S = 0.005
 """How often to look for news from elsewhere."""
@@ -83,11 +85,17 @@ class Turn:
         return _n_pending(self) > 0
 
 
-class Scheduler:
-    """Runs passes.  One thread at a time."""
+def _log_failure(error: Exception) -> None:
+    log.warning("a pass of several sequences failed, each goes on alone: %s: %s", type(error).__name__, error)
 
-    def __init__(self) -> None:
+
+class Scheduler:
+    """Runs passes.  One thread at a time.  `on_failure` is told of a pass of several sequences that failed, before each
+    of them is run alone, which is slow; what it raises ends `run_pass`."""
+
+    def __init__(self, on_failure: Callable[[Exception], None] = _log_failure) -> None:
         self._n_passes = 0
+        self._on_failure = on_failure
 
     def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
         """One pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
@@ -113,7 +121,7 @@ class Scheduler:
         planned = [turn for turn in turns if turn.part is not None]
         if not planned:
             return
-        _step(engine, planned)
+        _step(engine, planned, self._on_failure)
         seconds = time.perf_counter() - started
         for turn in planned:
             turn.decoding.last_pass = self._n_passes
@@ -189,7 +197,7 @@ def _plan_prefills(engine: Engine, turns: Iterable[Turn], n_rows: int) -> None:
             n_rows -= n_read
 
 
-def _step(engine: Engine, turns: Sequence[Turn]) -> None:
+def _step(engine: Engine, turns: Sequence[Turn], on_failure: Callable[[Exception], None]) -> None:
     """The forward.  Where it fails, each sequence alone, so that only those that cause it fail."""
     try:
         answers = engine.step([turn.part for turn in turns if turn.part is not None])
@@ -197,8 +205,9 @@ def _step(engine: Engine, turns: Sequence[Turn]) -> None:
         if len(turns) == 1:
             turns[0].outcome = error
             return
+        on_failure(error)
         for turn in turns:
-            _step(engine, [turn])
+            _step(engine, [turn], on_failure)
         return
     for turn, answer in zip(turns, answers, strict=True):
         turn.answer = answer

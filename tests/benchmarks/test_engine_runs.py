@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from apply_eval.datasets import EditRecord
@@ -9,6 +11,7 @@ from apply_eval.measures import measure_edit
 from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.errors import EngineFailure
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
+from apply_service.protocols import Part, Verification, Window
 from apply_service.target import Target
 from benchmarks.bench_case import Case
 from benchmarks.bench_cases import make_case
@@ -70,4 +73,19 @@ def test_a_batch_that_does_not_fit_is_an_error_and_leaves_nothing_open(case: Cas
     with pytest.raises(EngineFailure) as refused:
         contender(engine, "none").run([case] * 2, "group", cap=20)
     assert (refused.value.value, refused.value.limit) == (2, 1)
+    assert engine.n_open == 0
+
+
+def test_a_pass_that_fails_is_not_measured_one_by_one(case: Case) -> None:
+    """The scheduler would go on with each edit alone, and the run would look like a slow one."""
+
+    class Crowded(FakeEngine):
+        def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
+            if sum(isinstance(part, Window) for part in parts) > 1:
+                raise RuntimeError("out of memory")
+            return super().step(parts)
+
+    engine = Crowded(scripted(len(case.prompt_ids), ANSWER, N_VOCAB), max_draft=63)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        contender(engine, "none").run([case, case], "two", cap=None)
     assert engine.n_open == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -111,6 +112,21 @@ def test_an_error_is_its_own_sequences_alone(fault: str) -> None:
     assert bool(errors) == (fault != "drafter, nan"), "how sure a draft is only decides how many rows it gets"
     assert [one.output_ids for one in good] == wanted
     assert engine.n_open == 0, "the slots are free although nobody closed the decoding"
+
+
+def test_a_pass_of_several_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, before each goes on alone; whoever measures may end it there."""
+    engine = FakeEngine(breaking, max_rows=64)
+    with caplog.at_level(logging.WARNING):
+        finish([writing(engine, 1), writing(engine, 12)])
+    assert caplog.text.count("a pass of several sequences failed") == 1
+    told: list[Exception] = []
+    scheduler, decodings = Scheduler(on_failure=told.append), [writing(engine, 1), writing(engine, 12)]
+    while not told:
+        scheduler.run_pass([one for one in decodings if one.finish_reason is None])
+    assert [type(error) for error in told] == [Failing]
+    for one in decodings:
+        one.close()
 
 
 def test_a_drafter_that_fails_when_closed_costs_no_slots() -> None:
