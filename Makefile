@@ -87,7 +87,7 @@ bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and th
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
-GPU_RUN = PYTHONPATH=.:eval $(GPU_PYTHON)
+GPU_RUN = HF_HUB_OFFLINE=1 PYTHONPATH=.:eval $(GPU_PYTHON)
 
 bench-gpu-prepare: $(STAMP)  ## edits read and merged for bench-gpu, into runs/bench-gpu; BENCH_GPU_PREPARE='--data FILE ...'
 	$(BIN)/python -m benchmarks.bench_gpu_prepare $(BENCH_GPU_PREPARE)

@@ -33,7 +33,7 @@ def find_way(values: torch.Tensor) -> Way:
     """The way for weights of this size [n_out, n_columns], tried out once; before any pass is captured."""
     key = (*values.shape, values.device)
     if key not in _ways:
-        _ones.setdefault(values.device, torch.ones((), dtype=torch.float32, device=values.device))
+        _ones.setdefault(values.device, torch.ones(1, dtype=torch.float32, device=values.device))
         refused = [n_rows for n_rows in PROBED_ROWS if not _has_within(values, n_rows)]
         _ways[key] = "after" if refused else "within"
         if refused:
