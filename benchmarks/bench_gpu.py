@@ -183,7 +183,7 @@ def device_name(where: torch.device) -> str:
 
 def _has_failed(value: Mapping[str, Any]) -> bool:
     failed = (check["is_ok"] is False for piece in value["pieces"] for check in piece.get("checks", ()))
-    return any(failed) or any(piece["failures"] for piece in value["pieces"])
+    return any(failed) or any(piece.get("failures") for piece in value["pieces"])
 
 
 # -- one piece ---------------------------------------------------------------------------------------------------------

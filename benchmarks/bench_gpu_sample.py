@@ -26,8 +26,8 @@ class Measured:
 
 
 def sample_of(row: Mapping[str, Any]) -> Measured:
-    """What `Measured.as_json` wrote."""
+    """What `Measured.as_json` wrote, also before it counted captures."""
     values = dict(row)
     decode_s, whole_s = values.pop("ideal_decode_s"), values.pop("ideal_end_to_end_s")
-    captures = values.pop("captures")
+    captures = values.pop("captures", 0)
     return Measured(Sample(**values), decode_s, whole_s, captures)

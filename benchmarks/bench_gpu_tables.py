@@ -51,7 +51,7 @@ def render(result: Row) -> str:
             shapes.setdefault(piece["target"]["name"], []).append(piece)
     for name, pieces in shapes.items():
         parts.append(_shape(name, pieces))
-    parts += [_failure(piece["piece"], one) for piece in result["pieces"] for one in piece["failures"]]
+    parts += [_failure(piece["piece"], one) for piece in result["pieces"] for one in piece.get("failures", ())]
     todo = [piece["piece"] for piece in result["pieces"] if not piece["is_complete"]]
     if todo:
         parts.append(f"Not measured, or not to the end: {', '.join(todo)}.\n")
@@ -148,7 +148,7 @@ def _target_heading(name: str, target: Row, pieces: Sequence[Row]) -> str:
 
 def _scales(target: Row) -> str:
     """Which fp8 matrices are scaled by a kernel of their own."""
-    after = [size for size, way in target["fp8_scales"].items() if way == "after"]
+    after = [size for size, way in target.get("fp8_scales", {}).items() if way == "after"]
     return f"; fp8 products of {', '.join(after)} scaled afterwards" if after else ""
 
 
