@@ -6,6 +6,7 @@ seen.
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import queue
@@ -25,6 +26,7 @@ from training.corpus import read_edits, split_by_repository
 from training.sample_mix import SampleMix
 from training.samples import Floats, Ints, Sample, SampleMaker
 
+TOKENIZER_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
 CHUNK = 64
 """Samples that are sorted by length together."""
 QUEUE_BATCHES = 8
@@ -50,6 +52,29 @@ class StreamOptions:
         share = min(1.0, sample / max(1, self.curriculum_samples))
         growth: float = (self.last_lines / self.first_lines) ** share
         return round(self.first_lines * growth)
+
+
+def add_stream_arguments(parser: argparse.ArgumentParser, *, batch_tokens: int = StreamOptions.batch_tokens) -> None:
+    """The options of a command that makes batches."""
+    parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
+    parser.add_argument("--tokenizer-dir", type=Path, default=TOKENIZER_DIR)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch-tokens", type=int, default=batch_tokens)
+    parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
+    parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
+
+
+def stream_of(arguments: argparse.Namespace, mix: SampleMix | None = None) -> StreamOptions:
+    """What the options of `add_stream_arguments` say."""
+    return StreamOptions(
+        arguments.data,
+        arguments.tokenizer_dir,
+        seed=arguments.seed,
+        batch_tokens=arguments.batch_tokens,
+        last_lines=arguments.max_lines,
+        curriculum_samples=arguments.curriculum,
+        mix=mix or SampleMix(),
+    )
 
 
 def generate(options: StreamOptions, place: Place) -> Iterator[Batch]:

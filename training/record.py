@@ -16,26 +16,17 @@ import numpy as np
 
 from apply_service.prompts.compact import Compact
 from training.batch import Batch, Place
-from training.batches import StreamOptions, batches_of_chunk, generate
+from training.batches import StreamOptions, add_stream_arguments, batches_of_chunk, generate, stream_of
 from training.corpus import read_edits, split_by_repository
 from training.recorded import Recorded, Unpadded, padded, unpadded
 from training.samples import SampleMaker
 
 OUT = Path("runs/train-gpu/batches.safetensors.xz")
-TOKENIZER_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    stream = StreamOptions(
-        options.data,
-        options.tokenizer_dir,
-        seed=options.seed,
-        batch_tokens=options.batch_tokens,
-        last_lines=options.max_lines,
-        curriculum_samples=options.curriculum,
-    )
-    recorded = record(stream, options.chunks, options.held_out_chunks)
+    recorded = record(stream_of(options), options.chunks, options.held_out_chunks)
     recorded.write(options.out)
     n_tokens = sum(len(ids) for chunk in recorded.chunks for group in chunk for ids, _, _ in group)
     print(f"{options.out}: {len(recorded.chunks)} chunks, {n_tokens:,} tokens, {options.out.stat().st_size:,} bytes")
@@ -44,14 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.record", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
-    parser.add_argument("--tokenizer-dir", type=Path, default=TOKENIZER_DIR)
+    add_stream_arguments(parser, batch_tokens=65_536)
     parser.add_argument("--chunks", type=int, default=600, help="of 64 samples each")
     parser.add_argument("--held-out-chunks", type=int, default=4, help="of repositories that are not trained on")
-    parser.add_argument("--batch-tokens", type=int, default=65_536)
-    parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
-    parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
     return parser.parse_args(arguments)
 

@@ -224,20 +224,15 @@ def read_mix(text: str) -> SampleMix:
 
 
 def main() -> None:
-    from training.batches import StreamOptions
+    from training.batches import add_stream_arguments, stream_of
 
     parser = argparse.ArgumentParser(description="train the embedded model from scratch")
-    parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
+    add_stream_arguments(parser)
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="checkpoint and log; resumed if there")
-    parser.add_argument("--tokenizer-dir", type=Path, default=MODEL_DIR)
     parser.add_argument("--minutes", type=float, default=5.0, help="training time in all, resumed time included")
     parser.add_argument("--steps", type=int, help="updates in all, instead of minutes")
     parser.add_argument("--lr", type=float, default=TrainOptions.lr)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--layers", type=int, default=TrainOptions.n_layers)
-    parser.add_argument("--batch-tokens", type=int, default=StreamOptions.batch_tokens)
-    parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
-    parser.add_argument("--curriculum", type=int, default=StreamOptions.curriculum_samples, help="samples")
     parser.add_argument("--mix", type=read_mix, default=SampleMix(), help="of samples: no_hints=0.5,text_weight=1 ...")
     parser.add_argument("--score-minutes", type=float, default=TrainOptions.score_minutes, help="between two scores")
     parser.add_argument("--short", action="store_true", help="the recipe for minutes: SHORT, unless said otherwise")
@@ -259,16 +254,7 @@ def main() -> None:
         bf16=not arguments.fp32,
         score_minutes=arguments.score_minutes,
     )
-    stream = StreamOptions(
-        arguments.data,
-        arguments.tokenizer_dir,
-        seed=arguments.seed,
-        batch_tokens=arguments.batch_tokens,
-        last_lines=arguments.max_lines,
-        curriculum_samples=arguments.curriculum,
-        mix=arguments.mix,
-    )
-    run(options, stream, is_stopped=stopped.is_set)
+    run(options, stream_of(arguments, arguments.mix), is_stopped=stopped.is_set)
 
 
 if __name__ == "__main__":
