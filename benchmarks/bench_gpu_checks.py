@@ -32,7 +32,7 @@ ROUNDING = {"fp8": 0.05, "int8": 0.015}
 """Largest error of a result's norm against float32: two roundings to 3 bits of fraction, or one to 127 steps."""
 ARITHMETIC = 0.01
 """The same against exact sums over the very numbers in 8 bits: rounding to bfloat16, and Hopper's fast accumulation."""
-LEAST_GROUP_S = 60.0
+LEAST_GROUP_S = 90.0
 """With less than this left no group of checks is begun."""
 LOST = "its process did not come back: it broke, or it took too long"
 
