@@ -28,10 +28,11 @@ MATRICES = ((8_192, 10_240), (8_192, 57_344), (28_672, 8_192), (3_584, 18_944))
 """Columns and rows of joined queries, keys and values of 70B, joined gate and up, its down projection; gate of 7B."""
 TINY_MATRICES = ((96, 64), (256, 320))
 ROW_COUNTS = (1, 3, 17, 64, 256, 300)
-ROUNDING = {"fp8": 0.05, "int8": 0.015}
-"""Largest error of a result's norm against float32: two roundings to 3 bits of fraction, or one to 127 steps."""
-ARITHMETIC = 0.01
-"""The same against exact sums over the very numbers in 8 bits: rounding to bfloat16, and Hopper's fast accumulation."""
+ARITHMETIC = {"fp8": 0.05, "int8": 0.01}
+"""Largest error of a result's norm against exact sums over the very numbers in 8 bits: rounding to bfloat16, and in fp8
+Hopper's fast accumulation, which keeps some 14 bits: over 28,672 columns what it cuts off may grow to percents."""
+ROUNDING = {"fp8": 0.075, "int8": 0.015}
+"""The same against float32: besides that two roundings to 3 bits of fraction (4%), or one to 127 steps."""
 LEAST_GROUP_S = 90.0
 """With less than this left no group of checks is begun."""
 LOST = "its process did not come back: it broke, or it took too long"
@@ -128,7 +129,7 @@ def check_matrices(device: torch.device, number_format: Format, *, seed: int) ->
     told = "; ".join(["told only", *differing])
     return [
         _worst(f"{name} against float32", rounding, ROUNDING[number_format]),
-        _worst(f"{name} against exact sums of the same numbers", arithmetic, ARITHMETIC),
+        _worst(f"{name} against exact sums of the same numbers", arithmetic, ARITHMETIC[number_format]),
         Check(f"{name}: row counts whose first row has other bits", True, float(len(differing)), None, n, told),
     ]
 
