@@ -127,10 +127,16 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 	$(BIN)/python -m training.ablations $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m docs.generate
 
-# Hours, and resumable as eval-dev: merge alone, model alone in four ways, both; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
+# An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free and without hints, where an edit takes
+# many times as long; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
+EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded_model --data $(EVAL_DATA)/real_diffs_dev.jsonl
+EMBEDDED_WAYS = --ways merge,model-constrained,auto
+EMBEDDED_FREE = --timeout 30 --limit
 eval-embedded: $(STAMP)
-	$(BIN)/python -m benchmarks.embedded_model --name sketched --data $(EVAL_DATA)/real_diffs_dev.jsonl --out runs/$@/sketched $(EMBEDDED)
-	$(BIN)/python -m benchmarks.embedded_model --name model-written --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl --out runs/$@/model-written $(EMBEDDED)
+	$(EMBEDDED_RUN) --name sketched $(EMBEDDED_WAYS) --out runs/$@/sketched $(EMBEDDED)
+	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
+	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)
+	$(EMBEDDED_RUN) --name model-written-free --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_FREE) 40 --out runs/$@/model-written-free $(EMBEDDED)
 	$(BIN)/python -m benchmarks.embedded_goals
 	$(BIN)/python -m docs.generate
 

@@ -65,11 +65,11 @@ class Outcome(NamedTuple):
     """Why a fallback took the target's place."""
 
 
-Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Outcome]
-"""As `target.Deciding`."""
+StrategyRun = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Outcome]
+"""Driven as `target.Deciding` is; ends with what was made of the job."""
 
 
-def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
+def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> StrategyRun:
     """The strategies, as in the README's table."""
     if request.strategy == "exact":
         return _by_program(request, job)
@@ -103,7 +103,7 @@ def _by_program(request: ApplyRequest, job: EditJob) -> Outcome:
     return Outcome(job.prediction.text, "exact", DecodeStats())
 
 
-def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> Deciding:
+def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> StrategyRun:
     target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.takes_instructions:
         raise InstructionUnsupported(
@@ -128,7 +128,7 @@ def _decided_by(
     job: EditJob,
     regions: Sequence[Region],
     cancelled: Callable[[], bool],
-) -> Deciding:
+) -> StrategyRun:
     """The file whole, or these regions of it: as scored where the target is content with that, else token by token."""
     wanted = request.drafter or runtime.default_drafter
     jobs = [cut_job(job, region) for region in regions] or [job]

@@ -13,7 +13,12 @@ from benchmarks.embedded_ways import SAYS
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-SETS = {"sketched": "Sketched", "model-written": "As models write"}
+SETS = {
+    "sketched": "Sketched",
+    "model-written": "As models write",
+    "sketched-free": "Sketched, fewer of them, the model free and without hints too",
+    "model-written-free": "As models write, fewer of them, the model free and without hints too",
+}
 MISSING = "Not measured yet with the weights and strategies of this version; `{}` does it.\n"
 
 
