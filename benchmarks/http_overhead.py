@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
 from apply_eval.metrics.intervals import quantile_interval
-from apply_eval.provenance import provenance
+from apply_eval.provenance import provenance, safe_options
 from apply_service.build import build_runtime
 from apply_service.cli import build_parser
 from apply_service.clients.wire import encode_request
@@ -81,7 +81,7 @@ def main() -> int:
         "kind": "http_overhead",
         "schema_version": 1,
         "provenance": provenance([options.data], seed=SEED),
-        "options": options.serve,
+        "options": safe_options(options.serve),
         "goal_ms": GOAL_MS,
         "cases": cases,
     }

@@ -24,7 +24,7 @@ from typing import Any
 
 from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
-from apply_eval.provenance import provenance
+from apply_eval.provenance import provenance, safe_options
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest
 from benchmarks.load_clients import CLIENT_TIMEOUT_S, SHARES, Load, run_load
@@ -86,7 +86,7 @@ def _parse() -> argparse.Namespace:
 
 def _run_phase(load: Load, options: Sequence[str]) -> dict[str, Any]:
     """What was measured, and how the server stopped afterwards: a bad end does not cost the measurement."""
-    summary: dict[str, Any] = {"options": list(options), "stopped": "gracefully"}
+    summary: dict[str, Any] = {"options": safe_options(options), "stopped": "gracefully"}
     try:
         with serving(options) as url:
             summary |= _measure(url, load)

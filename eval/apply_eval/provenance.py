@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-SECRET_OPTIONS = ("--api-key",)
+SECRET_OPTIONS = ("--api-key", "--remote-key")
 PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "triton", "transformers", "numpy")
 
 
@@ -37,16 +37,26 @@ def _sha256(path: Path) -> str:
 
 def safe_command(arguments: Sequence[str]) -> list[str]:
     """The command line without secrets, and without the folders of one machine: absolute paths by their last names."""
-    safe = [Path(arguments[0]).name]
-    for at, argument in enumerate(arguments[1:], 1):
+    return [Path(arguments[0]).name, *safe_options(arguments[1:])]
+
+
+def safe_options(arguments: Sequence[str]) -> list[str]:
+    """As `safe_command`, of a command's options alone."""
+    safe: list[str] = []
+    for before, argument in zip(("", *arguments), arguments, strict=False):
         option, sign, value = argument.partition("=")
-        if option in SECRET_OPTIONS and sign:
+        if sign and _is_secret(option):
             safe.append(f"{option}=...")
-        elif arguments[at - 1] in SECRET_OPTIONS:
+        elif _is_secret(before):
             safe.append("...")
         else:
             safe.append(option + sign + safe_path(value) if sign else safe_path(argument))
     return safe
+
+
+def _is_secret(option: str) -> bool:
+    # argparse takes the beginning of an option's name for the option.
+    return len(option) > len("--") and any(secret.startswith(option) for secret in SECRET_OPTIONS)
 
 
 def safe_path(path: str) -> str:

@@ -27,6 +27,8 @@ def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
         (["/usr/bin/apply-eval", "run", "--out", "x"], ["apply-eval", "run", "--out", "x"]),
         (["apply-eval", "--api-key", "k3y", "--out", "x"], ["apply-eval", "--api-key", "...", "--out", "x"]),
         (["apply-eval", "--api-key=k3y"], ["apply-eval", "--api-key=..."]),
+        (["apply-eval", "--api-k", "k3y", "--ap=k3y"], ["apply-eval", "--api-k", "...", "--ap=..."]),
+        (["load.py", "--", "--remote-key", "k3y", "/m"], ["load.py", "--", "--remote-key", "...", "m"]),
         (["run", "--data", "/home/me/d.jsonl", "--out=/tmp/x"], ["run", "--data", "d.jsonl", "--out=x"]),
         (["run", "--data", "../d.jsonl", "--constrain=none"], ["run", "--data", "../d.jsonl", "--constrain=none"]),
     ],
