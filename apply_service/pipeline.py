@@ -134,7 +134,12 @@ def _refuse_unknown_names(request: ApplyRequest, runtime: Runtime) -> None:
         )
     if request.drafter is not None:
         check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
-    if unknown := sorted(request.on_verdict.keys() - {*CHECKS, *STRATEGY_VERDICTS}):
+    refuse_unknown_checks(request.on_verdict)
+
+
+def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
+    """Raises InvalidField where a rule is for a check that there is none of: it would never take effect."""
+    if unknown := sorted(on_verdict.keys() - {*CHECKS, *STRATEGY_VERDICTS}):
         limit = [*names(CHECKS), *STRATEGY_VERDICTS]
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=limit, remedy="name one of these")
 

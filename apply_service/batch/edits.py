@@ -15,6 +15,7 @@ from typing import Literal
 
 from apply_service.batch.results import BatchItem, BatchMode, BatchResult, judge, settle
 from apply_service.errors import ApplyError, InvalidField, Overloaded
+from apply_service.pipeline import refuse_unknown_checks
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
@@ -26,10 +27,12 @@ async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: Ba
     """Apply every edit.  Cancelling it cancels them.
 
     Raises:
-        InvalidField: there is no edit, or two are of the same file.
+        InvalidField: there is no edit, two are of the same file, or `on_verdict` names a check that there is none of.
         Overloaded, NotReady: the service takes none of them now.
     """
     refuse_same_paths([request.path for request in requests])
+    for request in requests:
+        refuse_unknown_checks(request.on_verdict)
     # What fails by `on_verdict` is judged here: an error raised by the pipeline would bring no verdicts.
     asked = [replace(request, on_verdict=_without_fail(request)) for request in requests]
     answers = await _Round(submit, asked).run()

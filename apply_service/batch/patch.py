@@ -15,7 +15,7 @@ from apply_service.edits.diff_text import FileNames, change_diff_text
 from apply_service.edits.fidelity import SourceText, normalise
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.errors import ApplyError, UnsupportedParameter
-from apply_service.pipeline import Stopwatch, finish
+from apply_service.pipeline import Stopwatch, finish, refuse_unknown_checks
 from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
@@ -31,8 +31,9 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
     Raises:
         MalformedEdit: the patch is not readable.
-        InvalidField: a file is there twice.
+        InvalidField: a file is there twice, or `on_verdict` names a check that there is none of.
     """
+    refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
     texts = {source.path: source.text for source in request.files}

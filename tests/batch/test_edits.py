@@ -189,3 +189,11 @@ def test_a_crash_costs_only_its_file() -> None:
         result = asyncio.run(apply_edits(service.submit, [ApplyRequest("o", "u")] * 2, "independent"))
     assert [type(item.error) for item in result.items] == [EngineFailure] * 2
     assert result.status == "refused"
+
+
+@pytest.mark.parametrize("rule", ["warn", "fail"])
+def test_a_rule_for_no_check_is_refused(service: Service, rule: str) -> None:
+    misspelt = request("b.py", "x = 1\n", "x = 1", "x = 2", on_verdict={"sintax": rule})
+    with pytest.raises(InvalidField) as caught:
+        asyncio.run(apply_edits(service.submit, [GOOD, misspelt], "independent"))
+    assert caught.value.value == ["sintax"]

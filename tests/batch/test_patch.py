@@ -107,3 +107,9 @@ def test_bytes_that_the_encoding_lacks_fail_the_file() -> None:
     (item,) = apply_patch_request(PatchRequest(patch, (PatchSource("f.txt", "x\n", "latin-1"),))).items
     assert item.error is not None
     assert item.error.code == "bad_encoding"
+
+
+def test_a_rule_for_no_check_is_refused() -> None:
+    with pytest.raises(InvalidField) as caught:
+        apply_patch_request(PatchRequest(DIFF, SOURCES, on_verdict={"sintax": "fail"}))
+    assert caught.value.value == ["sintax"]
