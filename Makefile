@@ -104,7 +104,7 @@ train-gpu:  ## nine minutes of training on a CUDA device; the same command goes 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)
 
-# The development sets; hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.
+# The development sets (not part of the project: docs/evaluation.md, Results); hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.
 # The library's decoding takes most of the time, so it takes part in the smallest run, where nothing holds the target to the sources.
 EVAL_DATA ?= ../shared/data
 EVAL_DRAFTERS ?= prompt_lookup,suffix,original,original_snippet,merged_edit

@@ -10,8 +10,6 @@ from apply_service.platform_paths import platform_config_path
 from apply_service.setting_specs import ENV_PREFIX, SettingSpec, check_setting, parse_setting
 
 CONFIG_VARIABLE = "APPLY_CONFIG"
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "APPLY_SHARED_DATA"})
-"""Variables with our prefix that are no settings: the file's path, and extra data for the tests."""
 
 
 def read_file(path: Path | None, specs: Sequence[SettingSpec]) -> Iterator[tuple[str, object]]:
@@ -38,7 +36,7 @@ def read_file(path: Path | None, specs: Sequence[SettingSpec]) -> Iterator[tuple
 
 def read_environment(environment: Mapping[str, str], specs: Sequence[SettingSpec]) -> Iterator[tuple[str, object]]:
     """Name and value of every setting in the environment, checked.  Raises SettingsError."""
-    given = {key for key in environment if key.startswith(ENV_PREFIX)} - NOT_SETTINGS
+    given = {key for key in environment if key.startswith(ENV_PREFIX)} - {CONFIG_VARIABLE}
     refuse_unknown({key.removeprefix(ENV_PREFIX).lower() for key in given}, "environment", specs)
     for spec in specs:
         if spec.variable in given:

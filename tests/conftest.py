@@ -17,7 +17,7 @@ if not IS_WORKER:
     # One folder for all workers of a run and for the processes that tests start: they inherit the variable.
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="apply-service-tests-")
 
-EXTRA_DATA = Path(os.environ.get("APPLY_SHARED_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
+EXTRA_DATA = Path(os.environ.get("EVAL_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 
 
 def pytest_sessionfinish() -> None:
@@ -30,5 +30,5 @@ def pytest_sessionfinish() -> None:
 def extra_data() -> Path:
     """The folder of real-diff sets; the test is skipped where there is none."""
     if not (EXTRA_DATA / "real_diffs_dev.jsonl").is_file():
-        pytest.skip("no extra data (APPLY_SHARED_DATA)")
+        pytest.skip("no extra data (EVAL_DATA)")
     return EXTRA_DATA

@@ -99,7 +99,7 @@ def test_unknown_key_in_file_environment_and_command_line(tmp_path: Path) -> Non
 
 
 def test_variables_that_are_no_settings_are_let_through() -> None:
-    load_settings(environment=NO_FILE | {"APPLY_SHARED_DATA": "/data", "PATH": "/bin"})
+    load_settings(environment=NO_FILE | {"EVAL_DATA": "/data", "PATH": "/bin"})
 
 
 @pytest.mark.parametrize(
@@ -180,3 +180,9 @@ def _error(
     with pytest.raises(SettingsError) as caught:
         load_settings(command_line, environment=environment or NO_FILE, config=config)
     return caught.value
+
+
+def test_keys_are_in_no_repr() -> None:
+    settings = Settings(api_key="hidden-one", remote_key="hidden-two")
+    assert "hidden" not in repr(settings)
+    assert "host='127.0.0.1'" in repr(settings)

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(work)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in [name for name in os.environ if name.startswith("APPLY_") and name != "APPLY_SHARED_DATA"]:
+    for name in [name for name in os.environ if name.startswith("APPLY_")]:
         monkeypatch.delenv(name)
     return work
 

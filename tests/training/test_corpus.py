@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from tests.training.edits import make_edits
 from training.corpus import ExcludedRepository, is_excluded, read_edits, split_by_repository
 
-SHARED = Path(os.environ.get("APPLY_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def write_rows(path: Path, repo: str) -> Path:
@@ -74,9 +72,8 @@ def test_a_single_repository_is_split_by_file() -> None:
     assert not {edit.path for edit in train} & {edit.path for edit in held_out}
 
 
-@pytest.mark.skipif(not (SHARED / "real_diffs_dev.jsonl").exists(), reason="needs the evaluation set")
-def test_every_repository_of_the_evaluation_set_is_known() -> None:
-    with (SHARED / "real_diffs_dev.jsonl").open() as lines:
+def test_every_repository_of_the_evaluation_set_is_known(extra_data: Path) -> None:
+    with (extra_data / "real_diffs_dev.jsonl").open() as lines:
         repositories = {json.loads(line)["repo"] for line in lines}
     assert repositories
     assert [repo for repo in repositories if not is_excluded(repo)] == []
