@@ -13,7 +13,6 @@ from tests.training.edits import make_edits
 from training.corpus import ExcludedRepository, is_excluded, read_edits, split_by_repository
 
 
-
 def write_rows(path: Path, repo: str) -> Path:
     row = {"repo": repo, "path": "a.py", "language": "python", "before": "a\r\nb\n", "after": "a\nc\n"}
     path.write_text(json.dumps(row) + "\n")
