@@ -26,10 +26,12 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
+    is_secret: bool = False,
 ) -> Any:
-    """A field of the class of settings: its default, what it means, and what it may be."""
+    """A field of the class of settings: its default, what it means, and what it may be.  `is_secret`: no `repr` shows
+    it."""
     metadata = {"help": text, "group": group, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata=metadata)
+    return field(default=default, repr=not is_secret, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,7 +286,10 @@ class Settings:
         group="engine",
     )
     remote_key: str | None = setting(
-        None, "API key for `remote_url`; `env:NAME` takes it from that variable of the environment.", group="engine"
+        None,
+        "API key for `remote_url`; `env:NAME` takes it from that variable of the environment.",
+        group="engine",
+        is_secret=True,
     )
     remote_takes: tuple[str, ...] = setting(
         ("usage",),
@@ -317,7 +320,7 @@ class Settings:
     server: str | None = setting(
         None, "URL of a running service that `apply` asks instead of loading a model.", group="command"
     )
-    api_key: str | None = setting(None, "API key that `apply` sends to `server`.", group="command")
+    api_key: str | None = setting(None, "API key that `apply` sends to `server`.", group="command", is_secret=True)
     color: str = setting(
         "auto",
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.",
