@@ -19,7 +19,7 @@ from argparse import (
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE, exit_code
 from apply_service.commands.output import print_error, write_line
@@ -32,7 +32,11 @@ EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, mea
 
 
 class Parser(ArgumentParser):
-    """argparse, with errors of our tree instead of an exit."""
+    """argparse, with errors of our tree instead of an exit, and options in full alone: an abbreviation would mean
+    another option once there are two, and a key behind one would escape whatever hides keys by their option."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
@@ -186,7 +190,7 @@ def _add_models(add_command: Callable[..., ArgumentParser]) -> None:
         "models", help="list the models that a request may name", description="List models; loads none."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser, ("engine",))
+    _add_settings(parser, (), ("engine", "vllm_url", "model", "models", "remote_url"))
 
 
 def _add_doctor(add_command: Callable[..., ArgumentParser]) -> None:
@@ -198,14 +202,14 @@ def _add_doctor(add_command: Callable[..., ArgumentParser]) -> None:
 def _add_undo(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("undo", help="take back the newest --in-place edit of a file", description=UNDO_TEXT)
     parser.add_argument("file", metavar="FILE", help="file to bring back")
-    _add_settings(parser, ("backups",))
+    _add_settings(parser, (), ("state_dir",))
 
 
 def _add_recover(add_command: Callable[..., ArgumentParser]) -> None:
     parser = add_command("recover", help="roll back a batch that was killed while writing", description=RECOVER_TEXT)
     parser.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser, ("backups",))
+    _add_settings(parser, (), ("state_dir",))
 
 
 def _add_mcp(add_command: Callable[..., ArgumentParser]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from apply_service.commands.content import STANDARD_INPUT
 from apply_service.errors import InvalidField, UnsupportedParameter
-from apply_service.settings import Settings
+from apply_service.settings import Settings, setting_specs
 
 IN_REQUEST = (
     *("file", "stdin_path", "update", "instruction", "in_place", "diff", "format", "language", "encoding", "strategy"),
@@ -29,7 +29,12 @@ NOT_IN_PATCH = tuple(name for name in IN_BATCH if name not in ("encoding", "on_v
 
 OF_SEVERAL_FILES = ("independent", "root")
 
-OF_THE_ENGINE = ("models", "device", "dtype", "weights", "window", "torch_threads", "allow_remote_code")
+OF_THE_REQUEST = ("model", "drafter")
+"""Settings of the engine that a request may name as well: they are sent to the server."""
+
+OF_THE_ENGINE = tuple(
+    spec.name for spec in setting_specs() if spec.group == "engine" and spec.name not in OF_THE_REQUEST
+)
 """Settings of an engine in this process, which there is none of where a server is asked."""
 
 

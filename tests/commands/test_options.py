@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from apply_service.cli import main
+from apply_service.settings import setting_specs
 from tests.commands.conftest import Stdin
 
 NOWHERE = "http://127.0.0.1:9"
@@ -33,10 +34,20 @@ def test_a_json_request_takes_no_option_that_shapes_the_request(
     assert out == b""
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--device cpu", "--dtype float32", "--window 4", "--torch-threads 1", "--allow-remote-code"],
-)
+def of_the_engine() -> list[str]:
+    """Every setting of an engine as an option, with a value that it may have; left out is what a request names itself,
+    and the URL that is refused without its engine anyway."""
+    others = ("model", "drafter", "vllm_url")
+    specs = [spec for spec in setting_specs() if spec.group == "engine" and spec.name not in others]
+    values = {spec.flag: spec.choices[0] if spec.choices else spec.high or "some" for spec in specs}
+    return [spec.flag if spec.kind is bool else f"{spec.flag} {values[spec.flag]}" for spec in specs]
+
+
+def test_there_are_settings_of_an_engine() -> None:
+    assert {"--windows auto", "--attention auto", "--max-active 4096", "--remote-stream"} <= set(of_the_engine())
+
+
+@pytest.mark.parametrize("option", of_the_engine())
 @pytest.mark.parametrize("way", [("a.py", "--update", "edit.txt"), ("--request", "-")], ids=["file", "request"])
 def test_a_server_takes_no_options_of_an_engine(
     folder: object, option: str, way: tuple[str, ...], capsysbinary: pytest.CaptureFixture[bytes]
@@ -45,6 +56,23 @@ def test_a_server_takes_no_options_of_an_engine(
     err = capsysbinary.readouterr().err
     assert b"[unsupported_parameter]" in err
     assert f'value: ["{option.split()[0]}"]'.encode() in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["models", "--window", "3"], ["undo", "a.py", "--backups-kept", "3"], ["recover", "--backups-kept", "3"]],
+)
+def test_a_command_has_no_options_that_it_never_reads(
+    folder: object, command: list[str], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(command) == 2
+    assert b"unrecognized arguments" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["apply", "mcp", "serve"])
+def test_an_option_is_never_abbreviated(command: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main([command, "--remote-k", "SECRET"]) == 2
+    assert b"unrecognized arguments" in capsysbinary.readouterr().err
 
 
 def test_a_server_from_the_environment_takes_none_either(
