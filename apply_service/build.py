@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from apply_service.decider import Decider
 from apply_service.drafting.chain import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
 from apply_service.protocols import DraftEngine, PromptFormat
-from apply_service.registry import PROMPT_FORMATS, names, resolve
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.runtime import Runtime
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from apply_service.engine.self_test import SelfTest
     from apply_service.engine.weights.choice import WeightsSetting
 
-EMBEDDED = "embedded"
+REPLAY = "replay"
+"""The prompt format of replay targets, which reads no tokenizer of a model."""
 
 
 def build_runtime(settings: Settings) -> Runtime:
@@ -191,21 +191,9 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
 
 
 def _prompt_format(loaded: LoadedModel) -> PromptFormat:
-    from apply_service.prompts.by_model import infer_prompt_format
+    from apply_service.prompts.by_model import open_prompt_format
 
-    name = loaded.record.prompt_format or infer_prompt_format(loaded.source)
-    if name not in PROMPT_FORMATS:
-        raise ModelNotLoadable("no such prompt format", value=name, limit=list(names(PROMPT_FORMATS)))
-    factory: Callable[[Any], PromptFormat] = resolve(PROMPT_FORMATS, name)
-    if name == "compact":
-        return resolve(PROMPT_FORMATS, name).from_directory(Path(loaded.source))  # type: ignore[no-any-return]
-    if name == "replay":
-        return _replay_format(loaded)
-    from transformers import AutoTokenizer
-
-    from apply_service.prompts.chat_tokenizer import ChatTokenizer
-
-    return factory(ChatTokenizer(AutoTokenizer.from_pretrained(loaded.source)))
+    return _replay_format(loaded) if loaded.record.prompt_format == REPLAY else open_prompt_format(loaded.source)
 
 
 def _replay_format(loaded: LoadedModel) -> PromptFormat:

@@ -34,7 +34,7 @@ LAYERS = (
     {"settings"},
     {"setting_sources"},
     {"setting_specs"},
-    {"types", "errors", "platform_paths"},
+    {"types", "errors", "platform_paths", "model_folder"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""
 

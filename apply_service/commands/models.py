@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_line
 from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
+from apply_service.model_folder import EMBEDDED, embedded_directory
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.settings import Settings
-
-EMBEDDED = "embedded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +66,6 @@ def describe(name: str, settings: Settings) -> ModelListing:
         context_limit=config.get("max_position_embeddings"),
         architecture=next(iter(config.get("architectures") or []), None),
     )
-
-
-def embedded_directory() -> Path:
-    # `engine.loading` knows it too, at the price of torch.
-    spec = find_spec("apply_service.models")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / EMBEDDED
 
 
 def _line(listing: ModelListing) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.model_folder import RECORD_FILE
 from apply_service.prompts.chat_tokenizer import ChatTokenizer
 from apply_service.prompts.compact import Compact
 from apply_service.protocols import PromptFormat
 from apply_service.registry import PROMPT_FORMATS, resolve
 
-RECORD_FILE = "apply_service.json"
 COMPACT = "compact"
 TAGGED = ("chat", "fastapply", "osmosis")
 
@@ -34,13 +34,18 @@ def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
         return (Compact.from_directory(Path(source)),)
     if own not in TAGGED:
         limit = [COMPACT, *TAGGED]
-        raise ModelNotLoadable("no prompt format that reads a model's own tokenizer", value=own, limit=limit)
+        remedy = f"name one of these as prompt_format in the folder's {RECORD_FILE}"
+        raise ModelNotLoadable(
+            "no prompt format that reads a model's own tokenizer", value=own, limit=limit, remedy=remedy
+        )
     from transformers import AutoTokenizer
 
     try:
         chat = ChatTokenizer(AutoTokenizer.from_pretrained(source))
     except (OSError, ValueError) as error:
-        raise ModelNotLoadable(f"no tokenizer can be read: {error}", value=source) from error
+        raise ModelNotLoadable(
+            f"no tokenizer can be read: {error}", value=source, remedy="put the model's tokenizer into its folder"
+        ) from error
     factories: dict[str, Callable[[Any], PromptFormat]] = {name: resolve(PROMPT_FORMATS, name) for name in TAGGED}
     return (factories.pop(own)(chat), *(factory(chat) for factory in factories.values()))
 
@@ -60,5 +65,7 @@ def _recorded(directory: Path) -> str | None:
     except OSError:
         return None
     except ValueError as error:
-        raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(directory)) from error
+        raise ModelNotLoadable(
+            f"{RECORD_FILE} can't be read: {error}", value=str(directory), remedy="mend or remove it"
+        ) from error
     return str(record["prompt_format"]) if isinstance(record, dict) and "prompt_format" in record else None

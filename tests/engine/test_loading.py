@@ -78,6 +78,15 @@ def test_prompt_formats_by_name(tmp_path: Path) -> None:
     assert isinstance(load_target(str(directory), Settings()).prompt_format, Chat)
 
 
+def test_a_model_without_a_tokenizer_is_not_loadable(tmp_path: Path) -> None:
+    directory = save_tiny(tmp_path / "any")
+    for path in directory.glob("*token*"):
+        path.unlink()
+    with pytest.raises(ModelNotLoadable, match="tokenizer") as caught:
+        load_target(str(directory), Settings())
+    assert caught.value.remedy
+
+
 def test_an_unknown_name_says_what_could_be_named() -> None:
     with pytest.raises(UnknownModel) as caught:
         load_model("nobody/no-such-model")
