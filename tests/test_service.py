@@ -182,19 +182,19 @@ def test_a_pipeline_that_answers_a_late_stop_by_cancelled_is_a_deadline(opened: 
 
 
 def test_a_deadline_holds_although_the_engine_hangs(opened: Callable[..., Service]) -> None:
-    release = threading.Event()
+    release, is_over = threading.Event(), threading.Event()
 
     def hang(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
-        release.wait(10)
+        release.wait(60)
+        is_over.set()
         yield FinalEvent(make_result())
 
     service = opened(hang)
-    start = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         service.apply(ApplyRequest(original="", timeout_s=0.05))
     with pytest.raises(DeadlineExceeded):  # this one never left the queue
         asyncio.run(_collect(service, ApplyRequest(original="", timeout_s=0.05)))
-    assert time.monotonic() - start < 5
+    assert not is_over.is_set()
     release.set()
 
 

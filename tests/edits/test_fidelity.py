@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -13,6 +12,7 @@ from apply_service.edits.fidelity import decode, encode, normalise, ops_from_tex
 from apply_service.edits.text_encoding import SourceText
 from apply_service.errors import BadEncoding, NulByte
 from apply_service.types import LineOp
+from tests.effort import no_hang
 
 ODD = "ab \t\f\v\x1c\x85\u2028\u2029\ufeffé€😀"
 LINES = st.text(alphabet=ODD, max_size=6)
@@ -159,14 +159,13 @@ def test_a_new_function_is_not_cut_in_the_middle() -> None:
     assert added == ["def b():", "    return 1", ""]
 
 
-def test_twenty_thousand_lines_are_fast() -> None:
+def test_twenty_thousand_lines_are_compared() -> None:
     lines = [f"line {i % 700}" for i in range(20_000)]
     changed = [line if i % 97 else f"changed {i}" for i, line in enumerate(lines) if i % 89]
     other = [f"other {i}" for i in range(20_000)]
-    start = time.perf_counter()
-    for new in (changed, other, lines[::-1]):
-        assert "\n".join(op.text for op in ops_from_texts("\n".join(lines), "\n".join(new)) if op.kind != "drop")
-    assert time.perf_counter() - start < 10
+    with no_hang():
+        for new in map("\n".join, (changed, other, lines[::-1])):
+            assert "\n".join(op.text for op in ops_from_texts("\n".join(lines), new) if op.kind != "drop") == new
 
 
 # -- encodings ---------------------------------------------------------------------------------------------------------

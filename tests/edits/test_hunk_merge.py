@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +13,7 @@ from apply_service.edits.hunk_merge import compose
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import ApplyError
+from tests.effort import no_hang
 
 
 def written(ops: list[tuple[str, int | None, str]]) -> str:
@@ -62,10 +62,9 @@ SAME = "x\n" * 20_000
     ids=["blocks", "misquote", "same", "hunks", "long", "long diff", "detect long", "detect signs", "detect fences"],
 )
 def test_large_inputs_neither_hang_nor_crash(work: Callable[[], object]) -> None:
-    start = time.perf_counter()
-    try:
-        result = work()
-    except ApplyError as error:
-        result = error.code
+    with no_hang():
+        try:
+            result = work()
+        except ApplyError as error:
+            result = error.code
     assert result
-    assert time.perf_counter() - start < 10
