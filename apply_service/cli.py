@@ -36,7 +36,7 @@ class Parser(ArgumentParser):
     another option once there are two, and a key behind one would escape whatever hides keys by their option."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options, allow_abbrev=False)
+        super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
