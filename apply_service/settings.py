@@ -54,6 +54,9 @@ class Settings:
     max_lines: int = setting(
         200_000, "Most lines in an original or an update; more are answered 413.", group="http", low=1, high=100_000_000
     )
+    max_batch_edits: int = setting(
+        256, "Most edits in a batch, or files beside a patch; more are answered 413.", group="http", low=1, high=100_000
+    )
     keys_file: str | None = setting(
         None, "File of hashed API keys (`apply-service key`); with none, every caller is let in.", group="http"
     )
@@ -63,7 +66,11 @@ class Settings:
         group="http",
     )
     rate_limit: int | None = setting(
-        None, "Requests a minute of each API key; one more is answered 429.", group="http", low=1, high=1_000_000
+        None,
+        "Requests a minute of each API key, each edit of a batch counted; one more is answered 429.",
+        group="http",
+        low=1,
+        high=1_000_000,
     )
     concurrency_limit: int | None = setting(
         None, "Requests of each API key at once; one more is answered 429.", group="http", low=1, high=100_000

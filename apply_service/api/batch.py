@@ -19,12 +19,14 @@ from apply_service.api.auth import caller_of
 from apply_service.api.batch_schema import BatchAnswer, BatchRequest
 from apply_service.api.body import read_json_body
 from apply_service.api.errors import codes_by_status
+from apply_service.api.limits import count_edits
 from apply_service.api.model_names import resolve_model
 from apply_service.api.schema import refuse_too_many_lines
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
+from apply_service.errors import TooLarge
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.ticket import cancelled_error, late_error
@@ -57,6 +59,8 @@ def batch_router(service: Service, settings: Settings) -> APIRouter:
     async def apply_batch(request: Request) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
         call = BatchRequest.parse(body)
+        _refuse_too_many(call, settings.max_batch_edits)
+        count_edits(request.scope, len(call.edits or []))
         owner = caller_of(request.scope).name
         result = await _unless_gone(request, _answer(call, owner, service, settings))
         return Response(BatchAnswer.of(result, call).model_dump_json(), media_type="application/json")
@@ -88,6 +92,17 @@ async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings
             return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None
+
+
+def _refuse_too_many(call: BatchRequest, limit: int) -> None:
+    n_edits = len(call.files if call.edits is None else call.edits)
+    if n_edits > limit:
+        raise TooLarge(
+            "The batch holds too many edits.",
+            value=n_edits,
+            limit=limit,
+            remedy="Send several batches, or raise max_batch_edits.",
+        )
 
 
 def _refuse_long_patch(patch: PatchRequest, limit: int) -> None:

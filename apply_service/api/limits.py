@@ -2,6 +2,7 @@
 
 Three limits, each answered 429 with `Retry-After`: requests a minute of a key, requests at once of a key, and requests
 at once of all.  They are checked before the body is read; the queue of the engine has a limit of its own (`service`).
+Where a body turns out to hold several edits, its route has them counted (`count_edits`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -28,6 +30,8 @@ RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset
 """Requests a minute, how many are left of them, and when (in seconds since 1970) the oldest one stops to count."""
 
 RETRY_AFTER_S = 1
+COUNT = "apply_count"
+"""Where the function that counts more of this request stands in the state of the scope."""
 
 
 class LimitMiddleware:
@@ -47,6 +51,7 @@ class LimitMiddleware:
         key = caller_of(scope)
         with self._place(key):
             self._count(key)
+            scope.setdefault("state", {})[COUNT] = partial(self._count, key)
             await self._app(scope, receive, send)
 
     @contextlib.contextmanager
@@ -66,20 +71,20 @@ class LimitMiddleware:
             self._in_flight[key.name] -= 1
             self._n_in_flight -= 1
 
-    def _count(self, key: Key) -> None:
+    def _count(self, key: Key, n_more: int = 1) -> None:
         limit = key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
-        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), key.name)
+        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), key.name, cost=n_more)
         reset_s = self._tell_rate(key)
         if not is_within:
             wait_s = max(1, math.ceil(reset_s - time.time()))
             _say({"Retry-After": wait_s})
             raise RateLimited(
                 "This API key has sent its requests of this minute.",
-                value=limit + 1,
+                value=limit + 1 if n_more == 1 else n_more + 1,
                 limit=f"{limit} a minute",
-                remedy=f"Send it again in {wait_s} s.",
+                remedy=f"Send it again in {wait_s} s." if n_more < limit else "Send fewer edits at once.",
             )
 
     def _tell_rate(self, key: Key) -> float:
@@ -90,6 +95,17 @@ class LimitMiddleware:
         reset_s, n_left = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), key.name)
         _say(dict(zip(RATE_HEADERS, (limit, n_left, math.ceil(reset_s)), strict=True)))
         return reset_s
+
+
+def count_edits(scope: Scope, n_edits: int) -> None:
+    """Count every edit of a request as one of its key's requests a minute; its first one counts already.
+
+    Raises:
+        RateLimited: so many are not left; none of them counts then.
+    """
+    count: Callable[[int], None] | None = scope.get("state", {}).get(COUNT)
+    if count is not None and n_edits > 1:
+        count(n_edits - 1)
 
 
 def _overloaded(who: str, value: int, limit: int) -> Overloaded:

@@ -31,6 +31,39 @@ def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     assert other.headers["x-ratelimit-limit"] == "3"
 
 
+def edits(n_edits: int) -> dict[str, object]:
+    return {"edits": [BODY | {"path": f"{number}.py"} for number in range(n_edits)]}
+
+
+def test_each_edit_of_a_batch_counts(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path), rate_limit=6) as http:
+        answers = [http.post("/v1/apply/batch", json=edits(n), headers=bearer(ALICE)) for n in (3, 4, 2, 7)]
+        other = http.post("/v1/apply/batch", json=edits(6), headers=bearer(BOB))
+    assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["3", "2", "0", "0"]
+    assert answers[1].json()["error"]["code"] == "rate_limited"
+    assert other.status_code == 200
+
+
+def test_a_batch_that_can_never_pass_is_told_so(tmp_path: Path) -> None:
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path), rate_limit=2) as http:
+        error = http.post("/v1/apply/batch", json=edits(9), headers=bearer(ALICE)).json()["error"]
+    assert (error["code"], error["limit"], error["remedy"]) == (
+        "rate_limited",
+        "2 a minute",
+        "Send fewer edits at once.",
+    )
+
+
+def test_a_batch_has_a_most(tmp_path: Path) -> None:
+    patch = {"patch": "--- a/a\n+++ b/a\n", "files": [{"path": name, "original": ""} for name in "abc"]}
+    with layered(ScriptedRun(), max_batch_edits=2) as http:
+        answers = [http.post("/v1/apply/batch", json=body) for body in (edits(2), edits(3), patch)]
+    assert [answer.status_code for answer in answers] == [200, 413, 413]
+    error = answers[1].json()["error"]
+    assert (error["code"], error["value"], error["limit"]) == ("too_large", 3, 2)
+
+
 def test_no_rate_no_headers() -> None:
     with layered(ScriptedRun()) as http:
         assert not [name for name in http.post("/v1/apply", json=BODY).headers if "ratelimit" in name.lower()]
