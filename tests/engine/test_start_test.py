@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
+from apply_service.engine import self_test
 from apply_service.engine.loading import LoadedModel, load_model
 from apply_service.engine.self_test import stopwatch, time_passes
 from apply_service.engine.self_test_store import SelfTestStore
@@ -59,7 +61,11 @@ def test_every_bucket_is_timed_and_no_session_stays_open() -> None:
     engine.check_integrity()
 
 
-def test_what_others_take_of_a_cpu_does_not_count() -> None:
+def test_what_others_take_of_a_cpu_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = SimpleNamespace(perf_counter=lambda: 100.0, process_time=lambda: 7.0)
+    monkeypatch.setattr(self_test, "time", clocks)
     on_cpu, elsewhere = stopwatch(torch.device("cpu")), stopwatch(torch.device("meta"))
-    time.sleep(0.05)
-    assert on_cpu() < 0.05 <= elsewhere()
+    clocks.perf_counter, clocks.process_time = lambda: 103.0, lambda: 8.0
+    assert (on_cpu(), elsewhere()) == (1.0, 3.0)
+    clocks.process_time = lambda: 19.0  # several threads ran at once
+    assert on_cpu() == 3.0

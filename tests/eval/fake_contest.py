@@ -1,8 +1,9 @@
 """A run without a model: contestants whose answers and times depend on names alone.
 
-    python -m tests.eval.fake_contest FOLDER DELAY_S
+    python -m tests.eval.fake_contest FOLDER DELAY_S N_ANSWERS
 
-does such a run into FOLDER, slowly enough to be killed in the middle; started again it goes on.
+does such a run into FOLDER, slowly enough to be killed in the middle, and waits for ever after N_ANSWERS answers;
+started again it goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -38,15 +40,25 @@ class FakeRunner:
     is_concurrent = True
     missing = MISSING_OVER_HTTP
 
-    def __init__(self, name: str, *, delay_s: float = 0.0, errors: Sequence[ApplyError] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        delay_s: float = 0.0,
+        errors: Sequence[ApplyError] = (),
+        places: threading.Semaphore | None = None,
+    ) -> None:
         self.name = name
         self.asked: list[str] = []
         self._delay_s = delay_s
         self._errors = list(errors)
+        self._places = places
 
     def answer(self, edit: EditRecord) -> Answer:
         self.asked.append(edit.id)
         time.sleep(self._delay_s)
+        if self._places is not None:
+            self._places.acquire()
         if self._errors:
             raise self._errors.pop(0)
         chance = zlib.crc32(edit.id.encode()) % 6
@@ -102,13 +114,14 @@ def session() -> dict[str, Any]:
             "data": [{"name": "made.jsonl", "sha256": "0" * 64}]}  # fmt: skip
 
 
-def do_run(folder: Path, *, delay_s: float = 0.0) -> dict[str, Any]:
-    """Begin or go on with the run in `folder`; its results, also written there."""
+def do_run(folder: Path, *, delay_s: float = 0.0, n_answers: int | None = None) -> dict[str, Any]:
+    """Begin or go on with the run in `folder`; its results, also written there.  After `n_answers` it hangs."""
     records = samples()
     clock = ticking()
     with RowsFile(folder / ROWS, plan()) as file:
         file.add_session(session())
-        runners = {name: FakeRunner(name, delay_s=delay_s) for name in NAMES}
+        places = None if n_answers is None else threading.Semaphore(n_answers)
+        runners = {name: FakeRunner(name, delay_s=delay_s, places=places) for name in NAMES}
         loop = Loop({r.id: r for r in records}, runners, file, clock=lambda: float(next(clock)))
         ids = [r.id for r in records]
         loop.run(list(schedule(ids, NAMES, repeats=REPEATS, concurrency=1, seed=0)))
@@ -118,5 +131,5 @@ def do_run(folder: Path, *, delay_s: float = 0.0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    do_run(Path(sys.argv[1]), delay_s=float(sys.argv[2]))
+    do_run(Path(sys.argv[1]), delay_s=float(sys.argv[2]), n_answers=int(sys.argv[3]))
     print(json.dumps("done"))
