@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apply_eval.provenance import shown_command
 from benchmarks.bench_gpu_sample import Measured, sample_of
 from benchmarks.bench_summary import summarise, with_plain
 from benchmarks.bench_tables import LABELS, number, print_files, ratio, render_committed, table
@@ -68,7 +69,7 @@ def _heading(result: Row) -> str:
     return (
         f"## {device['name']}, {where['created'][:10]}\n\n"
         f"{no_gpu}Random weights, the known answers replayed; every forward is really computed.\n\n"
-        f"- command: `{' '.join(where['command'])}`, commit {commit}\n"
+        f"- command: `{shown_command(where['command'])}`, commit {commit}\n"
         f"- {versions}" + _runs_on(device) + "\n"
         f"- edits: {result['edits']['n']} of {data}. {MERGE_NOTE} (median {merge_ms:.1f} ms there), and is not part of "
         "end to end; encoding the prompt, reading it, decoding and decoding the text are\n"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from apply_eval.provenance import shown_command
+
 RESULTS = Path(__file__).parent / "results"
 PATTERN = "bench-*.json"
 ALONE = (
@@ -79,7 +81,7 @@ def _heading(result: Row) -> str:
     commit = str(where["commit"])[:12] + (" with uncommitted changes" if where["dirty"] else "")
     return (
         f"## {device['name']}, {where['created'][:10]}\n\n"
-        f"- command: `{' '.join(['python -m benchmarks.bench', *where['command'][1:]])}`, commit {commit}\n"
+        f"- command: `{shown_command(where['command'])}`, commit {commit}\n"
         f"- {device['threads']} threads, {versions}; {machine}\n"
         f"- {stopped}data: {data}; seed {where['seed']}; windows off, copy constraint {constraint}\n"
     )

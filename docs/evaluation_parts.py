@@ -11,6 +11,7 @@ from typing import Any
 from apply_eval.cli import build_parser
 from apply_eval.metrics.fields import SUMMARY_FIELDS
 from apply_eval.metrics.summary import PLAIN
+from apply_eval.provenance import shown_command
 from apply_eval.report.numbers import COLUMNS, MORE_COLUMNS, share, times, with_interval
 from apply_eval.report.terminal import notes, used_columns
 from apply_eval.running.results import RunResults, read_results
@@ -72,7 +73,7 @@ def _head(values: Mapping[str, Any]) -> str:
     target = plan["model"]["name"] if plan["model"] else "no model"
     commit = f"{str(start['commit'])[:10]}{' with uncommitted changes' if start['dirty'] else ''}"
     lines = [
-        f"`{' '.join(start['command'])}`",
+        f"`{shown_command(start['command'])}`",
         f"{data}; {len(values['samples'])} samples; target {target}; {hardware}; {start['created'][:10]}; "
         f"commit {commit}.",
         *(f"{note[0].upper()}{note[1:]}." for note in notes(values)),

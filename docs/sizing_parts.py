@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from apply_eval.provenance import shown_command
 from apply_service.engine.replay_shapes import ReplayShape, read_shapes
 from benchmarks.sizing import H200, Roofline, count_edit, predicted_s, samples_alone
 from docs.tables import table
@@ -125,7 +126,8 @@ def held_against() -> str:
 def _conditions(result: Mapping[str, Any]) -> str:
     alone = result["alone"]
     return (
-        f"{_made(result)}. Timed by {result['clock']}. {result['edits']} edits in {result['seconds']:g} s: "
+        f"`{' '.join(result['provenance']['command'])}`, {_made(result)}. "
+        f"Timed by {result['clock']}. {result['edits']} edits in {result['seconds']:g} s: "
         f"{result['load']:.0%} of what one edit after the other would allow. Fitted on {alone['edits']} edits made "
         f"alone: {alone['row_ms']:.3f} ms a row, {alone['key_us']:.4f} microseconds a key that a row sees, "
         f"{alone['edit_ms']:.0f} ms an edit beside these; by them, those that came kept the engine busy for "
@@ -138,7 +140,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
 def _made(result: Mapping[str, Any]) -> str:
     made = result["provenance"]
     return (
-        f"`{' '.join(made['command'])}`, {made['created'][:10]}, {made['hardware']['cpu']}, "
+        f"{made['created'][:10]}, {made['hardware']['cpu']}, "
         f"{made['hardware']['n_cpus']} core(s), load {result['load_before']:g} before (other work on the same core(s))"
     )
 
@@ -153,8 +155,9 @@ def ray_measured() -> str:
         again = str(phase.get("asked_again", ""))
         rows.append([name, ended, again, *hits, f"{phase['median_s']:.2f}", f"{phase['longest_s']:.1f}"])
     told = (
-        f"{_made(result)}. Two engines of the embedded model, {result['clients']} clients, {result['files']} files "
-        f"edited {result['edits_a_file']} times in a row, every second edit as a stream. Hits count from a file's "
+        f"`{shown_command(result['provenance']['command'])}`, {_made(result)}. "
+        f"Two engines of the embedded model, {result['clients']} clients, {result['files']} files edited "
+        f"{result['edits_a_file']} times in a row, every second edit as a stream. Hits count from a file's "
         "second edit on; the times are those of this core and say nothing of others."
     )
     head = ["phase", "ended", "asked again", "prefix-cache hits", "prompt tokens cached", "median, s", "longest, s"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 SECRET_OPTIONS = ("--api-key", "--remote-key")
@@ -21,7 +23,7 @@ def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
     """Everything that a reader needs to repeat a run on `data`."""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": safe_command(sys.argv),
+        "command": [*program(sys.modules["__main__"], sys.argv[0]), *safe_options(sys.argv[1:])],
         "seed": seed,
         "data": [{"name": path.name, "sha256": _sha256(path)} for path in data],
         **_code_state(),
@@ -35,13 +37,25 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def safe_command(arguments: Sequence[str]) -> list[str]:
-    """The command line without secrets, and without the folders of one machine: absolute paths by their last names."""
-    return [Path(arguments[0]).name, *safe_options(arguments[1:])]
+def program(main: ModuleType, path: str) -> list[str]:
+    """What one types to run `main`, the program at `path`."""
+    if main.__spec__ is None:  # a script
+        return [Path(path).name]
+    name = main.__spec__.name.removesuffix(".__main__")
+    return ["apply-eval"] if name == "apply_eval.cli" else ["python", "-m", name]
+
+
+def shown_command(command: Sequence[str]) -> str:
+    """The command of a result as one types it.  Older results know the file's name alone."""
+    name, suffix, _ = command[0].partition(".py")
+    if not suffix:
+        return shlex.join(command)
+    typed = ["apply-eval"] if name == "cli" else ["python", "-m", f"benchmarks.{name}"]
+    return shlex.join([*typed, *command[1:]])
 
 
 def safe_options(arguments: Sequence[str]) -> list[str]:
-    """As `safe_command`, of a command's options alone."""
+    """Options without secrets, and without the folders of one machine: absolute paths by their last names."""
     safe: list[str] = []
     for before, argument in zip(("", *arguments), arguments, strict=False):
         option, sign, value = argument.partition("=")

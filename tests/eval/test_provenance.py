@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from apply_eval.provenance import provenance, safe_command
+from apply_eval.provenance import program, provenance, safe_options, shown_command
 
 
 def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
@@ -24,14 +26,43 @@ def test_everything_that_a_repetition_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        (["/usr/bin/apply-eval", "run", "--out", "x"], ["apply-eval", "run", "--out", "x"]),
-        (["apply-eval", "--api-key", "k3y", "--out", "x"], ["apply-eval", "--api-key", "...", "--out", "x"]),
-        (["apply-eval", "--api-key=k3y"], ["apply-eval", "--api-key=..."]),
-        (["apply-eval", "--api-k", "k3y", "--ap=k3y"], ["apply-eval", "--api-k", "...", "--ap=..."]),
-        (["load.py", "--", "--remote-key", "k3y", "/m"], ["load.py", "--", "--remote-key", "...", "m"]),
+        (["run", "--out", "x"], ["run", "--out", "x"]),
+        (["--api-key", "k3y", "--out", "x"], ["--api-key", "...", "--out", "x"]),
+        (["--api-key=k3y"], ["--api-key=..."]),
+        (["--api-k", "k3y", "--ap=k3y"], ["--api-k", "...", "--ap=..."]),
+        (["--", "--remote-key", "k3y", "/m"], ["--", "--remote-key", "...", "m"]),
         (["run", "--data", "/home/me/d.jsonl", "--out=/tmp/x"], ["run", "--data", "d.jsonl", "--out=x"]),
         (["run", "--data", "../d.jsonl", "--constrain=none"], ["run", "--data", "../d.jsonl", "--constrain=none"]),
     ],
 )
 def test_keys_and_folders_are_left_out_of_the_command(arguments: list[str], shown: list[str]) -> None:
-    assert safe_command(arguments) == shown
+    assert safe_options(arguments) == shown
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "shown"),
+    [
+        (None, "/usr/bin/apply-eval", ["apply-eval"]),
+        ("apply_eval.cli", "/x/apply_eval/cli.py", ["apply-eval"]),
+        ("benchmarks.load", "/x/benchmarks/load.py", ["python", "-m", "benchmarks.load"]),
+        ("pytest.__main__", "/x/pytest/__main__.py", ["python", "-m", "pytest"]),
+    ],
+)
+def test_a_program_is_told_as_one_types_it(module: str | None, path: str, shown: list[str]) -> None:
+    main = ModuleType("__main__")
+    main.__spec__ = None if module is None else ModuleSpec(module, None)
+    assert program(main, path) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["apply-eval", "run", "--model", "a b"], "apply-eval run --model 'a b'"),
+        (["python", "-m", "benchmarks.load"], "python -m benchmarks.load"),
+        (["cli.py", "run", "--out", "x"], "apply-eval run --out x"),
+        (["ray_check.py", "--files", "4"], "python -m benchmarks.ray_check --files 4"),
+        (["load.py"], "python -m benchmarks.load"),
+    ],
+)
+def test_commands_of_old_results_can_be_typed_too(command: list[str], shown: str) -> None:
+    assert shown_command(command) == shown

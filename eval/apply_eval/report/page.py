@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from apply_eval.provenance import shown_command
 from apply_eval.report.charts import colour
 from apply_eval.report.figures import figures
 from apply_eval.report.numbers import COLUMNS, DASH, MORE_COLUMNS, with_interval
@@ -101,7 +102,7 @@ def _provenance(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {number}" for name, number in start.get("versions", {}).items())
     dirty = " with uncommitted changes" if start.get("dirty") else ""
     return [
-        ("command", " ".join(start.get("command", []))),
+        ("command", shown_command(start["command"]) if "command" in start else ""),
         ("commit", f"{start.get('commit')}{dirty}"),
         *[(f"data: {item['name']}", f"sha256 {item['sha256']}") for item in start.get("data", [])],
         ("model", f"{model.get('name', 'none')}, sha256 {model.get('sha256')}, {model.get('determinism', '')}"),
