@@ -33,9 +33,9 @@ def write_note(text: str) -> None:
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
-def print_error(error: ApplyError) -> None:
+def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     """An error for people: what, the offending value, what is allowed, what to do."""
-    write_note(f"apply-service: error: {error.message} [{error.code}]")
+    write_note(f"{program}: error: {error.message} [{error.code}]")
     for name in ("value", "limit"):
         if (value := getattr(error, name)) is not None:
             write_note(f"  {name}: {_shorten(value)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -16,10 +15,12 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from apply_eval.arguments import positive
 from apply_eval.commands.compare import add_compare
 from apply_eval.commands.report import add_report
 from apply_eval.commands.run import add_run
 from apply_eval.errors import DataError
+from apply_service.commands.output import print_error
 from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS, names
 
@@ -33,9 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.command(arguments)
     except ApplyError as error:
-        print(f"apply-eval: {error.message}", file=sys.stderr)
-        if error.remedy:
-            print(f"  {error.remedy}", file=sys.stderr)
+        print_error(error, program="apply-eval")
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -56,13 +55,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
-
-
 # -- mine --------------------------------------------------------------------------------------------------------------
 def _add_mine(parser: argparse.ArgumentParser) -> None:
     from apply_eval.measures import EditKind
@@ -71,20 +63,20 @@ def _add_mine(parser: argparse.ArgumentParser) -> None:
     wanted = MineFilter()
     parser.add_argument("--repo", type=Path, default=Path(), help="a local git repository (default: here)")
     parser.add_argument("--out", type=Path, required=True, help="the JSONL file to write (.xz compresses)")
-    parser.add_argument("--limit", type=_positive, default=200, help="edits at most (default: %(default)s)")
+    parser.add_argument("--limit", type=positive, default=200, help="edits at most (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--styles", choices=get_args(StyleMix), default="mixed", help="how snippets are written")
     parser.add_argument(
         "--language", action="append", default=[], help="only this language; may be given several times"
     )
     parser.add_argument("--kind", choices=get_args(EditKind), help="only edits of this kind")
-    parser.add_argument("--min-lines", type=_positive, default=wanted.min_lines)
-    parser.add_argument("--max-lines", type=_positive, default=wanted.max_lines)
-    parser.add_argument("--max-changed", type=_positive, default=wanted.max_changed, help="changed lines at most")
-    parser.add_argument("--max-hunks", type=_positive, default=wanted.max_hunks)
+    parser.add_argument("--min-lines", type=positive, default=wanted.min_lines)
+    parser.add_argument("--max-lines", type=positive, default=wanted.max_lines)
+    parser.add_argument("--max-changed", type=positive, default=wanted.max_changed, help="changed lines at most")
+    parser.add_argument("--max-hunks", type=positive, default=wanted.max_hunks)
     parser.add_argument("--since", help="only commits after this date, as git understands it")
     parser.add_argument("--until", help="only commits before this date")
-    parser.add_argument("--max-commits", type=_positive, default=wanted.max_commits, help="how far back to look")
+    parser.add_argument("--max-commits", type=positive, default=wanted.max_commits, help="how far back to look")
     parser.add_argument("--name", help="the repository's name in the records (default: from its origin or folder)")
     parser.add_argument("--licence", default="", help="SPDX name to write into the records")
     parser.set_defaults(command=_mine)
@@ -132,7 +124,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sketch", choices=get_args(StyleMix), help="write the snippets instead of reading them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=_positive)
+    parser.add_argument("--limit", type=positive)
     parser.set_defaults(command=_import)
 
 
@@ -160,7 +152,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, default=OWN_EDITS, help="a data set, JSONL (default: shipped edits of this project)"
     )
     parser.add_argument("--updates", type=Path, help="JSONL with `id` and `update`: replaces the snippets")
-    parser.add_argument("--limit", type=_positive, help="only the first N samples")
+    parser.add_argument("--limit", type=positive, help="only the first N samples")
     parser.add_argument("--out", type=Path, help="folder for results.json")
     parser.add_argument("--format", choices=("auto", *names(EDIT_FORMATS)), default="auto", help="the edits' format")
     parser.set_defaults(command=_merge)
@@ -209,10 +201,10 @@ def _add_fuzz(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--data", type=Path, help="JSONL with before and after (.xz may be)")
     source.add_argument("--repo", type=Path, help="a local git repository (default: here)")
     source.add_argument("--folder", type=Path, help="a folder of text files: random edits only")
-    parser.add_argument("--cases", type=_positive, default=1000)
+    parser.add_argument("--cases", type=positive, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="one case of the run, shown in full")
-    parser.add_argument("--files", type=_positive, default=3000, help="real files at most")
+    parser.add_argument("--files", type=positive, default=3000, help="real files at most")
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this format; may be repeated")
     parser.set_defaults(command=_fuzz)
 

@@ -122,3 +122,19 @@ def test_without_data_the_shipped_edits_are_merged(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert results["n_total"] == 5
     assert results["provenance"]["data"][0]["name"] == "own_edits.jsonl"
+
+
+def test_an_error_is_told_with_what_offended_and_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "--data", str(tmp_path / "none.jsonl")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("apply-eval: error: ")
+    assert lines[0].endswith("[bad_data]")
+    assert lines[1:] == [f"  value: {tmp_path / 'none.jsonl'}", "  remedy: give the path of a JSONL file"]
+
+
+@pytest.mark.parametrize(("text", "told"), [("x", "'x' is no whole number"), ("0", "0 is not positive")])
+def test_what_is_no_number_is_told(text: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["merge", "--limit", text])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

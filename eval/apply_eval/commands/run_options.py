@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import cast, get_args
 
+from apply_eval.arguments import positive
 from apply_eval.running.plan import DEFAULT_DRAFTERS, RunOptions, ServerOptions
 from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
 from apply_eval.transports import TRANSPORTS
@@ -29,9 +30,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrain", choices=("sources", "none"), help="the copy constraint (default: the target's own choice)"
     )
-    parser.add_argument("--concurrency", type=_positive, metavar="N", default=1, help="requests at a time (default: 1)")
+    parser.add_argument("--concurrency", type=positive, metavar="N", default=1, help="requests at a time (default: 1)")
     parser.add_argument(
-        "--repeats", type=_positive, metavar="N", default=1, help="times each sample is run; medians count"
+        "--repeats", type=positive, metavar="N", default=1, help="times each sample is run; medians count"
     )
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="deadline of a request in seconds")
     parser.add_argument("--seed", type=int, metavar="N", default=0, help="of the order, of sampling, of the intervals")
@@ -57,11 +58,11 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         "--updates", type=Path, metavar="FILE", help="JSONL with `id` and `update`: replaces the snippets"
     )
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", help=f"only the first N samples (without --data: {OWN_LIMIT})"
+        "--limit", type=positive, metavar="N", help=f"only the first N samples (without --data: {OWN_LIMIT})"
     )
     parser.add_argument(
         "--max-lines",
-        type=_positive,
+        type=positive,
         metavar="N",
         help=f"only files of at most N lines (without --data: {OWN_MAX_LINES})",
     )
@@ -90,21 +91,14 @@ def _add_contestants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"), help="of the target")
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of its weights")
     parser.add_argument(
-        "--window", type=_positive, metavar="N", help="drafted tokens of a pass (default: the engine's choice)"
+        "--window", type=positive, metavar="N", help="drafted tokens of a pass (default: the engine's choice)"
     )
-    parser.add_argument("--torch-threads", type=_positive, metavar="N", help="CPU threads of a pass")
-    parser.add_argument("--kv-cache-mb", type=_positive, default=1024, metavar="N", help="for keys and values")
+    parser.add_argument("--torch-threads", type=positive, metavar="N", help="CPU threads of a pass")
+    parser.add_argument("--kv-cache-mb", type=positive, default=1024, metavar="N", help="for keys and values")
     parser.add_argument("--server", metavar="URL", help="measure a running service instead of a target in this process")
     parser.add_argument("--dialect", choices=tuple(TRANSPORTS), default="native", help="what the server speaks")
     parser.add_argument("--api-key", metavar="KEY", help="for the server; env:NAME reads it from the environment")
     parser.add_argument("--model", metavar="NAME", help="which of the server's models")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
 
 
 def _names(text: str) -> tuple[str, ...]:
