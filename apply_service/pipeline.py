@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from apply_service.confidence import confidence_in
@@ -27,6 +27,7 @@ from apply_service.errors import (
     ApplyError,
     BadEncoding,
     CheckFailed,
+    DeadlineExceeded,
     EmptyUpdate,
     InvalidField,
     NulByte,
@@ -83,17 +84,41 @@ def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] =
     Raises:
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
     """
-    watch = Stopwatch()
+    watch, began = Stopwatch(), time.monotonic()
     source = validate(request, runtime)
     language = detect_language(name=request.language, path=request.path)
     format_name, job = read_edit(request, language)
     watch.lap("predict_s")
+    request = _with_deadline(request, runtime, job, began)
+    _refuse_late(request)
     outcome = yield from decide(request, runtime, job, cancelled)
     watch.lap("decide_s")
-    yield FinalEvent(finish(request, source, format_name, job, outcome, watch))
+    result = finish(request, source, format_name, job, outcome, watch)
+    _refuse_late(request)
+    yield FinalEvent(result)
 
 
 # -- before the target ------------------------------------------------------------------------------------------------
+def _with_deadline(request: ApplyRequest, runtime: Runtime, job: EditJob, began: float) -> ApplyRequest:
+    """Where nobody accepted it earlier, its deadline counts from `began` on; loading the model it needs does not."""
+    if request.deadline is not None or request.timeout_s is None:
+        return request
+    before = time.monotonic()
+    if request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined):
+        runtime.load(request.model or runtime.models[0])
+    return replace(request, deadline=began + request.timeout_s + time.monotonic() - before)
+
+
+def _refuse_late(request: ApplyRequest) -> None:
+    if request.deadline is not None and time.monotonic() > request.deadline:
+        raise DeadlineExceeded(
+            "the deadline passed before the edit was applied",
+            value=request.timeout_s,
+            limit=request.timeout_s,
+            remedy="allow more time or send a smaller edit",
+        )
+
+
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
     """Refuse what can't be applied, before any work.
 

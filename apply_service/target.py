@@ -6,7 +6,6 @@ The part of a request's path between the strategies, which say who decides, and 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -284,7 +283,7 @@ def _decoding(
         find_stop=target.prompt_format.stop_finder(job),
         cancelled=cancelled,
         owner=request.owner,
-        deadline=None if request.timeout_s is None else time.monotonic() + request.timeout_s,
+        deadline=request.deadline,
     )
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import replace
 
 from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
@@ -25,13 +26,14 @@ class Ticket:
     """One accepted request.  Thread-safe; its events go to one consumer, `events` or `events_async`."""
 
     def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
-        self.request = request
         self.context = contextvars.copy_context()
         """Of whoever submitted it, so that logs and traces of it, on whatever thread, find their request."""
         self._timeout_s = timeout_s
         self._submitted = time.monotonic()
         self._started: float | None = None
         self._deadline = self._submitted + timeout_s
+        self.request = replace(request, deadline=self._deadline)
+        """With the deadline that its decodings keep as well."""
         self._on_end = on_end
         self._changed = threading.Condition()
         self._items: deque[ApplyEvent | ApplyError] = deque()

@@ -182,10 +182,13 @@ class ApplyRequest:
     """Limit of generated tokens; None: as many as the original and the update have, and some; all that the context
     leaves where there is only an instruction."""
     timeout_s: float | None = None
+    """For the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
     owner: str = ""
-    """Whose request it is (what an API key hashes to); the prefix cache shares nothing between owners."""
+    """Whose request it is (the name of its API key); the prefix cache shares nothing between owners."""
+    deadline: float | None = field(default=None, compare=False, repr=False)
+    """`time.monotonic()` by which it must be answered, set by whoever accepts it; means nothing on another machine."""
 
 
 class PassCount(NamedTuple):

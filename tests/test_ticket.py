@@ -25,6 +25,13 @@ def test_the_time_in_the_queue_ends_when_the_engine_takes_it_up() -> None:
     assert ticket.age_s >= queued + 0.02
 
 
+def test_its_request_has_its_deadline() -> None:
+    before = time.monotonic()
+    deadline = make_ticket().request.deadline
+    assert deadline is not None
+    assert before + 10 <= deadline <= time.monotonic() + 10
+
+
 def test_it_remembers_who_submitted_it() -> None:
     def submit() -> Ticket:
         WHO.set("alice")

@@ -26,7 +26,7 @@ from apply_service.types import (
 )
 
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
-NOT_SENT = frozenset({"owner"})
+NOT_SENT = frozenset({"owner", "deadline"})
 """Fields of a request that the server finds out by itself."""
 
 

@@ -97,14 +97,14 @@ class Forwarding:
     async def _deliver(self, request: ApplyRequest, put: Callable[[Item], None]) -> None:
         """Put the edit's items, the last of them a final event or `Failed`, whichever engine answers in the end."""
         timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s if request.deadline is None else request.deadline
         text = StreamedText(put)
         for back_off_s in BACK_OFFS_S:
             await asyncio.sleep(back_off_s)
             if (left_s := deadline - time.monotonic()) <= 0:
                 raise late_error(timeout_s)
             try:
-                await self._try(replace(request, timeout_s=left_s), text)
+                await self._try(replace(request, timeout_s=left_s, deadline=None), text)
                 return
             except EngineLost:
                 log.warning(LOST)

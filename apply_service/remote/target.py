@@ -5,6 +5,7 @@ The second kind of `Decider`; `apply_service.target` is the first.  Drafts, if a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -90,7 +91,7 @@ class RemoteTarget:
     def _begin(self, job: EditJob, request: ApplyRequest) -> Writing:
         endpoint = self.client.endpoint
         body = encode_call(self._model, job, request, endpoint)
-        timeout_s = endpoint.total_timeout_s if request.timeout_s is None else request.timeout_s
+        timeout_s = endpoint.total_timeout_s if request.deadline is None else request.deadline - time.monotonic()
         return Writing(self.client.call(body, limit_chars=longest_answer(job), timeout_s=timeout_s))
 
 

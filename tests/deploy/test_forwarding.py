@@ -156,6 +156,7 @@ def test_each_try_has_the_time_that_is_left() -> None:
     assert first is not None
     assert second is not None
     assert 0 < second < first <= 20.0
+    assert [request.deadline for request, _ in engines.asked] == [None, None]  # a clock of this machine alone
 
 
 def test_the_deadline_is_kept_where_the_engine_hangs() -> None:
