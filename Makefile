@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean
+.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean help vscode-unit
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,11 +31,11 @@ $(PLUGIN_STAMP): $(STAMP)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,plugins]'
 	touch $@
 
-test-nvim: $(PLUGIN_STAMP)  ## needs curl
+test-nvim: $(PLUGIN_STAMP)  ## the Neovim plugin in a real Neovim; needs curl
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/test_contract.py tests/editor_plugins/nvim
 
 # On Debian: apt-get install nodejs npm chromium libkrb5-dev ripgrep g++ make; Node 20.
-test-vscode: $(PLUGIN_STAMP) vscode-unit  ## and then VS Code (code-server, 320 MB in .vscode-test) in a headless Chromium
+test-vscode: $(PLUGIN_STAMP) vscode-unit  ## vscode-unit, and then VS Code (code-server, 320 MB in .vscode-test) in a headless Chromium
 	sh tests/editor_plugins/vscode/e2e/install_code_server.sh .vscode-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/editor_plugins/vscode
 
@@ -41,7 +44,7 @@ vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, t
 	npm --prefix editor_plugins/vscode run check
 	APPLY_PYTHON=$(abspath $(BIN))/python npm --prefix editor_plugins/vscode test
 
-test-slow: $(STAMP)
+test-slow: $(STAMP)  ## what the suite leaves out because it takes minutes
 	$(BIN)/python -m pytest -m slow
 
 node-clients:  ## the OpenAI SDK for Node, for the contract test that is skipped without it
@@ -74,7 +77,7 @@ test-vllm: $(STAMP)  ## our drafts in a real vLLM on the embedded model, minutes
 	VLLM_PYTHON=$(abspath .venv-vllm)/bin/python OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/vllm/test_real_vllm.py
 
 # The oldest transformers we support: its cache internals differ from the pinned one's.
-test-compat:
+test-compat:  ## the engine on the oldest supported transformers
 	$(PYTHON) -m venv .venv-compat
 	grep -v -i -E '^(transformers|huggingface_hub|hf-xet)==' constraints.txt > .venv-compat/constraints.txt
 	.venv-compat/bin/pip install --quiet --constraint .venv-compat/constraints.txt 'transformers==5.17.0' --editable '.[dev]'
@@ -109,7 +112,7 @@ eval: $(STAMP)  ## this project's own git history: right answers, speed, report 
 EVAL_DATA ?= ../shared/data
 EVAL_DRAFTERS ?= prompt_lookup,suffix,original,original_snippet,merged_edit
 EVAL_PEERS ?= hf-plain,hf-prompt-lookup
-eval-dev: eval-dev-sketched eval-dev-model-written eval-dev-replay
+eval-dev: eval-dev-sketched eval-dev-model-written eval-dev-replay  ## drafters and peers on the development sets, hours
 
 eval-dev-sketched: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl
 eval-dev-model-written: EVAL_ARGS = --data $(EVAL_DATA)/real_diffs_dev.jsonl --updates $(EVAL_DATA)/model_snippets_dev.jsonl
@@ -132,7 +135,7 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded_model --data $(EVAL_DATA)/real_diffs_dev.jsonl
 EMBEDDED_WAYS = --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit
-eval-embedded: $(STAMP)
+eval-embedded: $(STAMP)  ## the embedded model on the development sets, hours
 	$(EMBEDDED_RUN) --name sketched $(EMBEDDED_WAYS) --out runs/$@/sketched $(EMBEDDED)
 	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
 	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)
@@ -144,14 +147,15 @@ calibrate: $(STAMP)  ## count how often the embedded model is right when it is h
 	$(BIN)/python -m training.calibrate $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m docs.generate
 
-lint: $(STAMP)
+lint: $(STAMP)  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test  ## lint, types and the suite
 
-clean:
-	rm -rf $(VENV) .venv-compat .venv-ray $(TRITON) .mypy_cache .ruff_cache .pytest_cache
+# Not runs/: what lies there took hours.
+clean:  ## the environments and caches; results in runs/ stay
+	rm -rf $(VENV) .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache
