@@ -55,7 +55,3 @@ class Sample:
 
     def as_json(self) -> dict[str, Any]:
         return {name: round(value, 6) if isinstance(value, float) else value for name, value in asdict(self).items()}
-
-
-def sample_of_json(row: dict[str, Any]) -> Sample:
-    return Sample(**row)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from benchmarks.bench_case import Case
-from benchmarks.bench_sample import Sample
 from benchmarks.bench_summary import PLAIN_CANDIDATES
 
 WARM_UP_TOKENS = 24
@@ -55,6 +54,3 @@ def take_turns(
         for contender in (*contenders[first:], *contenders[:first]):
             if contender in todo[name]:
                 yield contender.run(cases, name, cap=cap(contender.name))
-
-
-SampleContender = Contender[Sample]

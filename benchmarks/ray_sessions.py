@@ -54,8 +54,6 @@ class Told:
     streamed: str
     """The text of the stream's token events."""
     seconds: float
-    began_s: float
-    """Since the run began."""
     n_prompt: int
     n_cached: int
 
@@ -87,7 +85,6 @@ async def run_sessions(
     until `is_over` says so, where it is given."""
     waiting = deque(sessions)
     told: list[Told] = []
-    started = time.monotonic()
     limits = httpx2.Limits(max_connections=n_clients, max_keepalive_connections=n_clients)
     http = httpx2.AsyncClient(base_url=url, limits=limits, timeout=CLIENT_TIMEOUT_S, trust_env=False)
 
@@ -95,7 +92,7 @@ async def run_sessions(
         while waiting and not (is_over is not None and is_over()):
             session = waiting.popleft()
             for number, edit in enumerate(session):
-                told.append(await ask(http, edit, is_stream=number % 2 == 1, started=started))
+                told.append(await ask(http, edit, is_stream=number % 2 == 1))
             if is_over is not None:
                 waiting.append(session)
 
@@ -105,7 +102,7 @@ async def run_sessions(
     return told
 
 
-async def ask(http: httpx2.AsyncClient, edit: Edit, *, is_stream: bool, started: float) -> Told:
+async def ask(http: httpx2.AsyncClient, edit: Edit, *, is_stream: bool) -> Told:
     """One request, to its end, whatever that is."""
     body = {"original": edit.original, "update": edit.update, "path": edit.path, "strategy": "model"}
     began = time.monotonic()
@@ -131,7 +128,6 @@ async def ask(http: httpx2.AsyncClient, edit: Edit, *, is_stream: bool, started:
         answer.get("merged_code", ""),
         streamed,
         time.monotonic() - began,
-        began - started,
         usage.get("prompt_tokens", 0),
         usage.get("cached_prompt_tokens") or 0,
     )

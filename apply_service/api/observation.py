@@ -7,14 +7,11 @@ Called once for each ticket, on the thread that ended it, in the context in whic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from apply_service.api.calls import current_call
 from apply_service.errors import ApplyError
 from apply_service.ticket import Ticket
 from apply_service.types import FinalEvent
-
-Observer = Callable[[Ticket], None]
 
 log = logging.getLogger("apply_service.edits")
 

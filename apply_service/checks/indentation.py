@@ -7,7 +7,6 @@ indentation than in the predicted merge.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -19,7 +18,6 @@ from apply_service.protocols import CheckInput
 from apply_service.syntax.trees import parse
 from apply_service.types import Verdict
 
-INDENT = re.compile(r"[ \t]*")
 MIN_INDENTED = 5
 """A file with fewer indented lines has no style to keep."""
 

@@ -48,10 +48,6 @@ class SuffixAutomaton:
             self._end[self._repeated] = self.n_tokens
 
     @property
-    def n_states(self) -> int:
-        return len(self._next)
-
-    @property
     def repeat(self) -> Repeat:
         """As of the last token."""
         state = self._repeated

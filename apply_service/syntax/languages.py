@@ -39,11 +39,6 @@ def _by_filename() -> dict[str, Language]:
     return {name.lower(): language for language in LANGUAGES for name in language.filenames}
 
 
-def language_names() -> tuple[str, ...]:
-    """Every canonical name, those with a grammar first."""
-    return tuple(language.name for language in LANGUAGES)
-
-
 def find_language(name: str | None) -> Language | None:
     """The language that goes by `name` (canonical or alias, any case), or None."""
     return _by_name().get(name.strip().lower()) if name else None

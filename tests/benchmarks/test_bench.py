@@ -13,7 +13,7 @@ from apply_eval.datasets import EditRecord, write_records
 from apply_eval.measures import measure_edit
 from benchmarks.bench import main, parse, run
 from benchmarks.bench_cases import OWN_EDITS
-from benchmarks.bench_sample import Sample, sample_of_json
+from benchmarks.bench_sample import Sample
 from benchmarks.bench_target import CONTENDERS
 from benchmarks.bench_turns import take
 from tests.benchmarks.samples import sample
@@ -41,7 +41,7 @@ def test_every_contender_writes_the_wanted_text(result: dict[str, Any]) -> None:
 
 def test_speed_is_of_runs_that_drafted_what_they_say(result: dict[str, Any]) -> None:
     for row in result["samples"]:
-        found = sample_of_json(row)
+        found = Sample(**row)
         assert found.decode_s > 0
         assert found.tok_s == pytest.approx(found.n_tokens / found.decode_s)
         assert found.accepted <= found.drafted

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bench_sample import Sample, sample_of_json
+from benchmarks.bench_sample import Sample
 from benchmarks.bench_summary import summarise, with_plain
 from tests.benchmarks.samples import sample
 
@@ -77,4 +77,4 @@ def test_speeds_are_medians_and_counts_are_means() -> None:
 
 def test_a_sample_comes_back_from_json() -> None:
     one = sample("merged_edit", 10)
-    assert sample_of_json(one.as_json()) == one
+    assert Sample(**one.as_json()) == one

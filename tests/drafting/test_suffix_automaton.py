@@ -45,4 +45,4 @@ def test_states_grow_with_the_text_alone() -> None:
         automaton = SuffixAutomaton()
         automaton.extend(text)
         assert automaton.n_tokens == len(text)
-        assert automaton.n_states <= 2 * len(text)
+        assert len(automaton._next) <= 2 * len(text)

@@ -52,15 +52,3 @@ SUMMARY_FIELDS: Mapping[str, str] = {
     "by_kind": "the same for each kind of edit",
     "by_tag": "the same for each tag; a sample may have several",
 }
-
-GROUP_FIELDS: tuple[str, ...] = (
-    "n_scored",
-    "exact_match",
-    "silent_errors",
-    "tok_s",
-    "chars_s",
-    "latency_p50_s",
-    "speedup_vs_plain",
-    "intervals",
-)
-"""Fields of a group."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from apply_eval.datasets import EditRecord
@@ -38,7 +38,6 @@ class Contest:
     runners: dict[str, Runner]
     model: dict[str, Any] | None = None
     plain: dict[str, Any] | None = None
-    _closers: list[Callable[[], None]] = field(default_factory=list)
 
     def close(self) -> None:
         for runner in self.runners.values():
