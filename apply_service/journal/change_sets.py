@@ -92,9 +92,9 @@ class Journal:
         return sorted(self._folder.glob("*.json"), key=_written_ns, reverse=True)
 
     def needs(self, kept: Path) -> bool:
-        """Whether a change set that has not ended may yet be rolled back with the bytes kept there."""
-        notes = [_read(path) for path in self.open_notes()]
-        return any(step.kept == str(kept) for note in notes for step in note.steps)
+        """Whether a change set that has not ended may yet be rolled back with the bytes kept there.  A damaged note may
+        name any bytes."""
+        return any(_may_name(path, kept) for path in self.open_notes())
 
     # -- one change set ------------------------------------------------------------------------------------------------
     def _recover(self, path: Path) -> Recovery:
@@ -233,6 +233,13 @@ def _read(path: Path) -> Note:
             value=str(path),
             remedy="Look at the files it names, then remove it.",
         ) from error
+
+
+def _may_name(note: Path, kept: Path) -> bool:
+    try:
+        return any(step.kept == str(kept) for step in _read(note).steps)
+    except FileNotReadable:
+        return True
 
 
 def _no_journal(folder: Path, error: OSError) -> FileNotWritable:

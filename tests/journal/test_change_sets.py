@@ -275,3 +275,14 @@ def test_the_note_is_private_and_holds_no_code(
     steps = json.loads(note.read_text())["steps"]
     assert {Path(step["target"]).name for step in steps} == {"a.py", "b.py", "gone.py", "new.py", "run.sh"}
     assert "b1" not in {part for step in steps for part in step}
+
+
+def test_a_damaged_note_hides_no_error_and_keeps_all_bytes(root: Path, store: BackupStore, tmp_path: Path) -> None:
+    journal = tmp_path / "state" / "journal"
+    journal.mkdir(parents=True)
+    (journal / "1.json").write_text("{")
+    write = FileWrite(source(root, "a.py"), b"mine")
+    (root / "a.py").write_bytes(b"theirs")
+    with pytest.raises(FileChanged):
+        store.write_all([write])
+    assert Journal(tmp_path / "state").needs(tmp_path / "anything")
