@@ -37,15 +37,17 @@ COUNT = "apply_count"
 class LimitMiddleware:
     """Raises RateLimited or Overloaded; otherwise says in headers how much is left."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, methods: frozenset[str] | None = None) -> None:
+        """`methods`: what counts; None: whatever the method is."""
         self._app = app
+        self._methods = methods
         self._settings = settings
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
         self._in_flight: Counter[str] = Counter()
         self._n_in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
+        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS or not self._counts(scope["method"]):
             await self._app(scope, receive, send)
             return
         key = caller_of(scope)
@@ -53,6 +55,9 @@ class LimitMiddleware:
             self._count(key)
             scope.setdefault("state", {})[COUNT] = partial(self._count, key)
             await self._app(scope, receive, send)
+
+    def _counts(self, method: str) -> bool:
+        return self._methods is None or method in self._methods
 
     @contextlib.contextmanager
     def _place(self, key: Key) -> Iterator[None]:

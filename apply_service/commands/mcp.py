@@ -11,15 +11,16 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from apply_service.backups import BackupStore
-from apply_service.commands.exit_codes import OK
-from apply_service.commands.options import refuse_engine_options
+from apply_service.commands.exit_codes import INTERRUPTED, OK, exit_code
+from apply_service.commands.options import refuse_engine_options, refuse_listener_options
 from apply_service.commands.output import print_error, write_note
 from apply_service.commands.recover import roll_back_dead
 from apply_service.errors import ApplyError, MissingDependency, SettingsError
@@ -33,20 +34,28 @@ if TYPE_CHECKING:
     from apply_service.mcp.editing import Apply
     from apply_service.service import Service
 
+Close = Callable[[], Awaitable[None]]
+CRASHED = 1
 PATH = "/mcp"
+CALLS = frozenset({"POST"})
+"""What limits count; a GET is the stream on which a client listens as long as it likes."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command until the client hangs up or it is stopped; the exit code.  Raises ApplyError."""
     _refuse_without_sdk()
     refuse_engine_options(arguments, settings)
+    refuse_listener_options(arguments)
     roots = Roots(arguments.root or ["."])
     address = None if arguments.listen is None else _address(arguments.listen)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     roll_back_dead(settings)
     store = BackupStore(settings.state_path, settings.backups_kept)
     with contextlib.ExitStack() as stack:
-        apply = _remote(arguments, settings) if settings.server else _local(stack.enter_context(_engine(settings)))
+        if settings.server:
+            apply, close = _remote(arguments, settings)
+        else:
+            apply, close = _local(stack.enter_context(_engine(settings))), _nothing_to_close
         from apply_service.mcp.editing import FileEditor
         from apply_service.mcp.server import create_server
 
@@ -54,7 +63,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
             roots, apply, store, strategy=arguments.strategy or "auto", max_bytes=settings.max_body_bytes
         )
         server = create_server(editor)
-        return _serve_stdio(server) if address is None else _serve_http(server, address, settings)
+        if address is None:
+            return _serve_stdio(server, close)
+        return _serve_http(server, address, settings, close)
 
 
 def _refuse_without_sdk() -> None:
@@ -74,13 +85,31 @@ def _engine(settings: Settings) -> Iterator[Service]:
     from apply_service.service import open_service
 
     runtime = build_runtime(settings)
+    service = open_service(runtime, settings)
     loading = threading.Thread(target=_load, args=(runtime.load, settings.model), name="apply-load", daemon=True)
     loading.start()
-    with open_service(runtime, settings) as service:
-        yield service
-    if loading.is_alive() or service.is_alive:  # to end the interpreter under a forward pass would abort the process
-        sys.stderr.flush()
-        os._exit(OK)
+    try:
+        with service:
+            yield service
+    finally:
+        if loading.is_alive() or service.is_alive:
+            _end_at_once(sys.exception())
+
+
+def _end_at_once(error: BaseException | None) -> NoReturn:
+    """Without the interpreter's own end, which under a forward pass would abort the process."""
+    code = CRASHED
+    if error is None:
+        code = OK
+    elif isinstance(error, ApplyError):
+        print_error(error)
+        code = exit_code(error)
+    elif isinstance(error, KeyboardInterrupt):
+        code = INTERRUPTED
+    else:
+        traceback.print_exception(error)
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _load(load: Any, model: str) -> None:
@@ -101,7 +130,12 @@ def _local(service: Service) -> Apply:
     return apply
 
 
-def _remote(arguments: Namespace, settings: Settings) -> Apply:
+async def _nothing_to_close() -> None:
+    pass
+
+
+def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Close]:
+    """Who applies, and how its connections are closed, in the event loop that used them."""
     from apply_service.clients.async_http import AsyncHttpClient
 
     assert settings.server is not None
@@ -111,52 +145,70 @@ def _remote(arguments: Namespace, settings: Settings) -> Apply:
         # Both are settings, and meant for the server only where they were asked for here.
         return await client.apply(replace(request, model=arguments.model, drafter=arguments.drafter))
 
-    return apply
+    return apply, client.close
 
 
 # -- transports --------------------------------------------------------------------------------------------------------
-def _serve_stdio(server: Server[Any]) -> int:
+def _serve_stdio(server: Server[Any], close: Close) -> int:
     import anyio
     from mcp.server.stdio import stdio_server
 
     async def main() -> None:
-        async with stdio_server() as (reader, writer):
-            await server.run(reader, writer, server.create_initialization_options())
+        try:
+            async with stdio_server() as (reader, writer):
+                await server.run(reader, writer, server.create_initialization_options())
+        finally:
+            await close()
 
     anyio.run(main)
     return OK
 
 
-def _serve_http(server: Server[Any], address: tuple[str, int], settings: Settings) -> int:
+def _serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, close: Close) -> int:
+    import asyncio
+
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
+    from apply_service.api.http_protocol import protocol_class
     from apply_service.commands.serve import absorb_signals, open_listener, url_of
 
     with contextlib.closing(open_listener(*address)) as listener:
         host = listener.getsockname()[0]
         refuse_open_network(host, replace(settings, host=address[0]))
         app = _http_app(server, host, settings)
-        config = uvicorn.Config(app, log_config=None, log_level="warning", access_log=False, lifespan="on")
+        http = protocol_class(header_timeout_s=settings.body_timeout_s, write_timeout_s=settings.write_timeout_s)
+        config = uvicorn.Config(app, http=http, log_config=None, log_level="warning", access_log=False, lifespan="on")
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
-        with absorb_signals():
-            uvicorn.Server(config).run(sockets=[listener])
+
+        async def main() -> None:
+            try:
+                await uvicorn.Server(config).serve(sockets=[listener])
+            finally:
+                await close()
+
+        with absorb_signals(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(main())
     return OK
 
 
 def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
-    """The protocol behind the same keys as the service's own HTTP."""
+    """The protocol behind the same keys, limits and times as the service's own HTTP."""
     from apply_service.api.auth import AuthMiddleware
     from apply_service.api.error_shapes import error_response
     from apply_service.api.keys import load_keys
+    from apply_service.api.limits import LimitMiddleware
     from apply_service.api.middleware import CallMiddleware
+    from apply_service.api.timeouts import TimeoutMiddleware
 
     app = server.streamable_http_app(
         streamable_http_path=PATH, host=host, max_request_body_size=settings.max_body_bytes
     )
     keys = load_keys(settings.keys_file)
-    guarded = AuthMiddleware(app, keys=keys, cors_origins=settings.cors_origins)
-    return CallMiddleware(guarded, render=error_response, on_end=lambda *_: None)
+    limited = LimitMiddleware(app, settings=settings, methods=CALLS)
+    guarded = AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins)
+    timed = TimeoutMiddleware(guarded, body_timeout_s=settings.body_timeout_s)
+    return CallMiddleware(timed, render=error_response, on_end=lambda *_: None)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -68,6 +68,16 @@ def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
         )
 
 
+def refuse_listener_options(arguments: Namespace) -> None:
+    """Raises UnsupportedParameter for options of who may call where nothing is listened on."""
+    if arguments.listen is None:
+        _refuse(
+            _given(arguments, ("keys_file", "allow_open")),
+            "Over stdio nobody else can call",
+            remedy="Leave them out, or name an address by --listen.",
+        )
+
+
 def _refuse_beside_several(arguments: Namespace) -> None:
     """Options beside a batch or a patch, or without either."""
     if arguments.batch is not None:

@@ -16,7 +16,15 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
+from apply_service.api.keys import format_entry
+from apply_service.commands.mcp import _http_app
+from apply_service.settings import Settings
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
 from tests.live_server import live_server
@@ -154,6 +162,24 @@ def test_http_is_for_known_callers(root: Path) -> None:
         anyio.run(main, url)
 
 
+def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return Response("done")
+
+    class Protocol:
+        def streamable_http_app(self, **_: object) -> Starlette:
+            return Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST"])])
+
+    keys = root.parent / "keys.toml"
+    keys.write_text(format_entry("agent", "agent-key-0123456789-0123456789") + "rate_limit = 2\n")
+    settings = Settings(keys_file=str(keys), body_timeout_s=0.05)
+    bearer = {"Authorization": "Bearer agent-key-0123456789-0123456789"}
+    http = TestClient(_http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
+    assert [http.get("/mcp").status_code for _ in range(4)] == [200] * 4, "who listens asks for nothing"
+    assert [http.post("/mcp").status_code for _ in range(3)] == [200, 200, 429]
+
+
 def test_a_running_server_applies_the_edits(root: Path) -> None:
     async def main(url: str) -> None:
         async with Client(stdio_client(stdio(root, "--server", url))) as client:
@@ -182,6 +208,8 @@ def test_a_server_that_is_not_there_is_told(root: Path) -> None:
         (["--root", "no/such/folder"], "file_not_readable", 3),
         (["--listen", "here"], "bad_setting", 2),
         (["--listen", "0.0.0.0:0"], "bad_setting", 2),
+        (["--allow-open"], "unsupported_parameter", 2),
+        (["--keys-file", "keys.toml"], "unsupported_parameter", 2),
         (["--server", "nonsense"], "bad_setting", 2),
         (["--server", "http://127.0.0.1:9", "--dtype", "float32"], "unsupported_parameter", 2),
     ],

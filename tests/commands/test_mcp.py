@@ -1,0 +1,89 @@
+"""How `apply-service mcp` ends: connections closed, and never an abort under a model that is being loaded."""
+
+from __future__ import annotations
+
+import os
+import threading
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from apply_service import build
+from apply_service.clients.async_http import AsyncHttpClient
+from apply_service.commands import mcp
+from apply_service.errors import ApplyError, FileNotReadable, UnknownModel
+from apply_service.runtime import Runtime
+from apply_service.settings import Settings
+from apply_service.target import Target
+
+
+class Exited(Exception):
+    pass
+
+
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model whose loading takes until the test is over; `os._exit` tells its code."""
+    gate = threading.Event()
+
+    def load(name: str) -> Target:
+        gate.wait(60)
+        raise UnknownModel("none", value=name)
+
+    def leave(code: int) -> None:
+        raise Exited(code)
+
+    monkeypatch.setattr(build, "build_runtime", lambda settings: Runtime(load=load))
+    monkeypatch.setattr(os, "_exit", leave)
+    yield
+    gate.set()
+
+
+def end_with(error: BaseException | None) -> None:
+    with mcp._engine(Settings()):
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(None, 0), (FileNotReadable("lost", remedy="find it"), 3), (KeyboardInterrupt(), 130), (ValueError("odd"), 1)],
+)
+def test_under_a_loading_model_the_process_ends_with_its_own_code(
+    loading: None, error: BaseException | None, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Exited) as caught:
+        end_with(error)
+    assert caught.value.args == (code,)
+    said = capsys.readouterr().err
+    if isinstance(error, ApplyError):
+        assert "[file_not_readable]" in said
+    assert ("Traceback" in said) == isinstance(error, ValueError)
+
+
+def test_connections_to_the_server_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+
+    async def close(self: AsyncHttpClient) -> None:
+        closed.append(self)
+
+    @asynccontextmanager
+    async def stdio_server() -> AsyncIterator[tuple[None, None]]:
+        yield None, None
+
+    class Server:
+        def create_initialization_options(self) -> None: ...
+
+        async def run(self, *_: Any) -> None:
+            await anyio.lowlevel.checkpoint()
+            assert not closed
+
+    monkeypatch.setattr(AsyncHttpClient, "close", close)
+    monkeypatch.setattr("mcp.server.stdio.stdio_server", stdio_server)
+    _, closing = mcp._remote(Namespace(model=None, drafter=None), Settings(server="http://127.0.0.1:9"))
+    assert mcp._serve_stdio(Server(), closing) == 0  # type: ignore[arg-type]
+    assert len(closed) == 1
