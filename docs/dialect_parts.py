@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -70,7 +70,7 @@ def option_fields() -> str:
 
 
 def chat_answer_fields() -> str:
-    shapes = {"usage": Usage, "completion_tokens_details": CompletionDetails}
+    shapes: dict[str, type[BaseModel]] = {"usage": Usage, "completion_tokens_details": CompletionDetails}
     return "\n".join([field_table(ChatAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
 
 
@@ -97,7 +97,7 @@ def tag_rules() -> str:
     return table(("tags", "seam, exactly once", "the file begins after", "the edit ends before the last"), _code(rows))
 
 
-def _code(rows: list[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+def _code(rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     for name, *patterns in rows:
         yield name, *(f"`{pattern}`" for pattern in patterns)
 

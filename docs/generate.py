@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
 from apply_service.api.errors import NEVER_SENT, STATUS
 from apply_service.api.schema import NativeRequest
@@ -113,7 +115,13 @@ def request_fields() -> str:
 
 
 def answer_fields() -> str:
-    shapes = {"verdicts": VerdictOut, "edits": EditOut, "hunks": HunkOut, "spans": SpanOut, "usage": UsageOut}
+    shapes: dict[str, type[BaseModel]] = {
+        "verdicts": VerdictOut,
+        "edits": EditOut,
+        "hunks": HunkOut,
+        "spans": SpanOut,
+        "usage": UsageOut,
+    }
     return "\n".join([field_table(NativeAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
 
 

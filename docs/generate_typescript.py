@@ -8,7 +8,7 @@ Takes the shapes that the native routes, batches, models and health name, and ev
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from apply_service.api.app import create_app
 from apply_service.api.errors import STATUS
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent
+from apply_service.task import Running
 
 TARGET = Path(__file__).parent.parent / "apply_service" / "clients" / "typescript" / "src" / "types.ts"
 REQUESTS = ("/v1/apply", "/v1/apply/batch")
@@ -35,7 +35,7 @@ def main() -> None:
 def openapi_page() -> dict[str, Any]:
     """The page of a service that answers nothing."""
 
-    def answer_nothing(*_: object) -> Generator[ApplyEvent]:
+    def answer_nothing(*_: object) -> Running:
         yield from ()
 
     with Service(answer_nothing) as service:
