@@ -53,8 +53,14 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found.add(node.module or "")
+            found |= {_module(f"{node.module}.{alias.name}") for alias in node.names}
     return {name for name in found if name.split(".")[0] == "apply_service"}
+
+
+def _module(dotted: str) -> str:
+    """What `from a.b import c` runs: `a.b.c` where that is a module, else `a.b`."""
+    path = ROOT.joinpath(*dotted.split("."))
+    return dotted if path.is_dir() or path.with_suffix(".py").is_file() else dotted.rpartition(".")[0]
 
 
 PLUG_IN = "engine.vllm"
@@ -83,6 +89,14 @@ def test_imports_point_downward(path: Path) -> None:
         there = room(dotted)
         assert there, f"{path}: imports the package itself"
         assert there == here or LEVEL[there] > LEVEL[here], f"{path}: {here} must not import {dotted}"
+
+
+def test_imports_are_told_by_module(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("from apply_service.api import sse\ndef f():\n    from apply_service.api.sse import encode_event\n")
+    assert imports(file) == {"apply_service.api.sse"}
+    file.write_text("import apply_service.types, json\nfrom apply_service import api\nfrom json import dumps\n")
+    assert imports(file) == {"apply_service.types", "apply_service.api"}
 
 
 def test_no_import_cycle() -> None:
