@@ -87,7 +87,7 @@ class Unauthorized(RequestError):
 
 
 class OriginRefused(RequestError):
-    """A web page of this origin may not call the service."""
+    """A web page of this origin, or by this host name, may not call the service."""
 
     code = "origin_refused"
 

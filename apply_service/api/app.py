@@ -97,7 +97,12 @@ def _cors(settings: Settings) -> Iterator[Middleware]:
 def _layers(settings: Settings, metrics: Metrics) -> Iterator[Middleware]:
     yield Middleware(CallMiddleware, render=error_response, on_end=metrics.observe_call)
     yield Middleware(TimeoutMiddleware, body_timeout_s=settings.body_timeout_s)
-    yield Middleware(AuthMiddleware, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
+    yield Middleware(
+        AuthMiddleware,
+        keys=load_keys(settings.keys_file),
+        cors_origins=settings.cors_origins,
+        own_host=None if settings.allow_open else settings.host.lower(),
+    )
     yield Middleware(LimitMiddleware, settings=settings)
     yield Middleware(
         IdempotencyMiddleware,

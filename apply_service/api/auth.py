@@ -23,14 +23,26 @@ KEY = "apply_key"
 class AuthMiddleware:
     """Finds the caller, or raises Unauthorized or OriginRefused."""
 
-    def __init__(self, app: ASGIApp, *, keys: KeyRing | None, cors_origins: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: KeyRing | None,
+        cors_origins: tuple[str, ...],
+        own_host: str | None = None,
+    ) -> None:
+        """`own_host`: a name besides the usual ones by which loopback may be asked without a key; None: by any."""
         self._app = app
+        self._own_host = own_host
         self._keys = keys
         self._cors_origins = cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            key = self._caller(Headers(scope=scope))
+            headers = Headers(scope=scope)
+            key = self._caller(headers)
+            if self._keys is None:
+                self._refuse_foreign_host(headers.get("host"), scope.get("server"))
             scope.setdefault("state", {})[KEY] = key
             if (call := current_call()) is not None:
                 call.caller = key.name
@@ -51,8 +63,8 @@ class AuthMiddleware:
         )
 
     def _refuse_foreign_page(self, origin: str | None) -> None:
-        """A page whose host name was pointed at this machine would be of one origin with the service, and free to ask;
-        its requests still say where it comes from."""
+        """What a page sends says where it comes from, but for plain GETs of a page whose host name was pointed at this
+        machine, which is of one origin with the service (`_refuse_foreign_host`)."""
         if origin is not None and "*" not in self._cors_origins and origin not in self._cors_origins:
             raise OriginRefused(
                 "Web pages of this origin may not call the service.",
@@ -60,6 +72,37 @@ class AuthMiddleware:
                 limit=list(self._cors_origins),
                 remedy="Add it to cors_origins.",
             )
+
+    def _refuse_foreign_host(self, host: str | None, server: tuple[str, int | None] | None) -> None:
+        """A page whose host name was pointed at this machine asks by that name."""
+        if self._own_host is None or host is None or server is None or not _is_loopback(server[0]):
+            return
+        name = _host_name(host)
+        if not (_is_address(name) or name in ("localhost", self._own_host) or name.endswith(".localhost")):
+            raise OriginRefused(
+                "The service may not be called by this host name.",
+                value=host,
+                limit=["localhost", "127.0.0.1", "[::1]"],
+                remedy="Ask one of these, or configure API keys or allow_open.",
+            )
+
+
+def _host_name(host: str) -> str:
+    """`[::1]:8765` -> `::1`."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(name: str) -> bool:
+    return _is_address(name) and ipaddress.ip_address(name).is_loopback
 
 
 def caller_of(scope: Scope) -> Key:

@@ -67,6 +67,37 @@ def test_without_keys_no_web_page_may_ask(origin: str) -> None:
     assert run.n_started == 0
 
 
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "localhost.evil.example", "127.0.0.1.evil.example"]
+)
+def test_without_keys_loopback_is_not_asked_by_a_foreign_name(host: str) -> None:
+    """A page whose name leads to this machine reads by GET, which carries no origin."""
+    with layered(ScriptedRun()) as http:
+        for path in ("/metrics", "/v1/models"):
+            refused = http.get(f"http://127.0.0.1{path}", headers={"Host": host})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_refused")
+            assert refused.json()["error"]["value"] == host
+        assert http.get("http://127.0.0.1/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8765", "127.0.0.1:8765", "[::1]:8765", "a.localhost", "mybox"]
+)
+def test_without_keys_loopback_is_asked_by_its_own_names(host: str) -> None:
+    with layered(ScriptedRun(), host="mybox") as http:
+        assert http.get("http://127.0.0.1/metrics", headers={"Host": host}).status_code == 200
+
+
+def test_an_open_service_and_one_with_keys_have_any_name(tmp_path: Path) -> None:
+    ask = {"Host": "apply.example"}
+    with layered(ScriptedRun(), allow_open=True) as http:
+        assert http.get("http://127.0.0.1/metrics", headers=ask).status_code == 200
+    with layered(ScriptedRun(), keys_file=write_keys(tmp_path)) as http:
+        assert http.get("http://127.0.0.1/metrics", headers=ask | bearer(ALICE)).status_code == 200
+    with layered(ScriptedRun()) as http:
+        assert http.get("http://10.1.2.3/metrics", headers=ask).status_code == 200
+
+
 def test_cors_is_off_unless_an_origin_is_named() -> None:
     ask = {"Origin": "https://good.example", "Access-Control-Request-Method": "POST"}
     with layered(ScriptedRun()) as http:
