@@ -13,7 +13,7 @@ from typing import Any
 from apply_eval.provenance import shown_command
 from benchmarks.bench_gpu_sample import Measured, sample_of
 from benchmarks.bench_summary import summarise, with_plain
-from benchmarks.bench_tables import LABELS, number, print_files, ratio, render_committed, table
+from benchmarks.bench_tables import LABELS, number, print_files, ratio, read_committed, table
 
 PATTERN = "gpu-*.json"
 MERGE_NOTE = "The merge is made beforehand, on another machine"
@@ -36,8 +36,23 @@ Row = Mapping[str, Any]
 
 
 def render_all() -> str:
-    """Every committed result, newest first."""
-    return render_committed(render, PATTERN)
+    """Every committed result of a GPU, newest first; of a run on a CPU, whose speeds say nothing of a GPU's, how it
+    ended."""
+    results = read_committed(PATTERN)
+    on_gpus = [render(result) for result in results if result["device"]["is_gpu"]]
+    on_cpus = [_trial(result) for result in results if not result["device"]["is_gpu"]]
+    return "\n".join([*(on_gpus or ["No result of a GPU yet.\n"]), *on_cpus])
+
+
+def _trial(result: Row) -> str:
+    pieces = result["pieces"]
+    found = [check["is_ok"] for piece in pieces for check in piece.get("checks", ())]
+    is_whole = all(piece["is_complete"] and not piece.get("failures") for piece in pieces)
+    return (
+        f"On a CPU ({result['device']['name']}, {result['provenance']['created'][:10]}) all of it ran "
+        f"{'' if is_whole else '**not** '}to its end, with shapes of a CPU's size: {found.count(True)} checks held, "
+        f"{found.count(False)} failed, {found.count(None)} could not run there.\n"
+    )
 
 
 def render(result: Row) -> str:

@@ -47,16 +47,15 @@ def print_files(render: Callable[[Row], str]) -> int:
     return 0
 
 
-def render_committed(render: Callable[[Row], str], pattern: str) -> str:
+def read_committed(pattern: str) -> list[Row]:
     """Every committed result whose name matches, newest first."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob(pattern))]
-    results.sort(key=lambda result: str(result["provenance"]["created"]), reverse=True)
-    return "\n".join(render(result) for result in results) if results else "No results yet.\n"
+    results: list[Row] = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob(pattern)]
+    return sorted(results, key=lambda result: str(result["provenance"]["created"]), reverse=True)
 
 
 def render_all() -> str:
     """Every committed result, newest first."""
-    return render_committed(render, PATTERN)
+    return "\n".join(render(result) for result in read_committed(PATTERN)) or "No results yet.\n"
 
 
 def render(result: Row) -> str:
