@@ -30,7 +30,7 @@ class Card:
 
 
 KNOWN = (
-    Card("H200", 4.3e12, 790e12, 1400e12, "measured on an H200: copies, bf16 matrices on random data; fp8 assumed"),
+    Card("H200", 4.3e12, 790e12, 1400e12, "assumed: less than the data sheet says"),
 )
 
 

@@ -31,7 +31,7 @@ class Device:
 
 
 H200 = Device("H200", 4.3e12, {"bf16": 790e12, "fp8": 1_400e12})
-"""Figures that kernels reach, not those of the data sheet (4.8 TB/s, 989 TFLOP/s); for fp8 assumed."""
+"""Assumed: what kernels may reach of the data sheet's 4.8 TB/s and 989 TFLOP/s."""
 
 
 @dataclass(frozen=True, slots=True)
