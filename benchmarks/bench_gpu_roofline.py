@@ -29,9 +29,7 @@ class Card:
         return asdict(self)
 
 
-KNOWN = (
-    Card("H200", 4.3e12, 790e12, 1400e12, "assumed: less than the data sheet says"),
-)
+KNOWN = (Card("H200", 4.3e12, 790e12, 1400e12, "assumed: less than the data sheet says"),)
 
 
 def card_of(device: torch.device, name: str) -> Card:
