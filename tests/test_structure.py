@@ -34,7 +34,7 @@ LAYERS = (
     {"settings"},
     {"setting_sources"},
     {"setting_specs"},
-    {"types", "errors", "platform_paths", "model_folder"},
+    {"types", "errors", "platform_paths", "model_folder", "verdict_rules"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""
 

@@ -18,6 +18,7 @@ from apply_service.api.openai_schema import ApplyOptions
 from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
+from apply_service.verdict_rules import is_refused
 
 PIECE_CHARS = 4096
 """A held text goes out in pieces of about so many characters, cut at line ends."""
@@ -114,7 +115,7 @@ def refuse_unseen(result: ApplyResult, options: ApplyOptions, token_limit: int |
             limit=token_limit,
             remedy="Allow more tokens.",
         )
-    failed = [v for v in result.verdicts if v.severity == "error" and options.on_verdict.get(v.check) != "warn"]
+    failed = [v for v in result.verdicts if is_refused(v.check, v.severity, options.on_verdict)]
     if failed:
         raise CheckFailed(
             f"{failed[0].check}: {failed[0].message}.",

@@ -13,6 +13,7 @@ from typing import Literal
 
 from apply_service.errors import ApplyError, CheckFailed
 from apply_service.types import ApplyResult, Verdict
+from apply_service.verdict_rules import is_refused
 
 BatchMode = Literal["all_or_nothing", "independent"]
 BatchStatus = Literal["applied", "partial", "refused"]
@@ -70,7 +71,7 @@ def _withheld(item: BatchItem) -> BatchItem:
 def judge(item: BatchItem, on_verdict: Mapping[str, str]) -> BatchItem:
     """The item, failed where it has a verdict that is not accepted: an error, unless `warn` accepts the check's
     findings; a warning too, where `fail` says so."""
-    failed = [verdict for verdict in item.verdicts if is_refused(verdict, on_verdict)]
+    failed = [verdict for verdict in item.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]
     if not failed:
         return item
     error = CheckFailed(
@@ -79,8 +80,3 @@ def judge(item: BatchItem, on_verdict: Mapping[str, str]) -> BatchItem:
         remedy="See the verdicts; on_verdict CHECK=warn accepts a check's findings.",
     )
     return replace(item, status="failed", result=None, diff=None, error=error)
-
-
-def is_refused(verdict: Verdict, on_verdict: Mapping[str, str]) -> bool:
-    rule = on_verdict.get(verdict.check)
-    return not verdict.is_pass and (rule == "fail" or (verdict.severity == "error" and rule != "warn"))

@@ -33,6 +33,7 @@ from apply_service.commands.recover import roll_back_dead
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.files import SourceFile, read_source
 from apply_service.settings import Settings, is_color_wanted
+from apply_service.verdict_rules import is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that go into the request as they are, where they were given."""
@@ -143,9 +144,9 @@ def _write_back(source: SourceFile, answer: Mapping[str, Any], request: Mapping[
 
 
 def _failed_checks(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Verdicts of severity error, but for the checks whose findings the caller accepts."""
-    accepted = request.get("on_verdict") or {}
-    return [v for v in answer["verdicts"] if v["severity"] == "error" and accepted.get(v["check"]) != "warn"]
+    """Verdicts that the caller does not accept."""
+    rules = request.get("on_verdict") or {}
+    return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
 
 def _print_answer(answer: Mapping[str, Any], arguments: Namespace, settings: Settings) -> None:

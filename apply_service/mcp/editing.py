@@ -25,6 +25,7 @@ from apply_service.files import FileWrite, SourceFile, read_source
 from apply_service.mcp.arguments import EditCall
 from apply_service.roots import Roots
 from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict
+from apply_service.verdict_rules import is_refused
 
 Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]
 EditStatus = Literal["written", "created", "unchanged", "dry_run", "refused"]
@@ -132,7 +133,7 @@ def _refuse_gaps_of_nothing(source: SourceFile, call: EditCall) -> None:
 
 
 def _judge(call: EditCall, source: SourceFile, result: ApplyResult) -> EditOutcome:
-    refused = tuple(v for v in result.verdicts if v.severity == "error" and call.on_verdict.get(v.check) != "warn")
+    refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
     if call.is_dry_run:
         status: EditStatus = "dry_run"
     elif refused:
