@@ -103,18 +103,15 @@ def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, .
 
 @torch.inference_mode()
 def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
-    """Seconds of the fastest of a few passes of each bucket: the shorter half of the self-test's timing, for a start
-    that has the rest from an earlier one."""
+    """Seconds of a pass of each bucket: what a start measures that has the rest from an earlier one."""
     probe = _Probe(engine, seed)
+    size, n_probes = SIZES[-1]
+    times = {}
     with probe:
-        return {
-            bucket: min(
-                taken
-                for size, n_probes in SIZES[-1:] * 2
-                for _, taken in probe.decode(bucket, size=min(size, bucket), n_probes=n_probes, beside=False)
-            )
-            for bucket in engine.buckets
-        }
+        for bucket in engine.buckets:
+            passes = probe.decode(bucket, size=min(size, bucket), n_probes=n_probes, beside=False)
+            times[bucket] = min(seconds for _, seconds in passes)
+    return times
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
