@@ -14,7 +14,7 @@ from apply_service.engine import self_test
 from apply_service.engine.loading import LoadedModel, load_model
 from apply_service.engine.self_test import stopwatch, time_passes
 from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from tests.engine.tiny_models import save_tiny, tiny_model
 
 HUGE_S = 1e6
@@ -30,10 +30,11 @@ def started_again(tmp_path: Path, **changes: Any) -> tuple[LoadedModel, dict[str
 
 
 def test_bits_are_compared_once(tmp_path: Path) -> None:
-    loaded, record = started_again(tmp_path, query_grain=12, flipped_choices={"256": 0.125})
+    flipped = {str(bucket): 0.125 for bucket in DEFAULT_BUCKETS}
+    loaded, record = started_again(tmp_path, query_grain=12, flipped_choices=flipped)
     assert loaded.engine.query_grain == 12  # type: ignore[union-attr]
     assert loaded.self_test is not None
-    assert loaded.self_test.flipped_choices == {256: 0.125}
+    assert loaded.self_test.divergence == 0.125
     assert record["query_grain"] == 12
 
 
