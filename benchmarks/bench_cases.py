@@ -16,12 +16,12 @@ from apply_service.pipeline import read_edit
 from apply_service.prompts.replay import Replay
 from apply_service.protocols import EditJob, PromptFormat
 from apply_service.syntax.languages import detect_language
+from apply_service.target import SPARE_TOKENS
 from apply_service.types import ApplyRequest
 from benchmarks.bench_case import Case
 
 OWN_EDITS = Path(apply_eval.__file__).parent / "fixtures" / "own_edits.jsonl"
 """This project's own history, shipped with the harness."""
-SPARE_TOKENS = 64
 Constrain = Literal["sources", "none"]
 
 

@@ -27,8 +27,7 @@ from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, To
 from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
 from apply_service.engine.weights.conversion import bring, knows_layers, refuse_unknown_layers
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
-from apply_service.model_folder import EMBEDDED as EMBEDDED
-from apply_service.model_folder import RECORD_FILE
+from apply_service.model_folder import EMBEDDED, RECORD_FILE
 from apply_service.model_folder import embedded_directory as embedded_directory
 from apply_service.protocols import Prefill, SamplingParams, Session, Window
 

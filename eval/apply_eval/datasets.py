@@ -140,12 +140,6 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(f"can't read {path}: {error}", value=str(path)) from error
 
 
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file as it lies on disk."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _open(path: Path, mode: str) -> IO[str]:
     if path.suffix == ".xz":
         return cast("IO[str]", lzma.open(path, mode, encoding="utf-8", newline="\n"))

@@ -25,14 +25,15 @@ def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [*program(sys.modules["__main__"], sys.argv[0]), *safe_options(sys.argv[1:])],
         "seed": seed,
-        "data": [{"name": path.name, "sha256": _sha256(path)} for path in data],
+        "data": [{"name": path.name, "sha256": hash_file(path)} for path in data],
         **_code_state(),
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": hardware(),
     }
 
 
-def _sha256(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file as it lies on disk."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from apply_eval.datasets import EditRecord, hash_file
+from apply_eval.datasets import EditRecord
+from apply_eval.provenance import hash_file
 from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.build import build_runtime
 from apply_service.decider import in_process
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
+from apply_service.model_folder import EMBEDDED, embedded_directory
 from apply_service.pipeline import read_edit
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings
@@ -119,8 +121,6 @@ def _device_name(device: Any) -> str:
 def model_folder(name: str) -> Path | None:
     """Where the files of a loaded model lie; None where that can't be told."""
     from huggingface_hub import try_to_load_from_cache
-
-    from apply_service.engine.loading import EMBEDDED, embedded_directory
 
     if name == EMBEDDED:
         return embedded_directory()
