@@ -216,21 +216,39 @@ def finish(
     merged_code = restore(request.original, ops)
     watch.lap("restore_s")
     found = checked(job, outcome.merged)
-    verdicts = (*strategy_verdicts(job, outcome), *found)
-    _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
+    merged = Merged(ops, merged_code, found, (*strategy_verdicts(job, outcome), *found))
+    _raise_failed(merged.verdicts, {"truncation": "fail", **request.on_verdict})
     watch.lap("checks_s")
-    hunks = text_hunks(request.original, merged_code)
+    result = _answer(request, source, format_name, job, outcome, merged)
+    watch.lap("answer_s")
+    return replace(result, timings_s={**watch.seconds, "total_s": sum(watch.seconds.values())})
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What was decided, put back into the original's bytes, and what the checks found: on the text alone, and all."""
+
+    ops: tuple[LineOp, ...]
+    code: str
+    found: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+def _answer(
+    request: ApplyRequest, source: SourceText, format_name: str, job: EditJob, outcome: Outcome, merged: Merged
+) -> ApplyResult:
+    """The answer, but for its times."""
+    hunks = text_hunks(request.original, merged.code)
     confidence = confidence_in(
         request,
         outcome.target,
         raw=outcome.confidence,
         agreement=outcome.agreement,
         prediction=job.prediction,
-        checks=found,
+        checks=merged.found,
     )
-    watch.seconds["total_s"] = sum(watch.seconds.values())
     return ApplyResult(
-        merged_code=merged_code,
+        merged_code=merged.code,
         strategy=outcome.strategy,
         windows=outcome.windows,
         invented_lines=outcome.invented_lines,
@@ -243,19 +261,19 @@ def finish(
         reasons=job.prediction.reasons,
         agreement=outcome.agreement,
         determinism=None if outcome.target is None else outcome.target.determinism,
-        verdicts=verdicts,
+        verdicts=merged.verdicts,
         edits=tuple(edit for hunk in hunks for edit in hunk.edits),
-        spans=origin_spans(ops, is_from_model=outcome.target is not None),
+        spans=origin_spans(merged.ops, is_from_model=outcome.target is not None),
         confidence=confidence.answer,
         confidence_kind=confidence.kind,
         source_sha256=hash_bytes(encode(request.original, source)),
-        result_sha256=hash_bytes(encode(merged_code, source)),
+        result_sha256=hash_bytes(encode(merged.code, source)),
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,
-        timings_s=dict(watch.seconds),
-        diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
-        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
+        timings_s={},
+        diff=unified_diff_text(request.original, merged.code, request.path or "file") if request.diff else None,
+        hunks=confident_hunks(hunks, merged.code, outcome.line_logprobs, confidence.of_hunk),
     )
 
 

@@ -369,6 +369,22 @@ def test_loading_a_model_is_not_within_the_deadline(monkeypatch: pytest.MonkeyPa
     assert result.strategy == "model"
 
 
+@pytest.mark.parametrize("late", ["text_hunks", "unified_diff_text", "confident_hunks"])
+def test_every_stage_counts_into_the_times(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, real = [0.0], getattr(pipeline, late)
+
+    def slow(*arguments: Any) -> Any:
+        now[0] += 5
+        return real(*arguments)
+
+    runtime, _ = runtime_writing(MERGED)
+    clock = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + now[0])
+    monkeypatch.setattr(pipeline, late, slow)
+    times = apply(replace(REQUEST, diff=True), runtime).timings_s
+    assert times["total_s"] >= times["answer_s"] >= 5
+
+
 def test_closing_the_generator_frees_the_session() -> None:
     runtime, engine = runtime_writing(MERGED * 200)
     request = replace(REQUEST, strategy="model", drafter="none")
