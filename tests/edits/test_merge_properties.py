@@ -13,7 +13,7 @@ from apply_service.edits.merge import merge
 from apply_service.types import Prediction
 from tests.effort import count_lines, no_hang
 
-SEED = int(os.environ.get("APPLY_TEST_SEED", "20261"))
+SEED = int(os.environ.get("TEST_SEED", "20261"))
 WORDS = (
     "if x:",
     "return x",
