@@ -13,33 +13,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from apply_service.confidence import confidence_in
 from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
-from apply_service.drafting.chain import check_drafter
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
 from apply_service.edits.ranges import text_hunks
 from apply_service.errors import (
     ApplyError,
-    BadEncoding,
     CheckFailed,
     DeadlineExceeded,
-    EmptyUpdate,
-    InvalidField,
-    NulByte,
-    StaleBase,
     Truncated,
-    UnknownModel,
 )
 from apply_service.protocols import EditJob
-from apply_service.registry import CHECKS, EDIT_FORMATS, names, resolve
+from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
 from apply_service.runtime import Runtime
-from apply_service.strategies import STRATEGY_VERDICTS, Outcome, checked, decide, strategy_verdicts
+from apply_service.strategies import Outcome, checked, decide, strategy_verdicts
 from apply_service.syntax.languages import detect_language
 from apply_service.types import (
     ApplyEvent,
@@ -50,11 +42,10 @@ from apply_service.types import (
     FinishReason,
     LineOp,
     Prediction,
-    Strategy,
     Verdict,
 )
+from apply_service.validation import validate
 
-MAX_TEMPERATURE = 2.0
 INSTRUCTION_ONLY = "instruction"
 
 
@@ -117,71 +108,6 @@ def _refuse_late(request: ApplyRequest) -> None:
             limit=request.timeout_s,
             remedy="allow more time or send a smaller edit",
         )
-
-
-def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
-    """Refuse what can't be applied, before any work.
-
-    Raises:
-        RequestError: the class says which field and why.
-    """
-    if not request.update.strip() and not request.instruction.strip():
-        raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
-    for name, text in (
-        ("original", request.original),
-        ("update", request.update),
-        ("instruction", request.instruction),
-    ):
-        if "\0" in text:
-            raise NulByte(
-                f"`{name}` holds a NUL character", value=text.index("\0"), remedy="send text, not binary data"
-            )
-    _refuse_unknown_names(request, runtime)
-    _refuse_bad_values(request)
-    source = SourceText.of(request.original, request.encoding)
-    if request.base_sha256 is not None and request.base_sha256.lower() != hash_bytes(encode(request.original, source)):
-        raise StaleBase(
-            "the original is not the one the edit was made for",
-            value=request.base_sha256,
-            limit=hash_bytes(encode(request.original, source)),
-            remedy="read the file again and repeat the edit",
-        )
-    return source
-
-
-def _refuse_unknown_names(request: ApplyRequest, runtime: Runtime) -> None:
-    if request.model is not None and request.model not in runtime.models:
-        raise UnknownModel(
-            "this service has no such model",
-            value=request.model,
-            limit=list(runtime.models),
-            remedy="name one of these",
-        )
-    if request.drafter is not None:
-        check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
-    refuse_unknown_checks(request.on_verdict)
-
-
-def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
-    """Raises InvalidField where a rule is for a check that there is none of: it would never take effect."""
-    if unknown := sorted(on_verdict.keys() - {*CHECKS, *STRATEGY_VERDICTS}):
-        limit = [*names(CHECKS), *STRATEGY_VERDICTS]
-        raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=limit, remedy="name one of these")
-
-
-def _refuse_bad_values(request: ApplyRequest) -> None:
-    """What the front ends refuse as well, for callers of the library."""
-    if request.strategy not in get_args(Strategy):
-        raise InvalidField("no such strategy", value=request.strategy, limit=list(get_args(Strategy)))
-    if request.constrain not in (None, "sources", "none"):
-        raise InvalidField("no such constraint", value=request.constrain, limit=["sources", "none"])
-    if not 0 <= request.temperature <= MAX_TEMPERATURE:
-        raise InvalidField("`temperature` is out of range", value=request.temperature, limit=MAX_TEMPERATURE)
-    if request.max_tokens is not None and request.max_tokens < 1:
-        raise InvalidField("`max_tokens` must be positive", value=request.max_tokens, limit="1 or more")
-    for name, text in (("update", request.update), ("instruction", request.instruction)):
-        if any("\ud800" <= char <= "\udfff" for char in text):
-            raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
 
 
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:

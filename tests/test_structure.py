@@ -22,6 +22,7 @@ LAYERS = (
     {"ticket", "files", "roots"},
     {"workers"},
     {"pipeline"},
+    {"validation"},
     {"results", "strategies", "confidence"},
     {"lattice", "runtime"},
     {"decider", "remote"},

@@ -15,9 +15,9 @@ from typing import Literal
 
 from apply_service.batch.results import BatchItem, BatchMode, BatchResult, judge, settle
 from apply_service.errors import ApplyError, InvalidField, Overloaded
-from apply_service.pipeline import refuse_unknown_checks
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
+from apply_service.validation import refuse_unknown_checks
 
 Submit = Callable[[ApplyRequest], Ticket]
 Answer = ApplyResult | ApplyError

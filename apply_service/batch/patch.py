@@ -15,11 +15,12 @@ from apply_service.edits.diff_text import FileNames, change_diff_text
 from apply_service.edits.fidelity import SourceText, normalise
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.errors import ApplyError, UnsupportedParameter
-from apply_service.pipeline import Stopwatch, finish, refuse_unknown_checks
+from apply_service.pipeline import Stopwatch, finish
 from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
 from apply_service.types import ApplyRequest, ApplyResult, DecodeStats, Verdict
+from apply_service.validation import refuse_unknown_checks
 
 PLAIN_MODES = ("100644", "100755")
 ABOUT_TEXT = frozenset({"no_op"})

@@ -35,7 +35,12 @@ class FleetSettings:
 
     def __post_init__(self) -> None:
         if self.n_ingresses < 1:
-            raise SettingsError(f"Bad value for {INGRESSES}.", value=self.n_ingresses, limit="1 or more")
+            raise SettingsError(
+                f"Bad value for {INGRESSES}.",
+                value=self.n_ingresses,
+                limit="1 or more",
+                remedy="Raise it, or leave it out.",
+            )
         self._refuse_open_doors()
         if self.n_ingresses > 1:
             self._refuse_split_memory()

@@ -32,6 +32,7 @@ from apply_service.model_folder import embedded_directory as embedded_directory
 from apply_service.protocols import Prefill, SamplingParams, Session, Window
 
 WINDOWS = ("context", "always")
+MEND = "correct or remove it"
 HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 HUB_TIMEOUT_S = 10
 
@@ -58,13 +59,17 @@ class ModelRecord:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
             buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
         except (ValueError, TypeError) as error:
-            raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path)) from error
+            raise ModelNotLoadable(
+                f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy="mend or remove it"
+            ) from error
         if unknown := values.keys() - {"prompt_format", "buckets", "windows"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
         if not buckets or buckets[0] < 1:
-            raise ModelNotLoadable(f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers")
+            raise ModelNotLoadable(
+                f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers", remedy=MEND
+            )
         if (windows := values.get("windows", "context")) not in WINDOWS:
-            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS))
+            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=MEND)
         return cls(values.get("prompt_format"), buckets, calibration, windows)
 
 

@@ -67,7 +67,11 @@ class LineVocabulary:
         try:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, KeyError, ValueError) as error:
-            raise ModelNotLoadable(f"{path} is not a tokenizer of the compact format: {error}") from error
+            raise ModelNotLoadable(
+                f"this is not a tokenizer of the compact format: {error}",
+                value=str(path),
+                remedy="put the one that the model was trained with there",
+            ) from error
 
     def _read_bytes(self, vocabulary: dict[str, int]) -> list[bytes]:
         table, bytes_of = _byte_of_char(), [b""] * self.n_tokens

@@ -41,7 +41,11 @@ class Replay:
         full = Tokenizer.from_str(tokenizer_json)
         vocabulary: dict[str, int] = full.get_vocab()
         if missing := set(CONTROL_TOKENS) - vocabulary.keys():
-            raise ModelNotLoadable("the tokenizer lacks control tokens of the format", value=sorted(missing))
+            raise ModelNotLoadable(
+                "the tokenizer lacks control tokens of the format",
+                value=sorted(missing),
+                remedy="reinstall the package",
+            )
         self._controls = {name: vocabulary[name] for name in CONTROL_TOKENS}
         self.end_id = self._controls["<|end|>"]
         self.n_vocab = len(vocabulary)

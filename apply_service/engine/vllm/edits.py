@@ -58,7 +58,12 @@ def open_drafter(
 def _named(formats: Sequence[PromptFormat], name: str | None) -> PromptFormat:
     known = {prompt_format.name: prompt_format for prompt_format in formats}
     if name is not None and name not in known:
-        raise InvalidField(f"`vllm_xargs.{FORMAT}` names no format of this model", value=FORMAT, limit=list(known))
+        raise InvalidField(
+            f"`vllm_xargs.{FORMAT}` names no format of this model",
+            value=name,
+            limit=list(known),
+            remedy="name one of these, or leave it out",
+        )
     return formats[0] if name is None else known[name]
 
 

@@ -17,13 +17,14 @@ from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.decider import in_process
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ContextLimitExceeded, Truncated
-from apply_service.pipeline import Stopwatch, finish, read_edit, validate
+from apply_service.pipeline import Stopwatch, finish, read_edit
 from apply_service.protocols import EditJob
 from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Target, open_decoding
 from apply_service.types import DecodeStats
+from apply_service.validation import validate
 
 
 class Generated(NamedTuple):
