@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,13 +46,14 @@ def build_parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     parser = argparse.ArgumentParser(prog="apply-eval", description=__doc__.split("\n")[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_mine(commands.add_parser("mine", help="real edits out of a local git history, with lazy snippets"))
-    _add_import(commands.add_parser("import", help="any JSONL with before, after and update as a data set"))
-    _add_merge(commands.add_parser("merge", help="the deterministic merger on a data set"))
-    _add_fuzz(commands.add_parser("fuzz", help="random edits of real files through the merger"))
-    add_run(commands.add_parser("run", help="drafters, peers or a service on a data set: right answers, speed, report"))
-    add_report(commands.add_parser("report", help="the HTML page of a run"))
-    add_compare(commands.add_parser("compare", help="two runs on the same samples; fails on a regression"))
+    add_command = partial(commands.add_parser, allow_abbrev=False)
+    _add_mine(add_command("mine", help="real edits out of a local git history, with lazy snippets"))
+    _add_import(add_command("import", help="any JSONL with before, after and update as a data set"))
+    _add_merge(add_command("merge", help="the deterministic merger on a data set"))
+    _add_fuzz(add_command("fuzz", help="random edits of real files through the merger"))
+    add_run(add_command("run", help="drafters, peers or a service on a data set: right answers, speed, report"))
+    add_report(add_command("report", help="the HTML page of a run"))
+    add_compare(add_command("compare", help="two runs on the same samples; fails on a regression"))
     return parser
 
 

@@ -132,6 +132,12 @@ def test_an_error_is_told_with_what_offended_and_what_helps(tmp_path: Path, caps
     assert lines[1:] == [f"  value: {tmp_path / 'none.jsonl'}", "  remedy: give the path of a JSONL file"]
 
 
+def test_the_beginning_of_an_option_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["merge", "--lim", "3"])
+    assert "unrecognized arguments: --lim 3" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("text", "told"), [("x", "'x' is no whole number"), ("0", "0 is not positive")])
 def test_what_is_no_number_is_told(text: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
