@@ -9,7 +9,6 @@ alone.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from apply_service.files import (
     write_atomic,
 )
 from apply_service.journal.change_sets import Journal, Recovery
+from apply_service.journal.note import sha256_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ class BackupStore:
 
     def _keep(self, write: FileWrite) -> Path:
         source = write.source
-        after = None if write.data is None else _sha256(write.data)
+        after = None if write.data is None else sha256_of(write.data)
         mode = source.mode if write.data is None or write.mode is not None else None
-        backup = Backup(str(source.target), source.exists, _sha256(source.data), after, mode)
+        backup = Backup(str(source.target), source.exists, sha256_of(source.data), after, mode)
         folder = self._folder(source)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class BackupStore:
             _discard(entry)
 
     def _folder(self, source: SourceFile) -> Path:
-        return self._root / _sha256(os.path.normcase(source.target).encode("utf-8", "surrogateescape"))[:32]
+        return self._root / sha256_of(os.path.normcase(source.target).encode("utf-8", "surrogateescape"))[:32]
 
 
 def _refuse_doubles(writes: Sequence[FileWrite]) -> None:
@@ -174,7 +174,7 @@ def _identities(target: Path) -> list[object]:
 
 
 def _held(source: SourceFile) -> str | None:
-    return _sha256(source.data) if source.exists else None
+    return sha256_of(source.data) if source.exists else None
 
 
 def _was_interrupted(backup: Backup, source: SourceFile) -> bool:
@@ -188,7 +188,7 @@ def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
     try:
         backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
         before = entry.read_bytes()
-        if _sha256(before) != backup.before_sha256:
+        if sha256_of(before) != backup.before_sha256:
             raise ValueError("other bytes than were kept")
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise NoBackup(
@@ -236,7 +236,3 @@ def _discard(entry: Path) -> None:
     for path in (_note_path(entry), entry):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

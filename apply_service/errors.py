@@ -23,6 +23,7 @@ ApplyError
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar
 
 
@@ -48,6 +49,12 @@ class ApplyError(Exception):
             "limit": self.limit,
             "remedy": self.remedy,
         }
+
+
+def shorten(value: object, max_chars: int) -> str:
+    """An error's value or limit as people read it: a text as it is, anything else as JSON, cut where it is longer."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= max_chars else text[:max_chars] + "..."
 
 
 class RequestError(ApplyError):

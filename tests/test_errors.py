@@ -31,3 +31,11 @@ def test_every_error_that_can_be_mended_has_a_remedy(path: Path) -> None:
 
 def test_errors_are_found() -> None:
     assert len(raised(PACKAGE / "validation.py")) > 5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("abcde", "abcde"), ("abcdef", "abcde..."), ([1, 2], "[1, 2..."), (3, "3"), (Path("a"), '"a"'), (None, "null")],
+)
+def test_a_value_is_shortened(value: object, text: str) -> None:
+    assert errors.shorten(value, 5) == text

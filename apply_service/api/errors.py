@@ -92,6 +92,7 @@ ALLOWED: Mapping[str, str] = {
 """pydantic's kinds of findings on the fields that there are, in words of ours; a test holds it against the schema."""
 
 RETRY_AFTER_S = 1
+"""After an overload; what else says how long has a time of its own."""
 MAX_VALUE_CHARS = 200
 """An error quotes at most so much of what offended."""
 

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apply_service.api.auth import OPEN_PATHS, caller_of
 from apply_service.api.calls import current_call
+from apply_service.api.errors import RETRY_AFTER_S
 from apply_service.api.keys import Key
 from apply_service.errors import Overloaded, RateLimited
 from apply_service.settings import Settings
@@ -29,7 +30,6 @@ UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
 RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 """Requests a minute, how many are left of them, and when (in seconds since 1970) the oldest one stops to count."""
 
-RETRY_AFTER_S = 1
 COUNT = "apply_count"
 """Where the function that counts more of this request stands in the state of the scope."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apply_service.commands.exit_codes import exit_code
-from apply_service.errors import ApplyError
+from apply_service.errors import ApplyError, shorten
 
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
@@ -38,7 +38,7 @@ def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     write_note(f"{program}: error: {error.message} [{error.code}]")
     for name in ("value", "limit"):
         if (value := getattr(error, name)) is not None:
-            write_note(f"  {name}: {_shorten(value)}")
+            write_note(f"  {name}: {shorten(value, MAX_VALUE_CHARS)}")
     if error.remedy:
         write_note(f"  remedy: {error.remedy}")
 
@@ -114,8 +114,3 @@ def _speed(answer: Mapping[str, Any]) -> str:
     if decode_s:
         parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
     return ", ".join(parts)
-
-
-def _shorten(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= MAX_VALUE_CHARS else text[:MAX_VALUE_CHARS] + "..."

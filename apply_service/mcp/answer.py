@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from apply_service.errors import ApplyError
+from apply_service.errors import ApplyError, shorten
 from apply_service.mcp.editing import EditOutcome
 from apply_service.types import Verdict
 
@@ -63,7 +63,9 @@ def error_answer(error: ApplyError) -> CallToolResult:
     """The tool's answer where there is nothing to write: code first, then what and what to do."""
     details = error.as_dict()
     lines = [f"error [{error.code}]: {error.message}"]
-    lines += (f"{name}: {_shown(details[name])}" for name in ("value", "limit") if details[name] is not None)
+    lines += (
+        f"{name}: {shorten(details[name], MAX_VALUE_CHARS)}" for name in ("value", "limit") if details[name] is not None
+    )
     lines += [f"remedy: {error.remedy}"] if error.remedy else []
     return CallToolResult(content=[_text(lines)], is_error=True)
 
@@ -135,8 +137,3 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "lines": None if verdict.lines is None else list(verdict.lines),
         "side": verdict.side,
     }
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= MAX_VALUE_CHARS else text[:MAX_VALUE_CHARS] + "..."
