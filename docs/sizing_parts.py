@@ -126,7 +126,7 @@ def held_against() -> str:
 def _conditions(result: Mapping[str, Any]) -> str:
     alone = result["alone"]
     return (
-        f"`{' '.join(result['provenance']['command'])}`, {_made(result)}. "
+        f"`{shown_command(result['provenance']['command'])}`, {_made(result)}. "
         f"Timed by {result['clock']}. {result['edits']} edits in {result['seconds']:g} s: "
         f"{result['load']:.0%} of what one edit after the other would allow. Fitted on {alone['edits']} edits made "
         f"alone: {alone['row_ms']:.3f} ms a row, {alone['key_us']:.4f} microseconds a key that a row sees, "
