@@ -23,7 +23,13 @@ Lines = Sequence[str]
 def fit_blocks(blocks: Sequence[Lines], index: LineIndex) -> list[Shift]:
     """The shift of each block."""
     base = _conversion(blocks, index)
-    return [_place(lines, base, index) for lines in blocks]
+    shifts = [_place(lines, base, index) for lines in blocks]
+    known = [any(line.strip() and index.places(line) for line in lines) for lines in blocks]
+    moves = {shift.delta for shift, is_known in zip(shifts, known, strict=True) if is_known}
+    if len(moves) != 1:
+        return shifts
+    common = base.moved(moves.pop())
+    return [shift if is_known else common for shift, is_known in zip(shifts, known, strict=True)]
 
 
 def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
@@ -36,6 +42,9 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         return plain
     uses_tabs = any(line.startswith("\t") for lines in indented for line in lines)
     stands = _fit(indented, plain, index)
+    levels = _levels(blocks, plain, index, stands)
+    if levels is not None:
+        return levels
     if any(substance(line.strip()) >= 0.5 and index.has(line.rstrip()) for lines in indented for line in lines):
         return plain
     best, most = plain, max(2.5 * stands, MIN_VOTE)
@@ -48,6 +57,19 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         own = find_unit([line for lines in indented for line in lines])
         return Shift(own_columns=own.columns if own is not None else TAB_COLUMNS, unit=unit.text)
     return best
+
+
+def _levels(blocks: Sequence[Lines], plain: Shift, index: LineIndex, stands: float) -> Shift | None:
+    """The rewriting of the fragment's own levels, where blocks then stand right without being moved, and more of them
+    than any move would bring to stand; None where there is none."""
+    own = find_unit([line for lines in blocks for line in lines])
+    if own is None or own.text == plain.unit:
+        return None
+    shift = Shift(own_columns=own.columns, unit=plain.unit)
+    is_moved = any(_place(lines, plain, index).delta for lines in blocks)
+    fit = sum(_exact(lines, shift, index) for lines in blocks)
+    stands += sum(_exact([x for x in lines if x[:1] not in (" ", "\t")], plain, index) for lines in blocks)
+    return shift if is_moved and fit > stands else None
 
 
 def _widths(indented: Sequence[Lines]) -> list[int]:
