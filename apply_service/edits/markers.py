@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from apply_service.edits.note_patterns import (
+    CONDITION,
     DELETED,
     EDGE,
     FENCE,
@@ -89,11 +90,12 @@ def _is_docstring(line: str) -> bool:
 
 
 def is_deletion_note(line: str) -> bool:
-    """Whether the line is a comment that says that something was removed.  A docstring speaks of the program."""
+    """Whether the line is a comment that says that something was removed.  A docstring speaks of the program, and so
+    does a comment that says what holds if something is removed."""
     if len(line) > MAX_NOTE_LENGTH or _is_docstring(line):
         return False
     comment = strip_comment(line)
-    return comment.is_comment and DELETED.match(comment.core) is not None
+    return comment.is_comment and DELETED.match(comment.core) is not None and CONDITION.match(comment.core) is None
 
 
 def deletion_target(line: str) -> str:

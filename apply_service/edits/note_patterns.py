@@ -52,6 +52,9 @@ DELETED = re.compile(
     r"(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
     re.IGNORECASE,
 )
+CONDITION = re.compile(
+    r"^(?:if|when|whenever|once|after|before|because|since|unless|until|while|whether|as soon as)\b", re.IGNORECASE
+)
 PLAIN_NOTE = re.compile(
     r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|"
     r"(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|"
