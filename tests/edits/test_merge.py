@@ -345,3 +345,22 @@ def test_dollar_signs_and_backslashes_are_plain_text() -> None:
 def test_unknown_language_says_so_where_scopes_matter() -> None:
     update = "# ...\n\n\ndef other():\n    pass\n"
     assert any("scope unknown" in reason for reason in predict(PYTHON, update, "no-such-language").reasons)
+
+
+def test_a_scope_whose_bracket_stays_open_is_not_shown_whole() -> None:
+    update = "func add(a, b int) int {\n\tcheck(a, b)\n// ...\nfunc sub(a, b int) int {\n\tcheck(a, b)\n// ...\n"
+    wanted = swap(GO, "func add(a, b int) int {\n", "func add(a, b int) int {\n\tcheck(a, b)\n")
+    wanted = swap(wanted, "func sub(a, b int) int {\n", "func sub(a, b int) int {\n\tcheck(a, b)\n")
+    check(GO, update, wanted, language="go")
+
+
+def test_a_comment_on_what_holds_if_something_is_removed_is_no_deletion_note() -> None:
+    update = """\
+    def save(self, text):
+        # If the file was deleted, it is made anew.
+        with open(self.path, "w") as file:
+"""
+    wanted = swap(
+        PYTHON, "save(self, text):\n", "save(self, text):\n        # If the file was deleted, it is made anew.\n"
+    )
+    check(PYTHON, update, wanted)
