@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apply_service.edits.brackets import find_even, keeps_pairs
 from apply_service.edits.markers import Role, classify
 from apply_service.edits.pinning import align
 from apply_service.edits.questions import question
@@ -48,7 +49,7 @@ def _new_file(lines: list[str], update_lines: list[str], language: str | None, p
 def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
     """The operations of the best alignment.  Where they change nothing, small differences were meant after all."""
     rows = Rows(reading)
-    chosen = align(rows.rows(), rows.terrain())
+    chosen = _aligned(reading, rows)
     writer = Writer(reading, rows.candidates, chosen)
     ops = writer.write()
     if _changes(ops):
@@ -58,6 +59,22 @@ def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
     if not _changes(ops):
         trusting.doubts.guess("the snippet changes nothing")
     return ops, trusting
+
+
+def _aligned(reading: Reading, rows: Rows) -> Sequence[int]:
+    """The best alignment, or the one next to it that keeps brackets in pairs where it does not."""
+    chosen = align(rows.rows(), rows.terrain())
+
+    def write(columns: Sequence[int]) -> Sequence[LineOp]:
+        return Writer(reading, rows.candidates, columns).write()
+
+    if keeps_pairs(write(chosen)):
+        return chosen
+    even = find_even(reading, rows, chosen, write)
+    if even is None:
+        return chosen
+    reading.doubts.likely("brackets read in pairs")
+    return even
 
 
 def _changes(ops: Sequence[LineOp]) -> bool:

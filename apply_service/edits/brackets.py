@@ -1,0 +1,98 @@
+"""Another alignment where the best one leaves brackets open that the file did not: an edit keeps them in pairs.
+
+What an alignment most easily mistakes is a line of mere brackets: a closing line of new code looks like one of the
+file, and the other way round.  So one such line at a time is read the other way, and of the merges whose brackets come
+out even the one that changes least is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from apply_service.edits.alignment import TAKE, Row
+from apply_service.edits.candidates import Kind
+from apply_service.edits.pinning import FORCED, align
+from apply_service.edits.reading import Reading
+from apply_service.edits.rows import Rows
+from apply_service.types import LineOp
+
+MAX_TRIES = 16
+MAX_CELLS = 200_000
+"""Larger problems (rows times lines) are not solved again."""
+MAX_LENGTH = 2000
+_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
+
+
+def surplus(lines: Sequence[str]) -> tuple[int, ...]:
+    """Brackets opened less brackets closed, for each kind of bracket."""
+    text = "\n".join(line for line in lines if len(line) < MAX_LENGTH)
+    return tuple(text.count(opening) - text.count(closing) for opening, closing in _PAIRS)
+
+
+def keeps_pairs(ops: Sequence[LineOp]) -> bool:
+    """Whether what comes opens as many brackets as what goes."""
+    sides = [[op.text for op in ops if op.kind == kind] for kind in ("drop", "take")]
+    return surplus(sides[0]) == surplus(sides[1])
+
+
+def find_even(
+    reading: Reading,
+    rows: Rows,
+    chosen: Sequence[int],
+    write: Callable[[Sequence[int]], Sequence[LineOp]],
+) -> list[int] | None:
+    """The alignment that differs from `chosen` in how one line of brackets is read, keeps brackets in pairs and changes
+    the fewest lines; None where there is none."""
+    problem, terrain = rows.rows(), rows.terrain()
+    if len(problem) * terrain.n_lines > MAX_CELLS:
+        return None
+    found: list[tuple[int, list[int]]] = []
+    for r, row in _other_rows(reading, problem, chosen):
+        other = align([*problem[:r], row, *problem[r + 1 :]], terrain)
+        if other[r] != TAKE:
+            rows.admit(reading.visible[r][1])
+        ops = write(other)
+        if keeps_pairs(ops):
+            found.append((_n_changed(ops), other))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _n_changed(ops: Sequence[LineOp]) -> int:
+    return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
+
+
+def _other_rows(reading: Reading, rows: Sequence[Row], chosen: Sequence[int]) -> Iterator[tuple[int, Row]]:
+    """The rows that may be read otherwise, those at the ends of blocks first."""
+    texts = [reading.texts[i] for _, i in reading.visible]
+    uneven = [r for r, text in enumerate(texts) if any(surplus([text])) and _is_at_change(chosen, r)]
+    edges = [r for r in uneven if rows[r].gap_before or r + 1 == len(rows) or rows[r + 1].gap_before]
+    n_tries = 0
+    for r in [*edges, *(r for r in uneven if r not in edges)]:
+        other = _read_otherwise(reading, texts[r], rows[r], chosen[r])
+        if other is not None and n_tries < MAX_TRIES:
+            n_tries += 1
+            yield r, other
+
+
+def _is_at_change(chosen: Sequence[int], r: int) -> bool:
+    """Whether the row is new, or stands in the snippet beside one that is new or far from it in the file."""
+    pairs = pairwise(chosen[max(0, r - 1) : r + 2])
+    return chosen[r] == TAKE or any(b != a + 1 for a, b in pairs)
+
+
+def _read_otherwise(reading: Reading, text: str, row: Row, column: int) -> Row | None:
+    """A matched line of nothing but brackets, or one only like the file's, as new; a new one that is in the file as
+    matched."""
+    if column != TAKE:
+        is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)
+        return replace(row, columns=row.columns[:0], scores=row.scores[:0]) if is_weak else None
+    equal = reading.index.equal(text)
+    same = [k for k, kind in enumerate(equal.kinds) if kind is Kind.SAME]
+    if not same:
+        return None
+    columns, scores = equal.columns[np.array(same)], equal.scores[np.array(same)]
+    return replace(row, columns=columns, scores=scores, take_cost=FORCED)
