@@ -55,7 +55,11 @@ class Settings:
         200_000, "Most lines in an original or an update; more are answered 413.", group="http", low=1, high=100_000_000
     )
     max_batch_edits: int = setting(
-        256, "Most edits in a batch, or files beside a patch; more are answered 413.", group="http", low=1, high=100_000
+        2048,
+        "Most edits in a batch, or files beside a patch; more are answered 413.",
+        group="http",
+        low=1,
+        high=100_000,
     )
     keys_file: str | None = setting(
         None, "File of hashed API keys (`apply-service key`); with none, every caller is let in.", group="http"

@@ -296,7 +296,7 @@ def test_noise_on_the_socket(n: int) -> None:
     dice = random.Random(seed)
     body = json.dumps(GOOD).encode()
     request = (
-        b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
         % len(body)
     )
     with live_server(ScriptedRun()) as (url, _):

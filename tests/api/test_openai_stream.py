@@ -141,7 +141,7 @@ def test_a_client_that_goes_away_stops_its_decoding(at_once: bool) -> None:
     """Also while the text is held back, when nothing has been sent yet."""
     run = ScriptedRun(gate=threading.Event())
     body = json.dumps(CHAT | {"stream": True, "apply_service": {"stream_at_once": at_once}}).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     with live_server(run) as (url, service):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:

@@ -21,7 +21,7 @@ from tests.doubles import ScriptedRun, make_result, wait_for
 from tests.live_server import live_server, stoppable_server
 
 BODY = json.dumps({"original": "old\n", "update": "new\n"}).encode()
-HEAD = b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+HEAD = b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 SHORT = Settings(drain_timeout_s=0, body_timeout_s=0.2, write_timeout_s=0.2)
 
 
@@ -63,7 +63,7 @@ def test_a_body_that_drips() -> None:
     assert n_sent < 900  # closed long before the last byte
 
 
-@pytest.mark.parametrize("start", [b"", b"POST /v1/ap", b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nX-A: b"])
+@pytest.mark.parametrize("start", [b"", b"POST /v1/ap", b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nX-A: b"])
 def test_headers_that_do_not_arrive(start: bytes) -> None:
     with live_server(ScriptedRun(), SHORT) as (url, _), connected(url) as connection:
         connection.sendall(start)
@@ -148,11 +148,11 @@ def test_an_answer_that_is_read_slowly_goes_on_until_nothing_is_read() -> None:
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET\r\n\r\n",
-        b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-        b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nX-Long: " + b"y" * 200_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
+        b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"y" * 200_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
         b"GET / HTTP/1.1\r\nNo colon\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
     ids=["tls", "short", "length", "long header", "many headers", "no colon", "bytes"],
 )
@@ -173,7 +173,7 @@ def test_a_broken_chunk_in_the_body() -> None:
     run = ScriptedRun()
     with live_server(run, SHORT) as (url, _), connected(url) as connection:
         connection.sendall(
-            b"POST /v1/apply HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"ori\r\nZZ\r\n'
         )
         answer = read_all(connection)

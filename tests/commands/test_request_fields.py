@@ -22,7 +22,7 @@ def test_every_option_reaches_the_request(
         *("--timeout", "7", "--on-verdict", "syntax=fail", "--on-verdict", "no_op=warn", "--diff"),
         *("--on-verdict", "fallback=fail", "--on-verdict", "merge_certainty=warn", "--on-verdict", "instruction=fail"),
     ]
-    assert main(["apply", "a.py", "--update", "-", "--server", url, *options]) == 0
+    assert main(["apply", "a.py", "--update", "-", "--server", url, *options]) == 1, "a finding of syntax is to fail"
     assert run.requests == [
         ApplyRequest(
             original=OLD.decode(),
