@@ -27,8 +27,6 @@ MAX_WORD_LINES = 60
 MAX_PLACES = 4000
 """A line that occurs more often is no anchor."""
 MAX_SIMILAR = 6
-MARGIN = 5.0
-"""By how much (0-100) a line must be more alike than the next to be plainly the one that is meant."""
 MIN_MOVED = 0.3
 """A line that says less than this is no anchor at another indentation."""
 NO_SCOPE = 1 << 20
@@ -220,14 +218,6 @@ class LineIndex:
             ]
         )
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
-
-    def is_plainest(self, text: str, j: int) -> bool:
-        """Whether line j is plainly more like `text` than every line that reads otherwise: lists have lines that are
-        all alike."""
-        here = text.strip()
-        cutoff = fuzz.ratio(here, self.stripped[j]) - MARGIN
-        others = (line for line in self._by_text if line != self.stripped[j])
-        return not any(fuzz.ratio(here, line, score_cutoff=cutoff) > cutoff for line in others)
 
     def _sharing(self, text: str) -> list[int]:
         """Lines that share the most, and rarest, words."""

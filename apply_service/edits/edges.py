@@ -20,8 +20,6 @@ from apply_service.edits.snippet import marker_indent
 
 MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
-MIN_TELLING = 8
-"""A shorter line tells nothing by likeness."""
 MAX_LEFT_AT_FILE_EDGE = 8
 """Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
 _OPENING = str.maketrans({c: None for c in map(chr, range(128)) if c not in "([{}])"})
@@ -40,8 +38,7 @@ def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int
     if b == 0 and not block.marked_before and j <= MAX_LEFT_AT_FILE_EDGE:
         return j
     takes = [reading.texts[i] for i in block.lines[:k]]
-    n = _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
-    return n if n and _is_changed(reading, takes[0], j - n) else 0
+    return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
 
 def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: int, columns: dict[int, int]) -> int:
@@ -56,13 +53,7 @@ def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: i
     if b == len(reading.snippet.blocks) - 1 and not block.marked_after and len(rest) <= MAX_LEFT_AT_FILE_EDGE:
         gives_way = any(map(str.strip, rest)) and balance(rest) == balance(takes) and not _defines_more(rest, takes)
         return len(rest) if gives_way else 0
-    n = _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
-    return n if n and _is_changed(reading, takes[-1], j + n) else 0
-
-
-def _is_changed(reading: Reading, text: str, j: int) -> bool:
-    """Whether the outermost new line is line j, changed; in a list whose lines are all alike it is one more."""
-    return len(text.strip()) < MIN_TELLING or reading.index.is_plainest(text, j)
+    return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
 
 def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:

@@ -29,9 +29,6 @@ NAMESAKE_WORTH = 0.7
 """A changed header that defines the same name."""
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
-MIN_TELLING = 8
-"""A shorter line tells nothing by likeness."""
-OPENERS = "([{:"
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
 
@@ -46,7 +43,6 @@ class Rows:
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
-        self._doubt_list_entries()
         self._pair_closers()
         self._hold_whole_file()
 
@@ -77,19 +73,6 @@ class Rows:
                 return found
         namesakes = self._known.get(header_name(text) or "", [])
         return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
-
-    def _doubt_list_entries(self) -> None:
-        """A line at the end of a block that is as like several of the file's is one more of them, no changed one."""
-        index = self._reading.index
-        for block in self._reading.snippet.blocks:
-            for i in {block.lines[0], block.lines[-1]}:
-                found, text = self.candidates[i], self._texts[i]
-                is_namesake = len(self._known.get(header_name(text) or "", ())) == 1
-                if is_namesake or not found.kinds or min(found.kinds) is not Kind.SIMILAR:
-                    continue
-                is_entry = len(text.strip()) >= MIN_TELLING and text.strip()[-1] not in OPENERS
-                if is_entry and not any(index.is_plainest(text, j) for j in found.columns.tolist()):
-                    self.candidates[i] = NOTHING
 
     def _headers(self) -> dict[str, list[int]]:
         """The original's definitions by name."""

@@ -13,13 +13,12 @@ from itertools import pairwise
 from apply_service.edits.alignment import TAKE
 from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
-from apply_service.edits.edges import balance, balanced_end, replaced_above, replaced_below
+from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
 from apply_service.edits.headers import is_attached, is_closer, is_definition
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.note_patterns import PLAIN_NOTE
-from apply_service.edits.padding import Padding
 from apply_service.edits.placement import Placement, find_scope, place_block, usual_gap
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block
@@ -60,7 +59,6 @@ class Writer:
         """Original comment lines that the snippet words otherwise, in the midst of unchanged ones."""
         pairs = zip(reading.visible, chosen, strict=True)
         self._columns = {i: column for (_, i), column in pairs if column != TAKE}
-        self._padding = Padding(reading, self._columns)
 
     def write(self) -> list[LineOp]:
         spans: list[Span | None] = []
@@ -93,7 +91,7 @@ class Writer:
         block = self._reading.snippet.blocks[b]
         first, last = anchors[0], anchors[-1]
         start = self._start(b, first, floor)
-        body = self._drop(start, first[1]) + self._blanks_above(b, start) + self._take(block.lines[: first[0]])
+        body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
             body += self._between(block, k, next_k, j + 1, next_j)
@@ -101,25 +99,13 @@ class Writer:
         ending = self._anchor(block, last[0], last[1])
         body += [op for op in ending if op.kind != "take"] + self._drop(last[1] + 1, end)
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[last[0] + 1 :])
-        return Span(start, end, body + self._blanks_below(b, last[0], end))
-
-    def _blanks_above(self, b: int, start: int) -> list[LineOp]:
-        """Blank lines between new first lines and their neighbour: those usual between definitions, or those shown."""
-        usual = self._parted(self._reading.snippet.blocks[b], start)
-        shown = self._padding.above(b, start)
-        return usual if len(usual) >= len(shown) else self._take(self._unspent(shown))
-
-    def _blanks_below(self, b: int, last: int, end: int) -> list[LineOp]:
-        usual = self._parted_below(self._reading.snippet.blocks[b], last, end)
-        shown = self._padding.below(b, end)
-        return usual if len(usual) >= len(shown) else self._take(self._unspent(shown))
+        return Span(start, end, body + self._parted_below(block, last[0], end))
 
     def _parted(self, block: Block, start: int) -> list[LineOp]:
         """Blank lines between a new definition that begins a block and its neighbour above, where the file has some."""
         first = self.texts[block.lines[0]]
         above = self._original[start - 1] if start else ""
-        is_entry = first.rstrip().endswith(",") and balance([first]) == 0
-        is_new = block.lines[0] not in self._columns and is_definition(first) and not is_entry
+        is_new = block.lines[0] not in self._columns and is_definition(first)
         if not is_new or not above.strip() or indent_of(above) != indent_of(first) or not block.gap_before:
             return []
         return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
@@ -347,12 +333,6 @@ class Writer:
         self._spent.update(free)
         for i in free:
             self.texts[i] = ""
-        return free
-
-    def _unspent(self, lines: Sequence[int]) -> list[int]:
-        """Those blank lines, white space and all, that no other place has."""
-        free = [i for i in lines if i not in self._spent]
-        self._spent.update(free)
         return free
 
     def _drop(self, start: int, end: int) -> list[LineOp]:
