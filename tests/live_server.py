@@ -41,7 +41,7 @@ def serving(service: Service, settings: Settings) -> Iterator[tuple[str, Drainin
         yield url_of(listener), server
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         listener.close()
         assert not thread.is_alive()
     assert service.wait_until_idle(5)
