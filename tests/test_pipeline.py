@@ -13,6 +13,7 @@ import pytest
 
 from apply_service import pipeline
 from apply_service.decider import Decider
+from apply_service.decoding import verify
 from apply_service.decoding.scheduler import Need
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
@@ -40,6 +41,7 @@ from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
 from apply_service.target import Target, open_decoding
 from apply_service.types import ApplyEvent, ApplyRequest, DecodeStats, FinalEvent, FinishReason, TokenEvent
+from tests.clocks import set_clocks
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
@@ -320,7 +322,7 @@ def test_deadline_and_cancellation_free_the_session() -> None:
 
 def test_all_decodings_of_a_request_share_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
     seen: list[float | None] = []
 
     def decide(request: ApplyRequest, *_: object) -> Generator[ApplyEvent | Need, None, Outcome]:
@@ -346,7 +348,7 @@ def test_parsing_and_merging_are_within_the_deadline(stage: str, monkeypatch: py
         now[0] += 20
         return real(*arguments)
 
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
     monkeypatch.setattr(pipeline, stage, slow)
     runtime, _ = runtime_writing(MERGED)
     with pytest.raises(DeadlineExceeded) as caught:
@@ -363,7 +365,7 @@ def test_loading_a_model_is_not_within_the_deadline(monkeypatch: pytest.MonkeyPa
         now[0] += 60
         return runtime.load(name)
 
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
     once = cache(load)
     result = apply(replace(REQUEST, strategy="model", timeout_s=10.0), replace(runtime, load=once))
     assert result.strategy == "model"
@@ -379,7 +381,7 @@ def test_every_stage_counts_into_the_times(late: str, monkeypatch: pytest.Monkey
 
     runtime, _ = runtime_writing(MERGED)
     clock = time.perf_counter
-    monkeypatch.setattr(time, "perf_counter", lambda: clock() + now[0])
+    set_clocks(monkeypatch, pipeline, perf_counter=lambda: clock() + now[0])
     monkeypatch.setattr(pipeline, late, slow)
     times = apply(replace(REQUEST, diff=True), runtime).timings_s
     assert times["total_s"] >= times["answer_s"] >= 5

@@ -17,8 +17,10 @@ from safetensors.torch import load_file
 from apply_service.errors import FileNotReadable
 from apply_service.prompts.compact import Compact
 from tests.benchmarks.test_bench_gpu import BLOCKER
+from tests.clocks import set_clocks
 from tests.training.edits import make_edits
 from tests.training.test_train import write_edits
+from training import train_gpu
 from training.batches import Place, StreamOptions, generate
 from training.parts import join_parts, split_file
 from training.record import main as record
@@ -74,7 +76,7 @@ def run(prepared: Path, folder: Path, *more: str) -> Path:
 def piece_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of the runner says that time is up after two steps."""
     times = iter([0.0, 0.0, 0.0, 1e9])
-    monkeypatch.setattr("training.train_gpu.time.monotonic", lambda: next(times, 1e9))
+    set_clocks(monkeypatch, train_gpu, monotonic=lambda: next(times, 1e9))
 
 
 def test_pieces_make_the_run_that_one_piece_makes(
