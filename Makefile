@@ -135,7 +135,7 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded_model --data $(EVAL_DATA)/real_diffs_dev.jsonl
 EMBEDDED_WAYS = --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit
-eval-embedded: $(STAMP)  ## the embedded model on the development sets, hours
+eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour or two
 	$(EMBEDDED_RUN) --name sketched $(EMBEDDED_WAYS) --out runs/$@/sketched $(EMBEDDED)
 	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
 	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from apply_service.edits.alignment import TAKE, Row
+from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import Kind
 from apply_service.edits.pinning import FORCED, align
 from apply_service.edits.reading import Reading
@@ -23,14 +24,6 @@ from apply_service.types import LineOp
 MAX_TRIES = 16
 MAX_CELLS = 200_000
 """Larger problems (rows times lines) are not solved again."""
-MAX_LENGTH = 2000
-_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
-
-
-def surplus(lines: Sequence[str]) -> tuple[int, ...]:
-    """Brackets opened less brackets closed, for each kind of bracket."""
-    text = "\n".join(line for line in lines if len(line) < MAX_LENGTH)
-    return tuple(text.count(opening) - text.count(closing) for opening, closing in _PAIRS)
 
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from rapidfuzz import fuzz
 
+from apply_service.edits.bracket_counts import balance
 from apply_service.edits.candidates import squeeze
 from apply_service.edits.headers import header_name
 from apply_service.edits.indentation import indent_of
@@ -22,13 +23,6 @@ MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
 """Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
-_OPENING = str.maketrans({c: None for c in map(chr, range(128)) if c not in "([{}])"})
-
-
-def balance(lines: Sequence[str]) -> int:
-    """Brackets opened less brackets closed."""
-    text = "".join(line.translate(_OPENING) for line in lines if len(line) < 2000)
-    return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
 
 
 def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int) -> int:
