@@ -13,12 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from apply_service.edits.alignment import TAKE, Row
 from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import Kind
-from apply_service.edits.pinning import FORCED, align
+from apply_service.edits.lazy.align import FORCED, TAKE, Group, Match, Row, align
 from apply_service.edits.reading import Reading
-from apply_service.edits.rows import Rows
+from apply_service.edits.lazy.rows import Rows
 from apply_service.types import LineOp
 
 MAX_TRIES = 16
@@ -35,18 +34,23 @@ def keeps_pairs(ops: Sequence[LineOp]) -> bool:
 def find_even(
     reading: Reading,
     rows: Rows,
-    chosen: Sequence[int],
-    write: Callable[[Sequence[int]], Sequence[LineOp]],
-) -> list[int] | None:
+    chosen: Sequence[Match],
+    write: Callable[[Sequence[Match]], Sequence[LineOp]],
+    groups: Sequence[Group] = (),
+) -> list[Match] | None:
     """The alignment that differs from `chosen` in how one line of brackets is read, keeps brackets in pairs and changes
     the fewest lines; None where there is none."""
     problem, terrain = rows.rows(), rows.terrain()
+    columns = [TAKE] * len(problem)
+    for match in chosen:
+        for n in range(match.n_rows):
+            columns[match.row + n] = match.column + min(n, match.n_columns - 1)
     if len(problem) * terrain.n_lines > MAX_CELLS:
         return None
-    found: list[tuple[int, list[int]]] = []
-    for r, row in _other_rows(reading, problem, chosen):
-        other = align([*problem[:r], row, *problem[r + 1 :]], terrain)
-        if other[r] != TAKE:
+    found: list[tuple[int, list[Match]]] = []
+    for r, row in _other_rows(reading, problem, columns):
+        other = align([*problem[:r], row, *problem[r + 1 :]], terrain, groups)
+        if any(match.row == r for match in other):
             rows.admit(reading.visible[r][1])
         ops = write(other)
         if keeps_pairs(ops):

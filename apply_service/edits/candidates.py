@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rapidfuzz import fuzz
 
 from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.statements import Statement, gist, statements
 from apply_service.edits.misquotes import is_elided
 
 MAX_FUZZY_LENGTH = 1000
@@ -29,6 +30,9 @@ MAX_PLACES = 4000
 MAX_SIMILAR = 6
 MIN_MOVED = 0.3
 """A line that says less than this is no anchor at another indentation."""
+MAX_JOINED = 5
+"""Statements in a row that may stand in one line elsewhere."""
+MAX_TOKENS = 400
 NO_SCOPE = 1 << 20
 """Indentation of lines that mark no scope."""
 
@@ -87,6 +91,11 @@ class Candidates:
         others = ~np.isin(self.columns, list(columns))
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Candidates:
+        """Those of them that are chosen, one flag each."""
+        kinds = tuple(kind for kind, is_in in zip(self.kinds, chosen.tolist(), strict=True) if is_in)
+        return Candidates(self.columns[chosen], self.scores[chosen], kinds)
+
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
         """These and `columns` besides, worth at least so much in all."""
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
@@ -142,6 +151,31 @@ class LineIndex:
             if len(text) <= MAX_FUZZY_LENGTH:
                 for word in set(_WORDS.findall(text)):
                     table[word].append(j)
+        return table
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        return statements(self.lines)
+
+    @cached_property
+    def statement_at(self) -> dict[int, int]:
+        """The statement of each line that is not blank."""
+        return {j: n for n, part in enumerate(self.statements) for j in range(part.start, part.stop)}
+
+    @cached_property
+    def runs(self) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say."""
+        table: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+        parts = self.statements
+        said = [gist("\n".join(self.lines[part.start : part.stop])) for part in parts]
+        for n in range(len(parts)):
+            key: tuple[str, ...] = ()
+            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] else n):
+                key = key + said[m]
+                if len(key) > MAX_TOKENS:
+                    break
+                if said[m]:
+                    table[key].append((parts[n].start, parts[m].stop))
         return table
 
     @cached_property
@@ -203,7 +237,7 @@ class LineIndex:
             return NOTHING
         here = text.strip()
         found: list[tuple[int, float]] = []
-        for j in self._sharing(here):
+        for j in self.sharing(here):
             ratio = fuzz.ratio(here, self.stripped[j], score_cutoff=FUZZY_CUTOFF)
             if ratio:
                 found.append((j, ratio / 100))
@@ -219,7 +253,7 @@ class LineIndex:
         )
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
 
-    def _sharing(self, text: str) -> list[int]:
+    def sharing(self, text: str) -> list[int]:
         """Lines that share the most, and rarest, words."""
         shared: dict[int, float] = defaultdict(float)
         for word in set(_WORDS.findall(text)):

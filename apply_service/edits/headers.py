@@ -32,6 +32,7 @@ _HEADER = re.compile(
 _GROUPS = ("defined", "spoken", "assigned", "called", "section", "heading", "quoted", "key")
 _ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
 _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
+_BRANCH = re.compile(r"^\s*(?:\}\s*)?(?:else|elif|elsif|except|finally|catch|rescue|ensure|case|default|when)\b|^\s*\{\s*$")
 MAX_HEADER_LENGTH = 400
 
 
@@ -60,6 +61,11 @@ def is_definition(line: str) -> bool:
 def is_closer(line: str) -> bool:
     """Whether the line (also) closes what a line above it at the same indentation opened."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
+
+
+def is_branch(line: str) -> bool:
+    """Whether the line goes on with the statement above it: else, except, catch and their like."""
+    return _BRANCH.match(line) is not None
 
 
 def is_attached(line: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
-from apply_service.edits.merge import merge
+from apply_service.edits.lazy.merge import merge
 from apply_service.errors import EmptyUpdate, TooLarge
 from apply_service.types import LineOp, Prediction
 

@@ -14,6 +14,7 @@ import numpy as np
 from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
+from apply_service.edits.headers import is_branch, is_closer
 from apply_service.edits.indentation import find_unit, indent_of, leading
 from apply_service.edits.markers import classify
 from apply_service.edits.remarks import split_remark
@@ -86,6 +87,16 @@ class Reading:
         the end where there is none."""
         below = self.index.scope_indents[j + 1 :] <= indent_of(self.original[j])
         return j + 1 + int(np.argmax(below)) if below.any() else len(self.original)
+
+    def scope_end(self, j: int) -> int:
+        """Where the scope that line j opens ends, past the closing brackets of its header and its further branches."""
+        end = self.close_of(j)
+        while end < len(self.original):
+            line = self.original[end].strip()
+            if not (is_closer(line) or is_branch(line)) or line[-1:] not in "{([:>" or indent_of(self.original[end]) != indent_of(self.original[j]):
+                break
+            end = self.close_of(end)
+        return end
 
     def knows_margin(self, text: str) -> bool:
         """Whether a line of the original is indented like this one, or by whole levels of the file."""

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
-from apply_service.edits.alignment import INSERT_COST, Row, Terrain
-from apply_service.edits.candidates import NOTHING, Candidates, Kind, substance
+import numpy as np
+
+from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, substance
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
+from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block, marker_indent
 
@@ -27,6 +30,8 @@ SIGNPOST_COST = 60.0
 """More where the whole block stands in the file, once: it changes nothing and was shown to tell the place."""
 NAMESAKE_WORTH = 0.7
 """A changed header that defines the same name."""
+GROUP_WORTH = 0.9
+MIN_GROUP_LIKENESS = 0.6
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 UNPAIRED_COST = 0.25
@@ -43,6 +48,7 @@ class Rows:
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        self._keep_inside()
         self._pair_closers()
         self._hold_whole_file()
 
@@ -56,6 +62,64 @@ class Rows:
             rows.append(Row(found.columns, found.scores, gap, scope, self._take_cost(b, i, found)))
             previous = (b, i)
         return rows
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        """Statements that the file breaks into other lines than the snippet, in the same words or in similar ones."""
+        index, found = self._reading.index, []
+        row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
+        for b, block in enumerate(self._reading.snippet.blocks):
+            texts = self._reading.block_texts(b)
+            parts = statements(texts)
+            said = [gist("\n".join(texts[part.start : part.stop])) for part in parts]
+            for n, part in enumerate(parts):
+                key: tuple[str, ...] = ()
+                row = row_of[block.lines[part.start]]
+                is_found = False
+                for m in range(n, min(n + MAX_JOINED, len(parts))):
+                    key = key + said[m]
+                    n_rows = sum(1 for k in range(part.start, parts[m].stop) if texts[k].strip())
+                    if len(key) < 2 or not said[n] or not said[m]:
+                        continue
+                    places = index.runs.get(key, ())
+                    worth = GROUP_WORTH * substance(" ".join(key)) * n_rows / max(1, len(places))
+                    for start, stop in places[:20]:
+                        if n_rows > 1 or stop - start > 1:
+                            if self._differs(texts[part.start : parts[m].stop], index.lines[start:stop]):
+                                found.append(Group(row, n_rows, start, stop - start, worth))
+                                is_found = is_found or m == n
+                if not is_found and not self.candidates[block.lines[part.start]].is_exact:
+                    found += self._similar_groups(row, texts, part)
+        return found
+
+    @staticmethod
+    def _differs(shown: Sequence[str], lines: Sequence[str]) -> bool:
+        return [x.strip() for x in shown if x.strip()] != [x.strip() for x in lines if x.strip()]
+
+    def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
+        """Statements of the file much like this one, where one of the two has several lines."""
+        index = self._reading.index
+        shown = [text for text in texts[part.start : part.stop] if text.strip()]
+        if 2 * sum(map(index.count, shown)) > len(shown):
+            return []
+        name = header_name(texts[part.start])
+        text = " ".join(texts[part.start : part.stop])[:MAX_FUZZY_LENGTH]
+        near = set(self._known.get(name or "", [])[:3]) | set(index.sharing(text)[:8])
+        said = essence("\n".join(texts[part.start : part.stop]))
+        found = []
+        for n in {index.statement_at[j] for j in near if j in index.statement_at}:
+            other = index.statements[n]
+            if other.stop - other.start == 1 and part.stop - part.start == 1:
+                continue
+            same = name is not None and header_name(index.lines[other.start]) == name
+            alike = likeness(essence("\n".join(index.lines[other.start : other.stop])), said)
+            if alike >= MIN_GROUP_LIKENESS or same:
+                worth = substance(text) * max(alike - 0.35, NAMESAKE_WORTH * same) + 0.05 * (part.stop - part.start)
+                found.append(Group(row, part.stop - part.start, other.start, other.stop - other.start, worth))
+        return found
+
+    def groups(self) -> list[Group]:
+        return self._groups
 
     def terrain(self) -> Terrain:
         return Terrain(self._reading.index.weights, self._reading.index.scope_indents)
@@ -82,6 +146,26 @@ class Rows:
             if name is not None:
                 found.setdefault(name, []).append(j)
         return found
+
+    def _keep_inside(self) -> None:
+        """A line indented deeper than a header above it stands inside one of the scopes that the header may open."""
+        open_scopes: list[tuple[int, list[tuple[int, int]]]] = []
+        for _, i in self._reading.visible:
+            text = self._texts[i]
+            indent = indent_of(text)
+            while open_scopes and (open_scopes[-1][0] > indent or (open_scopes[-1][0] == indent and not is_closer(text))):
+                open_scopes.pop()
+            found = self.candidates[i]
+            if open_scopes and open_scopes[-1][0] < indent and len(found.columns):
+                inside = np.zeros(len(found.columns), bool)
+                for start, stop in open_scopes[-1][1]:
+                    inside |= (found.columns > start) & (found.columns <= stop)
+                if not inside.all():
+                    found = self.candidates[i] = found.only(inside)
+            if is_closer(text) or header_name(text) is None or not len(found.columns):
+                continue
+            ranges = [(j, self._reading.scope_end(j)) for j in found.columns.tolist()]
+            open_scopes.append((indent, ranges))
 
     def _hold_whole_file(self) -> None:
         """A snippet that repeats most of the file, without a marker, from its first to its last line, is the file."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from apply_service.edits.alignment import TAKE
 from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
 from apply_service.edits.headers import is_attached, is_closer, is_definition
 from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.align import Match
 from apply_service.edits.markers import deletion_target, strip_comment
 from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.note_patterns import PLAIN_NOTE
@@ -44,7 +44,7 @@ class Writer:
         self,
         reading: Reading,
         candidates: Mapping[int, Candidates],
-        chosen: Sequence[int],
+        matches: Sequence[Match],
         *,
         trusts_all: bool = False,
     ) -> None:
@@ -57,8 +57,15 @@ class Writer:
         self._spent: set[int] = set()
         self._reworded: list[int] = []
         """Original comment lines that the snippet words otherwise, in the midst of unchanged ones."""
-        pairs = zip(reading.visible, chosen, strict=True)
-        self._columns = {i: column for (_, i), column in pairs if column != TAKE}
+        visible = [i for _, i in reading.visible]
+        self._columns = {visible[m.row]: m.column for m in matches}
+        """The original line of each matched update line; of a group, of its first."""
+        self._groups = {
+            visible[m.row]: (visible[m.row + m.n_rows - 1], m.column + m.n_columns)
+            for m in matches
+            if m.n_rows > 1 or m.n_columns > 1
+        }
+        """Of a group's first update line: its last one, and one past its last original line."""
 
     def write(self) -> list[LineOp]:
         spans: list[Span | None] = []
@@ -84,6 +91,11 @@ class Writer:
         lines = self._reading.snippet.blocks[b].lines
         return [(k, self._columns[i]) for k, i in enumerate(lines) if i in self._columns]
 
+    def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
+        """One past the lines of an anchor: index in the block, original line."""
+        last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
+        return block.lines.index(last) + 1, end
+
     def _anchored_span(self, b: int, floor: int) -> Span | None:
         anchors = self._anchors(b)
         if not anchors:
@@ -94,12 +106,14 @@ class Writer:
         body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
-            body += self._between(block, k, next_k, j + 1, next_j)
-        end = self._end(b, last)
+            past_k, past_j = self._past(block, k, j)
+            body += self._between(block, past_k - 1, next_k, past_j, next_j)
+        past_k, past_j = self._past(block, *last)
+        end = self._end(b, (past_k - 1, past_j - 1), is_group=block.lines[last[0]] in self._groups)
         ending = self._anchor(block, last[0], last[1])
-        body += [op for op in ending if op.kind != "take"] + self._drop(last[1] + 1, end)
-        body += [op for op in ending if op.kind == "take"] + self._take(block.lines[last[0] + 1 :])
-        return Span(start, end, body + self._parted_below(block, last[0], end))
+        body += [op for op in ending if op.kind != "take"] + self._drop(past_j, end)
+        body += [op for op in ending if op.kind == "take"] + self._take(block.lines[past_k:])
+        return Span(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _parted(self, block: Block, start: int) -> list[LineOp]:
         """Blank lines between a new definition that begins a block and its neighbour above, where the file has some."""
@@ -127,7 +141,7 @@ class Writer:
         self.doubts.likely("no anchor above new lines")
         return first[1] - replaced_above(self._reading, b, first, floor)
 
-    def _end(self, b: int, last: tuple[int, int]) -> int:
+    def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
         """One past the last original line that the block replaces."""
         block = self._reading.snippet.blocks[b]
         n_blocks = len(self._reading.snippet.blocks)
@@ -136,12 +150,15 @@ class Writer:
             self.doubts.likely("no anchor below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
-        if self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
+        if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
             return balanced_end(self._original, last[1], last[1] + 1, [self.texts[i]], ceiling)
         return last[1] + 1
 
     def _anchor(self, block: Block, k: int, j: int) -> list[LineOp]:
         i = block.lines[k]
+        if i in self._groups:
+            past_k, past_j = self._past(block, k, j)
+            return [*self._drop(j, past_j), *self._take(block.lines[k:past_k])]
         if self._keeps_wording(block, k, j):
             return [LineOp("both", j, i, self._original[j])]
         return [*self._drop(j, j + 1), *self._take([i])]

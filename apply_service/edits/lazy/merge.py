@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.edits.brackets import find_even, keeps_pairs
+from apply_service.edits.lazy.align import Match, align
+from apply_service.edits.lazy.rows import Rows
+from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role, classify
-from apply_service.edits.pinning import align
 from apply_service.edits.questions import question
 from apply_service.edits.reading import Reading
-from apply_service.edits.rows import Rows
-from apply_service.edits.writing import Writer
 from apply_service.types import Certainty, LineOp, Prediction
 
 
@@ -61,16 +61,16 @@ def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
     return ops, trusting
 
 
-def _aligned(reading: Reading, rows: Rows) -> Sequence[int]:
+def _aligned(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
     """The best alignment, or the one next to it that keeps brackets in pairs where it does not."""
-    chosen = align(rows.rows(), rows.terrain())
+    chosen = align(rows.rows(), rows.terrain(), rows.groups() if groups else ())
 
-    def write(columns: Sequence[int]) -> Sequence[LineOp]:
+    def write(columns: Sequence[Match]) -> Sequence[LineOp]:
         return Writer(reading, rows.candidates, columns).write()
 
     if keeps_pairs(write(chosen)):
         return chosen
-    even = find_even(reading, rows, chosen, write)
+    even = find_even(reading, rows, chosen, write, rows.groups() if groups else ())
     if even is None:
         return chosen
     reading.doubts.likely("brackets read in pairs")

@@ -1,0 +1,279 @@
+"""Global monotone alignment of a snippet's lines to the original's, by dynamic programming.
+
+Rows are the snippet's visible lines, columns the original's lines.  A row matches one of its candidates or is taken as
+new, and a *group* of rows may match several columns at once (a statement that the snippet breaks into other lines).
+Between rows the original is *skipped* where a marker stands (free, but leaving the scope costs) and *dropped* inside a
+block (concave cost).  All columns of a row are computed at once with numpy; every number is a score, higher is better.
+Problems of any size: small ones are solved at once, large ones between pinned lines, which keeps the cost near linear.
+Knows nothing of text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.errors import TooLarge
+
+Scores = npt.NDArray[np.float64]
+TAKE = -1
+"""Column of a row that matches nothing."""
+MAX_AT_ONCE = 1_500_000
+"""Cells (rows times columns) up to which a problem is solved whole."""
+MAX_CELLS = 12_000_000
+MIN_PIN_SCORE = 0.5
+FORCED = 1e6
+
+INSERT_COST = 0.05
+LEAVE_SCOPE_COST = 0.4
+DROP_PIECES = ((0.0, 0.3), (1.0, 0.08), (2.4, 0.006))
+"""Cost of dropping lines inside a block: the least of open + rate * lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One visible line of the snippet.  `columns` rise; `scores[k]` is what matching `columns[k]` is worth."""
+
+    columns: npt.NDArray[np.int64]
+    scores: Scores
+    gap_before: bool
+    scope_indent: int
+    """At a gap: skipping an original line indented less than this leaves the scope."""
+    take_cost: float = INSERT_COST
+
+
+class Group(NamedTuple):
+    """Rows `row:row + n_rows` that together may match columns `column:column + n_columns`, and what that is worth."""
+
+    row: int
+    n_rows: int
+    column: int
+    n_columns: int
+    score: float
+
+
+class Match(NamedTuple):
+    """Rows of an alignment and the columns that they match."""
+
+    row: int
+    n_rows: int
+    column: int
+    n_columns: int
+
+
+@dataclass(frozen=True)
+class Terrain:
+    """The original as the alignment sees it, one entry a line."""
+
+    weights: Scores
+    """What dropping the line costs, relative: 0 for blank lines."""
+    indents: npt.NDArray[np.int64]
+    """Columns of indentation; a large number for lines that never mark a scope (blank, preprocessor)."""
+
+    @property
+    def n_lines(self) -> int:
+        return len(self.weights)
+
+    @cached_property
+    def dropped(self) -> Scores:
+        return np.concatenate(([0.0], np.cumsum(self.weights)))
+
+    def cut(self, low: int, high: int) -> Terrain:
+        return Terrain(self.weights[low:high], self.indents[low:high])
+
+    def crossings(self, indent: int) -> Scores:
+        """Running count of lines indented less than `indent`."""
+        return np.concatenate(([0.0], np.cumsum(self.indents < indent)))
+
+
+class Alignment:
+    """The solved table of one problem.  `from_start`: everything left of the first match is skipped or dropped from
+    the first line on, as after a match just above."""
+
+    def __init__(
+        self, rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = (), *, from_start: bool = False
+    ) -> None:
+        self._groups: defaultdict[int, list[Group]] = defaultdict(list)
+        for group in groups:
+            self._groups[group.row + group.n_rows].append(group)
+        self._rows = rows
+        self._terrain = terrain
+        self._crossings: dict[int, Scores] = {}
+        n = terrain.n_lines + 1
+        self._ahead = np.zeros((len(rows) + 1, n))
+        self._entry = np.zeros((len(rows), n))
+        if from_start:
+            self._ahead[0, 1:] = -np.inf
+        for i in range(len(rows)):
+            self._forward(i)
+
+    # -- forward -----------------------------------------------------------------------------------------------------
+    def _forward(self, i: int) -> None:
+        row = self._rows[i]
+        entry = self._entry[i] = self._moved(self._ahead[i], row)
+        after = entry - row.take_cost
+        if len(row.columns):
+            through = entry[row.columns] + row.scores
+            after[row.columns + 1] = np.maximum(after[row.columns + 1], through)
+        for group in self._groups.get(i + 1, ()):
+            stop = group.column + group.n_columns
+            after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
+        self._ahead[i + 1] = after
+
+    def _moved(self, scores: Scores, row: Row) -> Scores:
+        """Best score of standing at each column before the row, having moved there from anywhere to its left."""
+        if row.gap_before:
+            passed = self._crossed(row.scope_indent) * LEAVE_SCOPE_COST
+            inside = np.maximum.accumulate(scores + passed) - passed
+            return np.asarray(np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST))
+        dropped = self._terrain.dropped
+        costs = [(start, rate * dropped) for start, rate in DROP_PIECES]
+        pieces = [np.maximum.accumulate(scores + cost) - cost - start for start, cost in costs]
+        return np.asarray(np.max(pieces, axis=0))
+
+    def _crossed(self, indent: int) -> Scores:
+        if indent not in self._crossings:
+            self._crossings[indent] = self._terrain.crossings(indent)
+        return self._crossings[indent]
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+    def best(self) -> list[Match]:
+        """The matches of the best alignment, in order."""
+        at = int(np.argmax(self._ahead[-1]))
+        found: list[Match] = []
+        i = len(self._rows)
+        while i:
+            match = self._last_match(i, at)
+            if match is None:
+                i -= 1
+                at = self._origin(i, at)
+            else:
+                found.append(match)
+                i = match.row
+                at = self._origin(i, match.column)
+        return found[::-1]
+
+    def _last_match(self, i: int, at: int) -> Match | None:
+        """How row i - 1 came to stand at `at`: matched, alone or in a group; None: taken."""
+        score = self._ahead[i][at]
+        row = self._rows[i - 1]
+        k = int(np.searchsorted(row.columns, at - 1))
+        if k < len(row.columns) and row.columns[k] == at - 1:
+            if self._entry[i - 1][at - 1] + row.scores[k] >= score - 1e-9:
+                return Match(i - 1, 1, at - 1, 1)
+        for group in self._groups.get(i, ()):
+            if group.column + group.n_columns == at:
+                if self._entry[group.row][group.column] + group.score >= score - 1e-9:
+                    return Match(*group[:4])
+        return None
+
+    def _origin(self, i: int, at: int) -> int:
+        """Where the pointer stood after row i - 1 so that the move to `at` before row i is the best; the leftmost."""
+        row = self._rows[i]
+        before = self._ahead[i][: at + 1]
+        if row.gap_before:
+            crossed = self._crossed(row.scope_indent)
+            cost = np.minimum((crossed[at] - crossed[: at + 1]) * LEAVE_SCOPE_COST, LEAVE_SCOPE_COST)
+        else:
+            cost = _drop_cost(self._terrain.dropped[at] - self._terrain.dropped[: at + 1])
+        moved = before - cost
+        return int(np.argmax(moved >= moved.max() - 1e-9))
+
+
+def _drop_cost(weights: Scores) -> Scores:
+    pieces = [start + rate * weights for start, rate in DROP_PIECES]
+    return np.asarray(np.min(pieces, axis=0) * (weights > 0))
+
+
+def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -> list[Match]:
+    """The matches of the best alignment, in order.
+
+    Raises:
+        TooLarge: too many lines without a line between them that occurs once.
+    """
+    if len(rows) * terrain.n_lines <= MAX_AT_ONCE:
+        return Alignment(rows, terrain, groups).best()
+    found: list[Match] = []
+    first, column = 0, -1
+    for r, next_column in [*find_pins(rows), (len(rows), terrain.n_lines)]:
+        found += _between(rows, groups, terrain, (first, min(r + 1, len(rows))), (column, next_column))
+        first, column = r + 1, next_column
+    return found
+
+
+def find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """(row, column) of the longest rising chain of rows that match one column only, that no other row matches."""
+    wanted: dict[int, int] = {}
+    for row in rows:
+        if len(row.columns) == 1:
+            wanted[int(row.columns[0])] = wanted.get(int(row.columns[0]), 0) + 1
+    sure = [
+        (r, int(row.columns[0]))
+        for r, row in enumerate(rows)
+        if len(row.columns) == 1 and row.scores[0] >= MIN_PIN_SCORE and wanted[int(row.columns[0])] == 1
+    ]
+    return _longest_rising(sure)
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence of rising columns (patience sorting)."""
+    ends: list[int] = []
+    at: list[int] = []
+    before: list[int] = []
+    for k, (_, column) in enumerate(pairs):
+        pile = bisect_left(ends, column)
+        before.append(at[pile - 1] if pile else -1)
+        if pile == len(ends):
+            ends.append(column)
+            at.append(k)
+        else:
+            ends[pile], at[pile] = column, k
+    chain: list[tuple[int, int]] = []
+    k = at[-1] if at else -1
+    while k >= 0:
+        chain.append(pairs[k])
+        k = before[k]
+    return chain[::-1]
+
+
+def _between(
+    rows: Sequence[Row], groups: Sequence[Group], terrain: Terrain, part: tuple[int, int], pins: tuple[int, int]
+) -> list[Match]:
+    """Aligns rows `part` that lie behind the first pinned column; the last matches the second unless that is the end."""
+    first, stop = part
+    after, pin = pins
+    if first >= stop:
+        return []
+    low, high = after + 1, min(pin + 1, terrain.n_lines)
+    if (stop - first) * (high - low) > MAX_CELLS:
+        raise TooLarge(
+            "the snippet and the file have too many lines that cannot be told apart",
+            value=(stop - first) * (high - low),
+            limit=MAX_CELLS,
+            remedy="show less of the file, or send a diff",
+        )
+    here = [_cut(row, low, high) for row in rows[first:stop]]
+    if pin < terrain.n_lines:
+        here[-1] = replace(here[-1], take_cost=FORCED)
+    inside = [
+        group._replace(row=group.row - first, column=group.column - low)
+        for group in groups
+        if first <= group.row
+        and group.row + group.n_rows < stop
+        and low <= group.column
+        and group.column + group.n_columns <= high
+    ]
+    solved = Alignment(here, terrain.cut(low, high), inside, from_start=after >= 0).best()
+    return [match._replace(row=match.row + first, column=match.column + low) for match in solved]
+
+
+def _cut(row: Row, low: int, high: int) -> Row:
+    inside = (row.columns >= low) & (row.columns < high)
+    return replace(row, columns=np.asarray(row.columns[inside] - low), scores=np.asarray(row.scores[inside]))

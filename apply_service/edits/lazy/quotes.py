@@ -1,0 +1,220 @@
+"""Quoted or changed: whether lines that a snippet shows otherwise than the file has them are edits or careless copies.
+
+Takes a finished merge.  Where lines go and others come in their place, statements of both sides are paired, and each
+pair is asked whether the new one says anything that the old one does not.  Judges pairs; the caller decides which of
+them keep the file's wording.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rapidfuzz.distance import Indel
+
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.markers import strip_comment
+from apply_service.types import LineOp
+
+MAX_RUN = 400
+"""Lines of a change that are paired; longer ones are taken literally."""
+MIN_ALIKE = 0.45
+MAX_JOINED = 5
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Old lines `old` and new lines `new` that say the same thing, or one an edit of the other."""
+
+    old: tuple[int, ...]
+    """Indices of operations: drops."""
+    new: tuple[int, ...]
+    """Indices of operations: takes."""
+    features: dict[str, float]
+
+
+def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
+    """The pairs in all changes of a merge, in order."""
+    found: list[Pair] = []
+    for start, stop in changes(ops):
+        drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
+        takes = [k for k in range(start, stop) if ops[k].kind == "take"]
+        if drops and takes and len(drops) + len(takes) <= MAX_RUN:
+            found += _pairs(ops, drops, takes)
+    return found
+
+
+def changes(ops: Sequence[LineOp]) -> Iterator[tuple[int, int]]:
+    """The runs of operations that drop or take lines."""
+    start = None
+    for k, op in enumerate(ops):
+        if op.kind in ("drop", "take"):
+            start = k if start is None else start
+        elif start is not None:
+            yield start, k
+            start = None
+    if start is not None:
+        yield start, len(ops)
+
+
+def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) -> list[Pair]:
+    old_lines, new_lines = [ops[k].text for k in drops], [ops[k].text for k in takes]
+    old, new = statements(old_lines), statements(new_lines)
+    matched = _match(old_lines, old, new_lines, new)
+    pairs = []
+    for a, b in matched:
+        from_old, from_new = range(old[a[0]].start, old[a[-1]].stop), range(new[b[0]].start, new[b[-1]].stop)
+        features = _features("\n".join(old_lines[k] for k in from_old), "\n".join(new_lines[k] for k in from_new))
+        features["run_old"], features["run_new"] = float(len(drops)), float(len(takes))
+        features["run_pairs"] = float(len(matched))
+        pairs.append(Pair(tuple(drops[k] for k in from_old), tuple(takes[k] for k in from_new), features))
+    return pairs
+
+
+def _match(
+    old_lines: Sequence[str], old: Sequence[Statement], new_lines: Sequence[str], new: Sequence[Statement]
+) -> list[tuple[range, range]]:
+    """The pairs of statements, in order on both sides, that are the most alike in all.  Several statements of one side
+    pair with one of the other where they say the same."""
+    sides = (old_lines, old), (new_lines, new)
+    said = [[essence("\n".join(lines[s.start : s.stop])) for s in parts] for lines, parts in sides]
+    gists = [[gist("\n".join(lines[s.start : s.stop])) for s in parts] for lines, parts in sides]
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    step: dict[tuple[int, int], tuple[int, int]] = {}
+    for a in range(len(old) + 1):
+        for b in range(len(new) + 1):
+            options = [(best[a - 1][b], -1, 0)] if a else []
+            options += [(best[a][b - 1], 0, -1)] if b else []
+            if a and b:
+                alike = likeness(said[0][a - 1], said[1][b - 1], same_kind=old[a - 1].kind == new[b - 1].kind)
+                if alike >= MIN_ALIKE:
+                    options.append((best[a - 1][b - 1] + alike, 1, 1))
+                for n in range(2, MAX_JOINED + 1):
+                    if a >= n and sum(gists[0][a - n : a], ()) == gists[1][b - 1]:
+                        options.append((best[a - n][b - 1] + 1.05, n, 1))
+                    if b >= n and sum(gists[1][b - n : b], ()) == gists[0][a - 1]:
+                        options.append((best[a - 1][b - n] + 1.05, 1, n))
+            if options:
+                score, *move = max(options, key=lambda option: option[0])
+                best[a][b] = score
+                step[a, b] = (move[0], move[1])
+    found: list[tuple[range, range]] = []
+    a, b = len(old), len(new)
+    while a or b:
+        x, y = step[a, b]
+        if x > 0:
+            found.append((range(a - x, a), range(b - y, b)))
+        a, b = a - abs(x), b - abs(y)
+    return found[::-1]
+
+
+def _features(before: str, after: str) -> dict[str, float]:
+    """What a pair says about itself."""
+    old, new = essence(before), essence(after)
+    old_words, new_words = {t.lower() for t in old if _WORD.match(t)}, {t.lower() for t in new if _WORD.match(t)}
+    common = (len(old) + len(new) - Indel.distance(old, new)) / 2
+    lost, gained = len(old) - common, len(new) - common
+    code_old, code_new = essence(_without_comment(before)), essence(_without_comment(after))
+    return {
+        "same_essence": float(old == new),
+        "same_gist": float(gist(before) == gist(after) and bool(gist(before))),
+        "same_case": float(essence(before.lower()) == essence(after.lower())),
+        "same_code": float(code_old == code_new and bool(code_old)),
+        "same_bag": float(sorted(old) == sorted(new)),
+        "same_stripped": float(before.strip() == after.strip()),
+        "same_rstripped": float([x.rstrip() for x in before.split("\n")] == [x.rstrip() for x in after.split("\n")]),
+        "indent_differs": float(indent_of(before) != indent_of(after)),
+        "lost": float(lost),
+        "gained": float(gained),
+        "lost_share": lost / max(1, len(old)),
+        "gained_share": gained / max(1, len(new)),
+        "new_words": float(len(new_words - old_words)),
+        "gone_words": float(len(old_words - new_words)),
+        "is_comment": float(strip_comment(before).is_comment and strip_comment(after).is_comment),
+        "old_comment": float(code_old != old),
+        "new_comment": float(code_new != new),
+        "elided": float("..." in after and "..." not in before or "…" in after and "…" not in before),
+        "lines_old": float(before.count("\n") + 1),
+        "lines_new": float(after.count("\n") + 1),
+        "length": float(len(new)),
+    }
+
+
+def _without_comment(text: str) -> str:
+    """The text without the comments behind its lines, as far as signs with a blank before them tell."""
+    return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
+
+
+def kind(features: dict[str, float]) -> str:
+    """What sort of difference a pair shows: `format`, `layout`, `reordered`, `remark`, `comment`, `omission`, `edit`."""
+    if features["same_essence"]:
+        return "format"
+    if features["same_gist"] or features["same_case"]:
+        return "layout"
+    if features["same_bag"]:
+        return "reordered"
+    if features["same_code"]:
+        return "remark"
+    if features["is_comment"]:
+        return "comment"
+    if features["gained"] == 0 or (features["elided"] and features["new_words"] == 0):
+        return "omission"
+    return "edit"
+
+
+def keep_wording(ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False) -> list[LineOp]:
+    """The same merge, the file's lines kept where a pair only quotes them; with `blanks` also the file's blank lines
+    between lines that stay."""
+    out: list[LineOp] = []
+    at = 0
+    for start, stop in changes(ops):
+        out += ops[at:start]
+        inside = [pair for pair in pairs if start <= pair.old[0] < stop]
+        out += _kept(ops, start, stop, inside, blanks=blanks)
+        at = stop
+    return out + list(ops[at:])
+
+
+def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *, blanks: bool) -> list[LineOp]:
+    drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
+    takes = [k for k in range(start, stop) if ops[k].kind == "take"]
+    out: list[LineOp] = []
+    for pair in pairs:
+        out += _section(ops, [k for k in drops if k < pair.old[0]], [k for k in takes if k < pair.new[0]], blanks)
+        for n, k in enumerate(pair.old):
+            shown = ops[pair.new[n]].update_line if n < len(pair.new) else None
+            out.append(LineOp("keep" if shown is None else "both", ops[k].original_line, shown, ops[k].text))
+        drops = [k for k in drops if k > pair.old[-1]]
+        takes = [k for k in takes if k > pair.new[-1]]
+    return out + _section(ops, drops, takes, blanks)
+
+
+def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], blanks: bool) -> list[LineOp]:
+    """What stands between two statements that stay.  With `blanks` the file's blank lines stay: all where nothing else
+    changes, else those beside new lines."""
+    is_old = any(ops[k].text.strip() for k in drops)
+    if not blanks or is_old or not drops:
+        return [ops[k] for k in (*drops, *takes)]
+    keeps = [ops[k]._replace(kind="keep") for k in drops]
+    shown = [ops[k] for k in takes]
+    while shown and not shown[0].text.strip():
+        del shown[0]
+    while shown and not shown[-1].text.strip():
+        del shown[-1]
+    if not shown:
+        return keeps
+    return [*keeps, *shown] if takes and not ops[takes[0]].text.strip() else _beside(ops, keeps, shown, drops, takes)
+
+
+def _beside(
+    ops: Sequence[LineOp], keeps: list[LineOp], shown: list[LineOp], drops: Sequence[int], takes: Sequence[int]
+) -> list[LineOp]:
+    """New lines below the file's blank lines or above, beside the neighbour that they are more like."""
+    low, high = min(*drops, *takes), max(*drops, *takes)
+    above = next((ops[k].text for k in range(low - 1, -1, -1) if ops[k].text.strip()), "")
+    below = next((ops[k].text for k in range(high + 1, len(ops)) if ops[k].text.strip()), "")
+    is_below = likeness(essence(below), essence(shown[-1].text)) >= likeness(essence(above), essence(shown[0].text))
+    return [*keeps, *shown] if is_below and ops[takes[-1]].text.strip() else [*shown, *keeps]

@@ -1,0 +1,92 @@
+"""Lines put together into statements, and how much two of them say the same.
+
+By brackets and comment signs alone, so that it works on fragments and in any language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from rapidfuzz.distance import Indel
+
+from apply_service.edits.markers import strip_comment
+
+MAX_STATEMENT = 40
+"""Lines of one statement that brackets hold together."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
+_LAYOUT = frozenset("()[]{},-:")
+
+
+class Statement(NamedTuple):
+    """Lines `start:stop` of a text that belong together."""
+
+    start: int
+    stop: int
+    kind: str
+    """`code`, `comment` or `text` (inside a string of several lines)."""
+
+
+@lru_cache(maxsize=65536)
+def tokens(text: str) -> tuple[str, ...]:
+    """Words and signs of a text, quotes of all kinds alike."""
+    return tuple(_TOKEN.findall(text.translate(_QUOTES)))
+
+
+@lru_cache(maxsize=65536)
+def essence(text: str) -> tuple[str, ...]:
+    """The tokens that say something: without quotes, semicolons, and commas before a closing bracket."""
+    found = [token for token in tokens(text) if token not in ('"', ";")]
+    kept = []
+    for k, token in enumerate(found):
+        following = found[k + 1] if k + 1 < len(found) else ""
+        if token != "," or following not in ("", ")", "]", "}"):
+            kept.append(token)
+    return tuple(kept)
+
+
+@lru_cache(maxsize=65536)
+def gist(text: str) -> tuple[str, ...]:
+    """The essence without brackets, commas and the dashes of lists: what stays where the layout changes."""
+    return tuple(token for token in essence(text) if token not in _LAYOUT)
+
+
+def _depth(line: str) -> int:
+    return sum(line.count(sign) for sign in "([") - sum(line.count(sign) for sign in ")]")
+
+
+def statements(lines: Sequence[str]) -> list[Statement]:
+    """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines."""
+    found: list[Statement] = []
+    i = 0
+    while i < len(lines):
+        if not lines[i].strip():
+            i += 1
+            continue
+        stop = i + 1
+        if strip_comment(lines[i]).is_comment:
+            while stop < len(lines) and lines[stop].strip() and strip_comment(lines[stop]).is_comment:
+                stop += 1
+            found.append(Statement(i, stop, "comment"))
+            i = stop
+            continue
+        depth = _depth(lines[i])
+        while depth > 0 and stop < len(lines) and stop - i < MAX_STATEMENT and not lines[stop - 1].rstrip().endswith("{"):
+            depth += _depth(lines[stop])
+            stop += 1
+        found.append(Statement(i, stop if depth <= 0 else i + 1, "code"))
+        i = found[-1].stop
+    return found
+
+
+def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = True) -> float:
+    """How much two essences have in common, 1 where they are equal; `right` may leave out part of `left`."""
+    if not left or not right:
+        return 0.0
+    if left == right:
+        return 1.0 + 0.1 * same_kind
+    shared = (len(left) + len(right) - Indel.distance(left, right)) / 2
+    return max(Indel.normalized_similarity(left, right), 0.9 * shared / len(right) * (len(right) >= 3)) * (1.0 if same_kind else 0.8)
