@@ -52,6 +52,11 @@ def drafts(reading: Reading) -> list[Draft]:
         grouped = merging._aligned(reading, rows, groups=True)
         bases["group"] = Writer(reading, rows.candidates, grouped, trusts_all=True).write()
         add("gbase", Writer(reading, rows.candidates, grouped).write())
+    nested = Rows(reading, is_nested=True)
+    if nested.is_narrowed:
+        matches = merging._aligned(reading, nested)
+        bases["nested"] = Writer(reading, nested.candidates, matches, trusts_all=True).write()
+        add("nbase", Writer(reading, nested.candidates, matches).write())
     for base, ops in bases.items():
         pairs = find_pairs(ops)
         kinds = [kind(pair.features) for pair in pairs]

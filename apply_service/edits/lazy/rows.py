@@ -41,8 +41,12 @@ UNPAIRED_COST = 0.25
 class Rows:
     """Candidates of every visible line, by update line, and the rows made of them."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, *, is_nested: bool = False) -> None:
+        """`is_nested`: a header holds what is indented deeper than it behind the next marker too."""
         self._reading = reading
+        self._is_nested = is_nested
+        self.is_narrowed = False
+        """Whether a scope that goes on behind a marker ruled out a place."""
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self._known = self._headers()
@@ -126,8 +130,9 @@ class Rows:
 
     def admit(self, i: int) -> None:
         """Line i may stand wherever an equal line does, though it was taken for a line of a new definition."""
-        if not len(self.candidates[i].columns):
-            self.candidates[i] = self._reading.index.equal(self._texts[i])
+        found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
+        if len(found.columns) < len(equal.columns):
+            self.candidates[i] = equal
 
     def _find(self, i: int) -> Candidates:
         index, text = self._reading.index, self._texts[i]
@@ -150,9 +155,15 @@ class Rows:
     def _keep_inside(self) -> None:
         """A line indented deeper than a header above it stands inside one of the scopes that the header may open."""
         open_scopes: list[tuple[int, list[tuple[int, int]]]] = []
-        for _, i in self._reading.visible:
+        previous, snippet, n_carried = 0, self._reading.snippet, 0
+        for b, i in self._reading.visible:
             text = self._texts[i]
             indent = indent_of(text)
+            if b != previous:
+                left = marker_indent(snippet, snippet.blocks[b].gap_before) if self._is_nested else None
+                open_scopes = [scope for scope in open_scopes if left is not None and scope[0] < left]
+                n_carried, previous = len(open_scopes), b
+            n_carried = min(n_carried, len(open_scopes))
             while open_scopes and (open_scopes[-1][0] > indent or (open_scopes[-1][0] == indent and not is_closer(text))):
                 open_scopes.pop()
             found = self.candidates[i]
@@ -161,6 +172,7 @@ class Rows:
                 for start, stop in open_scopes[-1][1]:
                     inside |= (found.columns > start) & (found.columns <= stop)
                 if not inside.all():
+                    self.is_narrowed = self.is_narrowed or len(open_scopes) <= n_carried
                     found = self.candidates[i] = found.only(inside)
             if is_closer(text) or header_name(text) is None or not len(found.columns):
                 continue
