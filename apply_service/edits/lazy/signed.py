@@ -29,7 +29,7 @@ EQUAL = (Kind.SAME, Kind.REMARKED, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
 MIN_REPEATED = 0.6
 """What added lines must say together to be taken for a repetition of the lines next to them."""
-SKIP_WEIGHT = 0.2
+SKIP_WEIGHT = 0.3
 """What leaving out an original line inside a hunk costs, relative to dropping it in other snippets."""
 MAX_MOVED = 50
 """A line that occurs more often is looked for at its own indentation only."""
@@ -110,7 +110,7 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
         elif line[0] == "+":
             against += says * (index.count(line) > 0)
             added += 0.5 * (rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<"))
-    if added and any(index.count(line) for line in update if line[:1] not in ("+", "-")):
+    if added >= 1.0 or any(index.count(line) for line in update if line[:1] not in ("+", "-")):
         evidence += min(added, 1.0)
     return bool(signs) and evidence >= MIN_EVIDENCE and evidence > 2 * against
 
@@ -164,33 +164,34 @@ class _Reader:
     # -- signs -------------------------------------------------------------------------------------------------------
     def _sign_widths(self) -> tuple[int, int]:
         """Columns in front of context and in front of signed lines, as most lines tell."""
-        context: Counter[int] = Counter({1: 1})
-        signed: Counter[int] = Counter({1: 1})
-        leads = {leading(line) for line in self.original if line.strip()}
-        for line in filter(str.strip, self._update):
-            for width in (1, 2, 0):
-                rest = line[width:] if line[0] == " " and not line[:width].strip() else _cut(line, width)
-                says = int(100 * substance(rest.strip()))
-                if line[0] == " ":
-                    context[width] += says * self.index.has(rest.rstrip())
-                elif line[0] == "-":
-                    signed[max(width, 1)] += says * self.index.has(rest.rstrip())
-                elif line[0] == "+":
-                    signed[max(width, 1)] += 5 * (leading(rest) in leads)
-        signed[1] //= 2  # counted twice, at widths 1 and 0
-        return max(context, key=context.__getitem__), max(signed, key=signed.__getitem__)
+        votes = {sign: Counter({1: 1}) for sign in " -+"}
+        leads = {leading(line) for line in self.original if line.strip()[:1] not in ("", "*")}
+        for line in self._update:
+            if not line.strip() or line[0] not in votes:
+                continue
+            for width in range(len(line[:2]) - len(line[:2].lstrip("+- ")) + 1):
+                rest = line[width:]
+                knows = leading(rest) in leads and rest.strip()[:1] not in ("", "*") if line[0] == "+" else self._has(rest)
+                votes[line[0]][width] += int(100 * substance(rest.strip())) * knows
+        signed = votes["+"] + votes["-"]
+        parted = all(line[1:2] in ("", " ") for line in self._update if line[:1] in ("+", "-"))
+        context = max(votes[" "], key=votes[" "].__getitem__)
+        return context, 2 if parted and signed[2] > signed[1] else 1
+
+    def _has(self, line: str) -> bool:
+        return self.index.has(line.rstrip())
 
     def _split(self, line: str) -> tuple[str, str]:
         """Sign and text of a line; one that stands in the file only with its first column is unsigned context."""
         wide, signed = self._widths
         if line[:1] in ("+", "-"):
             text = _cut(line, signed)
-            is_own = self.index.has(line.rstrip()) and not self.index.has(text.rstrip())
+            is_own = self._has(line) and not self._has(text)
             return (" ", line) if is_own and (line[0] == "-" or wide == 0) else (line[0], text)
         if line[:1] != " ":
             return " ", line
         ways = [line[width:] for width in (wide, 1, 0, 2) if not line[:width].strip()]
-        return " ", next((text for text in ways if self.index.has(text.rstrip())), ways[0])
+        return " ", next((text for text in ways if self._has(text)), ways[0])
 
     def _roles(self, signs: Sequence[str], language: str | None, path: str | None) -> list[Role]:
         texts = list(self.texts)
@@ -231,6 +232,10 @@ class _Reader:
         found = self.found[k]
         return found.kind_at(column) if column in found.columns else None
 
+    def is_prefixed(self, line: _Line) -> bool:
+        """Whether the snippet gives context its blank, and this line has it."""
+        return self._widths[0] > 0 and self._update[line.number][:1] == " "
+
     def is_equal(self, k: int) -> bool:
         """Whether the line stands in the file but for white space."""
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
@@ -244,10 +249,10 @@ class _Reader:
             gap = before is None or self.lines[before].hunk != line.hunk
             above = -1 if before is None else indent_of(self.lines[before].text)
             here = indent_of(line.text)
-            cost = 0.02 if not line.text.strip() else 0.05 + says * (0.9 if self.is_equal(k) else 0.3)
+            cost = 0.05 if not line.text.strip() else 0.15 + says * (0.9 if self.is_equal(k) else 0.3)
             cost = 0.3 + 2 * cost if line.sign == "-" else cost
             open_columns = np.asarray(free)[found.columns]
-            scope = above + 1 if here > above else here
+            scope = 0 if len(found.columns) == 1 else above + 1 if here > above else here
             columns, scores = found.columns[open_columns], found.scores[open_columns]
             rows.append(Row(columns, scores, gap, scope, cost if len(columns) else 0.05))
         return rows
@@ -285,7 +290,24 @@ class _Reader:
             found = self._lay([k for k in lines if k not in columns], columns.values())
             moved |= found.keys()
             columns |= found
-        return columns, moved
+        return columns | self._fill_holes(columns), moved
+
+    def _fill_holes(self, columns: Mapping[int, int]) -> dict[int, int]:
+        """Quoted lines that stand nowhere, where the file has just as many between the lines quoted around them."""
+        solid = [k for k in self.found if self.lines[k].text.strip()]
+        filled: dict[int, int] = {}
+        for is_laid, group in groupby(solid, key=columns.__contains__):
+            run = list(group)
+            low, high = (
+                next((k for k in way if k in columns), None)
+                for way in (range(run[0], -1, -1), range(run[-1], len(self.lines)))
+            )
+            if is_laid or low is None or high is None or self.lines[low].hunk != self.lines[high].hunk:
+                continue
+            hole = [j for j in range(columns[low] + 1, columns[high]) if self.index.stripped[j]]
+            if len(hole) == len(run):
+                filled.update(zip(run, hole, strict=True))
+        return filled
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
         """Places and choices of the readings, likeliest first."""
@@ -388,6 +410,8 @@ class _Writer:
     def _runs(self, hunk: Sequence[int]) -> list[tuple[int, list[int]]]:
         """The hunk's new lines in runs, each with the original line that it goes in front of."""
         anchors = [k for k in hunk if k in self._columns]
+        if not any(self._lines[k].text.strip() for k in anchors):
+            anchors = []
         new = self._new_lines(hunk)
         if not anchors:
             return [(self._free_place(hunk, new), new)] if new else []
@@ -398,6 +422,7 @@ class _Writer:
 
     def _new_lines(self, hunk: Sequence[int]) -> list[int]:
         """Added lines, and the unsigned ones among them that stand nowhere."""
+        reader = self._reader
         new = {k for k in hunk if self._lines[k].sign == "+"}
         for k in hunk:
             line = self._lines[k]
@@ -406,9 +431,10 @@ class _Writer:
             if not line.text.strip():
                 if k - 1 in new and k < hunk[-1]:
                     new.add(k)
-            elif not self._reader.is_equal(k) or k - 1 in new:
+            elif not reader.is_equal(k) or k - 1 in new:
                 self._doubts["unknown"] += 1
-                if self._choice.takes_unknown:
+                at_edge = k in (hunk[0], hunk[-1]) and reader.is_prefixed(line)
+                if self._choice.takes_unknown and not at_edge:
                     new.add(k)
         return sorted(new)
 
