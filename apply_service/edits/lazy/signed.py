@@ -109,7 +109,7 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
             against += says * (known < known_raw)
         elif line[0] == "+":
             against += says * (index.count(line) > 0)
-            added += 0.5 * (rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<"))
+            added += 0.5 * (rest[:4] == "    ") + 0.5 * (rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<"))
     if added >= 1.0 or any(index.count(line) for line in update if line[:1] not in ("+", "-")):
         evidence += min(added, 1.0)
     return bool(signs) and evidence >= MIN_EVIDENCE and evidence > 2 * against
