@@ -109,7 +109,9 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
             against += says * (known < known_raw)
         elif line[0] == "+":
             against += says * (index.count(line) > 0)
-            added += 0.5 * (rest[:4] == "    ") + 0.5 * (rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<"))
+            added += 0.5 * (rest[:4] == "    ") + 0.5 * (
+                rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<")
+            )
     if added >= 1.0 or any(index.count(line) for line in update if line[:1] not in ("+", "-")):
         evidence += min(added, 1.0)
     return bool(signs) and evidence >= MIN_EVIDENCE and evidence > 2 * against
@@ -171,7 +173,9 @@ class _Reader:
                 continue
             for width in range(len(line[:2]) - len(line[:2].lstrip("+- ")) + 1):
                 rest = line[width:]
-                knows = leading(rest) in leads and rest.strip()[:1] not in ("", "*") if line[0] == "+" else self._has(rest)
+                knows = (
+                    leading(rest) in leads and rest.strip()[:1] not in ("", "*") if line[0] == "+" else self._has(rest)
+                )
                 votes[line[0]][width] += int(100 * substance(rest.strip())) * knows
         signed = votes["+"] + votes["-"]
         parted = all(line[1:2] in ("", " ") for line in self._update if line[:1] in ("+", "-"))
@@ -290,6 +294,8 @@ class _Reader:
             found = self._lay([k for k in lines if k not in columns], columns.values())
             moved |= found.keys()
             columns |= found
+        quoting = {self.lines[k].hunk for k in columns if self.lines[k].text.strip()}
+        columns = {k: column for k, column in columns.items() if self.lines[k].hunk in quoting}
         return columns | self._fill_holes(columns), moved
 
     def _fill_holes(self, columns: Mapping[int, int]) -> dict[int, int]:
@@ -410,11 +416,9 @@ class _Writer:
     def _runs(self, hunk: Sequence[int]) -> list[tuple[int, list[int]]]:
         """The hunk's new lines in runs, each with the original line that it goes in front of."""
         anchors = [k for k in hunk if k in self._columns]
-        if not any(self._lines[k].text.strip() for k in anchors):
-            anchors = []
         new = self._new_lines(hunk)
         if not anchors:
-            return [(self._free_place(hunk, new), new)] if new else []
+            return [self._unquoted(hunk, new)] if new else []
         runs: dict[int, list[int]] = {}
         for k in new:
             runs.setdefault(sum(anchor < k for anchor in anchors), []).append(k)
@@ -467,6 +471,15 @@ class _Writer:
                 break
             length += bool(self._lines[other].text.strip())
         return length
+
+    def _unquoted(self, hunk: Sequence[int], new: list[int]) -> tuple[int, list[int]]:
+        """A hunk that quotes nothing: its place and its lines, blank ones only where they part it from others."""
+        place = self._free_place(hunk, new)
+        if place and self._original[place - 1].strip():
+            new = [k for k in hunk if k < new[0] and not self._lines[k].text.strip()] + new
+        while new and not any(map(str.strip, self._original[place:])) and not self._lines[new[-1]].text.strip():
+            new = new[:-1]
+        return place, new
 
     def _free_place(self, hunk: Sequence[int], new: Sequence[int]) -> int:
         """Where a hunk goes that quotes nothing: first, last, or at the end of the scope that the hunk before opens."""
