@@ -7,6 +7,7 @@ elsewhere (hunks out of order) by itself, and writes.  As in a diff only `-` rem
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -31,6 +32,8 @@ MIN_REPEATED = 0.6
 """What added lines must say together to be taken for a repetition of the lines next to them."""
 SKIP_WEIGHT = 0.3
 """What leaving out an original line inside a hunk costs, relative to dropping it in other snippets."""
+MAX_CHAIN = 50
+"""Lines looked at beside added ones."""
 MAX_MOVED = 50
 """A line that occurs more often is looked for at its own indentation only."""
 DOUBTS = ("unknown", "repeated", "between", "unquoted", "reindented")
@@ -80,8 +83,6 @@ class _Choice(NamedTuple):
     """An unsigned line that stands nowhere in the file is new, its sign forgotten; else a misquote to pass over."""
     folds_repeats: bool = True
     """Added lines equal to the kept lines next to them are those lines."""
-    is_late: bool = False
-    """Added lines go in front of the next quoted line, not behind the one before, where lines lie between."""
 
 
 def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
@@ -161,6 +162,7 @@ class _Reader:
             if role in (Role.CONTENT, Role.BLANK):
                 self.lines.append(_Line(i, sign, text, hunk))
         self.last_hunk = hunk
+        self._changed = {line.hunk for line in self.lines if line.sign != " "}
         self.found = {k: self._find(line) for k, line in enumerate(self.lines) if line.sign != "+"}
 
     # -- signs -------------------------------------------------------------------------------------------------------
@@ -284,7 +286,8 @@ class _Reader:
             if self._worth(hunk) > worth + 0.5 and self._worth(self._lay(hunk)) > 1.5 * worth + 0.5:
                 late.append(hunk)
         if late:
-            columns = self._lay([k for k in rows if not any(k in hunk for hunk in late)])
+            apart = {k for hunk in late for k in hunk}
+            columns = self._lay([k for k in rows if k not in apart])
         for _, part in groupby(rows, key=lambda k: (self.lines[k].hunk, k in columns)):
             run = [k for k in part if k not in columns and self.is_equal(k)]
             if run not in late and (self._worth(run) >= 1.5 or any(self.lines[k].sign == "-" for k in run)):
@@ -319,7 +322,7 @@ class _Reader:
         """Places and choices of the readings, likeliest first."""
         columns, self.moved = self.lay_all()
         plain = _Choice()
-        choices = [plain, _Choice(takes_unknown=False), _Choice(folds_repeats=False), _Choice(is_late=True)]
+        choices = [plain, _Choice(takes_unknown=False), _Choice(folds_repeats=False)]
         self.rivals = self._rival_shifts(columns)
         shifted = [
             {
@@ -336,18 +339,20 @@ class _Reader:
         """By changed hunk, how far off it would stand as well between its neighbours; 0 where nowhere."""
         shifts: dict[int, int] = {}
         self.margin = 1.0
-        for hunk in {line.hunk for line in self.lines if line.sign != " "}:
-            mine = [k for k in columns if self.lines[k].hunk == hunk and self.lines[k].text.strip()]
-            if not mine:
+        lines: defaultdict[int, list[int]] = defaultdict(list)
+        for k in columns:
+            lines[self.lines[k].hunk] += [k] if self.lines[k].text.strip() else []
+        laid = {hunk: [columns[k] for k in mine if k not in self.moved] for hunk, mine in lines.items()}
+        after = len(self.original)
+        for hunk in sorted({line.hunk for line in self.lines}, reverse=True):
+            mine, behind, after = lines[hunk], after, min([after, *laid.get(hunk, [])])
+            if not mine or hunk not in self._changed:
                 continue
-            before = max((c for k, c in columns.items() if k < mine[0] and k not in self.moved), default=-1)
-            after = min(
-                (c for k, c in columns.items() if self.lines[k].hunk > hunk and k not in self.moved), default=None
-            )
+            before = max((max(laid[other], default=-1) for other in (hunk - 1, hunk - 2) if other in laid), default=-1)
             tally: defaultdict[int, float] = defaultdict(float)
             for k in mine:
                 for column, kind in zip(self.found[k].columns.tolist(), self.found[k].kinds, strict=True):
-                    if kind <= Kind.SPACED and before < column < (len(self.original) if after is None else after):
+                    if kind <= Kind.SPACED and before < column < behind:
                         tally[column - columns[k]] += substance(self.lines[k].text.strip())
             own = tally.pop(0, 0.0)
             rival = min(tally, key=lambda shift: (-tally[shift], abs(shift)), default=0)
@@ -421,8 +426,9 @@ class _Writer:
             return [self._unquoted(hunk, new)] if new else []
         runs: dict[int, list[int]] = {}
         for k in new:
-            runs.setdefault(sum(anchor < k for anchor in anchors), []).append(k)
-        return [(self._place(anchors[:n], anchors[n:], run), run) for n, run in runs.items()]
+            runs.setdefault(bisect_left(anchors, k), []).append(k)
+        near = ((anchors[max(0, n - MAX_CHAIN) : n], anchors[n : n + MAX_CHAIN], run) for n, run in runs.items())
+        return [(self._place(above, below, run), run) for above, below, run in near]
 
     def _new_lines(self, hunk: Sequence[int]) -> list[int]:
         """Added lines, and the unsigned ones among them that stand nowhere."""
@@ -457,7 +463,7 @@ class _Writer:
         late = not self._is_removed(above[-1]) and (
             self._is_removed(below[0]) or self._chain(above[::-1]) < self._chain(below)
         )
-        return end if late != self._choice.is_late else start
+        return end if late else start
 
     def _is_removed(self, k: int) -> bool:
         return self._lines[k].sign == "-"
@@ -508,8 +514,9 @@ class _Writer:
     def _unrepeated(self, at: int, run: list[int]) -> list[int]:
         """The run without lines that repeat the kept lines in front of it or behind it."""
         texts = [self._texts[self._lines[k].number].rstrip() for k in run]
-        stop = min(at + len(run), len(self._original))
-        above = [self._original[j].rstrip() for j in range(max(0, at - len(run)), at) if j not in self._dropped]
+        near = min(len(run), MAX_CHAIN)
+        stop = min(at + near, len(self._original))
+        above = [self._original[j].rstrip() for j in range(max(0, at - near), at) if j not in self._dropped]
         below = [self._original[j].rstrip() for j in range(at, stop) if j not in self._dropped]
         head = max((n for n in range(1, len(above) + 1) if above[-n:] == texts[:n]), default=0)
         tail = max((n for n in range(1, len(below) + 1) if below[:n] == texts[-n:]), default=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
 from apply_service.edits.lazy.signed import SignedReading, is_signed, read_signed
 from tests.seeds import draw_seed
 
-CODE = """\
+_CODE = """\
 import os
 
 class Store:
@@ -25,9 +26,9 @@ class Store:
 
     def close(self):
         self.open = False
-        self.names.clear()""".split("\n")
+        self.names.clear()"""
 
-LIST = """\
+_LIST = """\
 # Tasks
 
 - write the first draft
@@ -37,7 +38,8 @@ LIST = """\
 name: weekly
 steps:
 - run: make all
-- run: make test""".split("\n")
+- run: make test"""
+CODE, LIST = _CODE.split("\n"), _LIST.split("\n")
 
 
 def read(original: list[str], update: str) -> SignedReading:
@@ -61,7 +63,7 @@ def check_contract(original: list[str], update: list[str], reading: SignedReadin
             assert op.original_line is not None
             assert op.text == original[op.original_line]
     kinds = [op.kind for op in reading.ops]
-    assert ("take", "drop") not in set(zip(kinds, kinds[1:], strict=False))
+    assert ("take", "drop") not in set(pairwise(kinds))
 
 
 def edited(original: list[str], *changes: tuple[str, list[str]]) -> tuple[str, ...]:
@@ -92,7 +94,8 @@ def test_signs_are_taken_off_and_unshown_lines_stay() -> None:
 @pytest.mark.parametrize(
     "update",
     [
-        " class Store:\n     def read(self, name):\n-        path = os.path.join(self.root, name)\n+        path = name",
+        " class Store:\n     def read(self, name):\n"
+        "-        path = os.path.join(self.root, name)\n+        path = name",
         "    def read(self, name):\n-        path = os.path.join(self.root, name)\n+        path = name",
         "```diff\n def read(self, name):\n-    path = os.path.join(self.root, name)\n+    path = name\n```",
         "     def read(self, name):\n-         path = os.path.join(self.root, name)\n+         path = name",
@@ -175,7 +178,10 @@ def random_case(draw: random.Random) -> tuple[list[str], list[str], list[str]]:
     """A small file, the file after random line edits, and the edits as a signed snippet with some sloppiness."""
     words = ["open", "close", "value", "result", "names", "count", "path", "line"]
     common = draw.choice([5, 12, 24])
-    lines = [f"{'    ' * draw.randrange(3)}{draw.choice(words)}_{k % common} = {draw.choice(words)}({k % 9})" for k in range(24)]
+    lines = [
+        f"{'    ' * draw.randrange(3)}{draw.choice(words)}_{k % common} = {draw.choice(words)}({k % 9})"
+        for k in range(24)
+    ]
     original = [draw.choice(["", "}", line]) if draw.random() < 0.2 else line for line in lines]
     wanted: list[str] = []
     signed: list[str] = []
