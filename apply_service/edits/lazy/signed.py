@@ -15,6 +15,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from apply_service.edits.alignment import TAKE, Row, Terrain
 from apply_service.edits.candidates import Candidates, Kind, LineIndex, substance
@@ -97,8 +98,10 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     for line in update:
         rest = line[1:]
         says = substance(rest.strip())
-        if not line.strip() or (fence := FENCE.match(line[:240])):
-            evidence += 0.5 * bool(line.strip() and fence and fence["info"].strip().lower() in DIFF_INFO)
+        if _opens_diff(line):
+            evidence += 0.5
+        elif not line.strip():
+            continue
         elif line[0] in " -":
             known, known_raw = _known(index, rest), _known(index, line)
             if line[0] == " ":
@@ -137,6 +140,12 @@ def read_signed(
 def _known(index: LineIndex, text: str) -> float:
     """1 where the line stands in the file as it is, a half where but for its indentation."""
     return 1.0 if index.has(text.rstrip()) else 0.5 * (index.count(text) > 0)
+
+
+def _opens_diff(line: str) -> bool:
+    """Whether the line is a fence that says that a diff follows."""
+    fence = FENCE.match(line[:240])
+    return fence is not None and fence["info"].strip().lower() in DIFF_INFO
 
 
 def _cut(line: str, width: int) -> str:
@@ -202,9 +211,8 @@ class _Reader:
     def _roles(self, signs: Sequence[str], language: str | None, path: str | None) -> list[Role]:
         texts = list(self.texts)
         first = next((i for i, line in enumerate(texts) if line.strip()), 0)
-        fence = FENCE.match(texts[first][:240]) if texts else None
-        if fence and fence["info"].strip().lower() in DIFF_INFO:
-            texts[first] = fence["sign"] + "markdown"  # in a Markdown file, too, this fence is none of the file's
+        if texts and _opens_diff(texts[first]):
+            texts[first] = "```markdown"  # in a Markdown file, too, this fence is none of the file's
         roles = classify(texts, self.original, language=language, path=path)
         for i, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             is_code = sign == "+" and (not is_marker(text) or ONLY_ELLIPSIS.match(strip_comment(text).core))
@@ -246,7 +254,7 @@ class _Reader:
         """Whether the line stands in the file but for white space."""
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
 
-    def _rows(self, lines: Sequence[int], free: Sequence[bool]) -> list[Row]:
+    def _rows(self, lines: Sequence[int], free: npt.NDArray[np.bool_]) -> list[Row]:
         """Rows of the alignment; columns that are not free belong to other lines."""
         rows: list[Row] = []
         for before, k in zip([None, *lines], lines, strict=False):
@@ -257,7 +265,7 @@ class _Reader:
             here = indent_of(line.text)
             cost = 0.05 if not line.text.strip() else 0.15 + says * (0.9 if self.is_equal(k) else 0.3)
             cost = 0.3 + 2 * cost if line.sign == "-" else cost
-            open_columns = np.asarray(free)[found.columns]
+            open_columns = free[found.columns]
             scope = 0 if len(found.columns) == 1 else above + 1 if here > above else here
             columns, scores = found.columns[open_columns], found.scores[open_columns]
             rows.append(Row(columns, scores, gap, scope, cost if len(columns) else 0.05))
@@ -268,7 +276,7 @@ class _Reader:
         free = np.ones(len(self.original), bool)
         free[list(used)] = False
         terrain = Terrain(self.index.weights * SKIP_WEIGHT, self.index.scope_indents)
-        laid = align(self._rows(lines, free.tolist()), terrain)
+        laid = align(self._rows(lines, free), terrain)
         return {k: column for k, column in zip(lines, laid, strict=True) if column != TAKE}
 
     def _worth(self, columns: Iterable[int]) -> float:
