@@ -95,12 +95,15 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     index = LineIndex(original)
     signs = {line[0] for line in update if line[:1] in ("+", "-") and not index.count(line)}
     evidence, against, added = 0.0, 0.0, 0.0
+    shows = False  # whether a line of the file came already: what is fenced behind it is the file's own
+    is_own = False
     for line in update:
         rest = line[1:]
         says = substance(rest.strip())
-        if _opens_diff(line):
-            evidence += 0.5
-        elif not line.strip():
+        if line[:1] in ("`", "~") and FENCE.match(line[:240]):
+            is_own = not is_own and (shows or index.count(line) > 0)
+            evidence += 0.5 * (_opens_diff(line) and not is_own)
+        elif is_own or not line.strip():
             continue
         elif line[0] in " -":
             known, known_raw = _known(index, rest), _known(index, line)
@@ -111,7 +114,9 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
                 known = max(known, _known(index, line[2:]))
             evidence += says * (known if known == 1.0 else known / 2) * (known > known_raw)
             against += says * (known < known_raw)
-        elif line[0] == "+":
+        elif line[0] != "+":
+            shows = shows or index.count(line) > 0
+        else:
             against += says * (index.count(line) > 0)
             added += 0.5 * (rest[:4] == "    ") + 0.5 * (
                 rest[:2] == "  " or rest[:1].isalpha() or rest[:1] in ("\t", "@", "#", "_", "/", "<")
@@ -211,7 +216,7 @@ class _Reader:
     def _roles(self, signs: Sequence[str], language: str | None, path: str | None) -> list[Role]:
         texts = list(self.texts)
         first = next((i for i, line in enumerate(texts) if line.strip()), 0)
-        if texts and _opens_diff(texts[first]):
+        if texts and _opens_diff(texts[first]) and not self.index.count(texts[first]):
             texts[first] = "```markdown"  # in a Markdown file, too, this fence is none of the file's
         roles = classify(texts, self.original, language=language, path=path)
         for i, (sign, text) in enumerate(zip(signs, texts, strict=True)):

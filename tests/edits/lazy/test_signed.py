@@ -133,6 +133,7 @@ def test_hunks_out_of_order_find_their_places() -> None:
         "name: weekly\n# ...\n- run: make all\n-1,\n++i",
         'x = "a"\n+ "b"\n+ name',
         "- with a colleague\n- without one",
+        "# Tasks\n\n```diff\n-a line\n+    another one\n+    and one more\n```",
     ],
 )
 def test_lists_and_continuation_lines_are_no_signs(update: str) -> None:
