@@ -16,7 +16,8 @@ from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.headers import is_branch, is_closer
 from apply_service.edits.indentation import find_unit, indent_of, leading
-from apply_service.edits.markers import classify
+from apply_service.edits.lazy.inline import read_inline_markers
+from apply_service.edits.markers import Role, classify, is_marker
 from apply_service.edits.remarks import split_remark
 from apply_service.edits.role_doubts import doubt_roles
 from apply_service.edits.snippet import Snippet, cut_blocks
@@ -37,8 +38,14 @@ class Reading:
         self.doubts = Doubts()
         self.index = LineIndex(original)
         roles = classify(update, original, language=language, path=path)
-        self.snippet: Snippet = cut_blocks(update, roles)
-        self.texts = list(update)
+        inline = read_inline_markers(update, roles, set(self.index.stripped))
+        for i, read in inline.items():
+            if is_marker(read.text):
+                roles[i] = Role.MARKER
+        self.elided = {i for i, read in inline.items() if not is_marker(read.text)}
+        stubs = {i for i in self.elided if inline[i].is_stub}
+        self.snippet: Snippet = cut_blocks(update, roles, stubs)
+        self.texts = [inline[i].text if i in self.elided else line for i, line in enumerate(update)]
         for reason in doubt_roles(roles, update, self.index):
             self.doubts.likely(reason)
         self._strip_remarks()

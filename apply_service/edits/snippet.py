@@ -6,7 +6,7 @@ nothing.  Second step of the merge, after `markers`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from apply_service.edits.indentation import indent_of
@@ -50,6 +50,9 @@ class _Cutter:
     roles: Sequence[Role]
     blocks: list[Block] = field(default_factory=list)
     strays: list[int] = field(default_factory=list)
+    stubs: Collection[int] = ()
+    _is_stubbed: bool = False
+    """The block before ended with a stub: a marker stands behind it."""
 
     def cut(self) -> Snippet:
         gap: list[int] = []
@@ -57,6 +60,9 @@ class _Cutter:
         for i, role in enumerate(self.roles):
             if role is Role.CONTENT or (run and role in (Role.BLANK, Role.DELETION, Role.ASIDE)):
                 run.append(i)
+                if i in self.stubs:
+                    gap = self._close(run, gap)
+                    run, self._is_stubbed = [], True
                 continue
             if role is Role.DELETION:
                 self.strays.append(i)
@@ -78,6 +84,7 @@ class _Cutter:
         lines = tuple(self._without_notes(run[:last]))
         self._finish(gap)
         self.blocks.append(Block(lines, self._is_marked(gap), False, tuple(gap), (), self._hint(gap), deletions))
+        self._is_stubbed = False
         return tail
 
     def _without_notes(self, run: Sequence[int]) -> list[int]:
@@ -103,16 +110,16 @@ class _Cutter:
         )
 
     def _is_marked(self, gap: Sequence[int]) -> bool:
-        return any(self.roles[i] in (Role.MARKER, Role.HINT) for i in gap)
+        return self._is_stubbed or any(self.roles[i] in (Role.MARKER, Role.HINT) for i in gap)
 
     def _hint(self, gap: Sequence[int]) -> Hint | None:
         hints = [parse_hint(self.texts[i]) for i in gap if self.roles[i] is Role.HINT]
         return next((hint for hint in reversed(hints) if hint is not None), None)
 
 
-def cut_blocks(texts: Sequence[str], roles: Sequence[Role]) -> Snippet:
-    """The snippet's blocks, in order."""
-    return _Cutter(texts, roles).cut()
+def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
+    """The snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    return _Cutter(texts, roles, stubs=stubs).cut()
 
 
 def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:

@@ -150,6 +150,8 @@ def _without_comment(text: str) -> str:
 
 def kind(features: dict[str, float]) -> str:
     """What sort of difference a pair shows: `format`, `layout`, `reordered`, `remark`, `comment`, `omission`, `edit`."""
+    if features["elided"]:
+        return "elided"
     if features["same_essence"]:
         return "format"
     if features["same_gist"] or features["same_case"]:

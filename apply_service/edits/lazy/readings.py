@@ -9,6 +9,7 @@ from apply_service.edits.lazy import merge as merging
 from apply_service.edits.lazy.align import align
 from apply_service.edits.lazy.quotes import find_pairs, keep_wording, kind
 from apply_service.edits.lazy.rows import Rows
+from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
@@ -44,6 +45,11 @@ def drafts(reading: Reading) -> list[Draft]:
         draft = Draft(ops)
         found.setdefault(draft.text, draft).names.append(name)
 
+    raw = reading.snippet.texts
+    if is_signed(reading.original, raw):
+        for n, signed in enumerate(read_signed(reading.original, raw, language=reading.language, path=reading.path)):
+            add(f"signed{n}", list(signed.ops))
+        return list(found.values())
     rows = Rows(reading)
     chosen = merging._aligned(reading, rows, groups=False)
     add("base", Writer(reading, rows.candidates, chosen).write())
@@ -61,5 +67,5 @@ def drafts(reading: Reading) -> list[Draft]:
         pairs = find_pairs(ops)
         kinds = [kind(pair.features) for pair in pairs]
         for name, kept, blanks in POLICIES:
-            add(f"{base}:{name}", keep_wording(ops, [p for p, k in zip(pairs, kinds, strict=True) if k in kept], blanks=blanks))
+            add(f"{base}:{name}", keep_wording(ops, [p for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"], blanks=blanks))
     return list(found.values())

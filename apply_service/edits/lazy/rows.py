@@ -11,11 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, substance
+from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, squeeze, substance
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.misquotes import is_elided
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block, marker_indent
 
@@ -96,6 +97,16 @@ class Rows:
                     found += self._similar_groups(row, texts, part)
         return found
 
+    def _elided_groups(self, row: int, text: str) -> list[Group]:
+        """Statements of several lines that the line gives with dots for a part of them."""
+        index, found = self._reading.index, []
+        for part in index.statements:
+            if part.stop - part.start > 1:
+                joined = "".join(index.stripped[part.start : part.stop])
+                if is_elided(squeeze(text), squeeze(joined)):
+                    found.append(Group(row, 1, part.start, part.stop - part.start, 0.8 * substance(text)))
+        return [group._replace(score=group.score / len(found)) for group in found]
+
     @staticmethod
     def _differs(shown: Sequence[str], lines: Sequence[str]) -> bool:
         return [x.strip() for x in shown if x.strip()] != [x.strip() for x in lines if x.strip()]
@@ -106,6 +117,8 @@ class Rows:
         shown = [text for text in texts[part.start : part.stop] if text.strip()]
         if 2 * sum(map(index.count, shown)) > len(shown):
             return []
+        if part.stop - part.start == 1 and ("..." in texts[part.start] or "…" in texts[part.start]):
+            return self._elided_groups(row, texts[part.start])
         name = header_name(texts[part.start])
         text = " ".join(texts[part.start : part.stop])[:MAX_FUZZY_LENGTH]
         near = set(self._known.get(name or "", [])[:3]) | set(index.sharing(text)[:8])

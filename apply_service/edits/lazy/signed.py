@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.alignment import TAKE, Row, Terrain
+from apply_service.edits.lazy.align import Row, Terrain, align
 from apply_service.edits.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.indentation import indent_of, leading
 from apply_service.edits.markers import Role, classify, is_marker, strip_comment
 from apply_service.edits.note_patterns import FENCE, ONLY_ELLIPSIS
-from apply_service.edits.pinning import align
 from apply_service.edits.reindent import Reindent
 from apply_service.types import LineKind, LineOp
 
@@ -281,8 +280,7 @@ class _Reader:
         free = np.ones(len(self.original), bool)
         free[list(used)] = False
         terrain = Terrain(self.index.weights * SKIP_WEIGHT, self.index.scope_indents)
-        laid = align(self._rows(lines, free), terrain)
-        return {k: column for k, column in zip(lines, laid, strict=True) if column != TAKE}
+        return {lines[match.row]: match.column for match in align(self._rows(lines, free), terrain)}
 
     def _worth(self, columns: Iterable[int]) -> float:
         """What lines that have a place say together."""

@@ -1,0 +1,74 @@
+"""Markers inside a line of code: `port: // ... existing ...`, `def load(xs): ...`, `func f() { /* ... */ }`.
+
+The line stands for a line of the file, or for a whole definition whose header it begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from apply_service.edits.markers import MAX_NOTE_LENGTH, Role, is_marker, strip_comment
+
+_COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
+_OPENERS = {"{": "}", "(": ")", "[": "]"}
+
+
+class Inline(NamedTuple):
+    """A line read without its marker.  `is_stub`: what the line opens goes on as in the file."""
+
+    text: str
+    is_stub: bool
+
+
+def read_inline(line: str, known: Collection[str]) -> Inline | None:
+    """The line without the marker inside it; None where it has none, or the file has the line as it is."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or ("..." not in line and "…" not in line) or line.strip() in known:
+        return None
+    if strip_comment(line).is_comment:
+        return None
+    return _inside(line) or _behind(line, known)
+
+
+def _behind(line: str, known: Collection[str]) -> Inline | None:
+    """`code  # ... unchanged` and `code { // ...`."""
+    for sign in _COMMENT.finditer(line):
+        head, note = line[: sign.start()].rstrip(), line[sign.start() :]
+        if not head.strip() or any(head.count(quote) % 2 for quote in "\"'`") or not note[len(sign.group()) :].lstrip().startswith(("...", "…")) or not is_marker(note):
+            continue
+        if head.strip() in ("...", "…"):
+            return Inline(head, False)
+        if head.endswith(("{", ":", "(", "[", "=>")):
+            return Inline(head, True)
+        return Inline(head if head.strip() in known else head + " ...", False)
+    return None
+
+
+def _inside(line: str) -> Inline | None:
+    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`."""
+    text = line.rstrip()
+    if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
+        return Inline(text[: text.rindex(":") + 1], True)
+    for opener, closer in _OPENERS.items():
+        end = text.rfind(closer)
+        start = text.rfind(opener, 0, end) if end > 0 else -1
+        if start < 0 or not _DOTS.match(text[start + 1 : end].strip()):
+            continue
+        if opener == "{" and not text[end + 1 :].strip(" ;,)"):
+            return Inline(text[: start + 1], True)
+        return Inline(text[: start + 1] + "..." + text[end:], text.endswith(("{", ":")) and end < len(text) - 1)
+    return None
+
+
+def read_inline_markers(
+    lines: Sequence[str], roles: Sequence[Role], known: Collection[str]
+) -> dict[int, Inline]:
+    """The lines with a marker inside, by number."""
+    found = {}
+    for i, line in enumerate(lines):
+        inline = read_inline(line, known) if roles[i] is Role.CONTENT else None
+        if inline is not None:
+            found[i] = inline
+    return found
