@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
 
+from apply_service.edits.headers import header_name, is_attached
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.markers import strip_comment
@@ -167,17 +168,37 @@ def kind(features: dict[str, float]) -> str:
     return "edit"
 
 
-def keep_wording(ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False) -> list[LineOp]:
+def keep_wording(
+    ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False, gaps: str = ""
+) -> list[LineOp]:
     """The same merge, the file's lines kept where a pair only quotes them; with `blanks` also the file's blank lines
-    between lines that stay."""
+    between lines that stay.  `gaps`: `leads` keeps what stands above a definition and was passed over in silence,
+    `all` whatever was."""
     out: list[LineOp] = []
     at = 0
     for start, stop in changes(ops):
         out += ops[at:start]
         inside = [pair for pair in pairs if start <= pair.old[0] < stop]
+        if gaps and not inside and _is_passed_over(ops, start, stop, gaps):
+            out += [ops[k]._replace(kind="keep") for k in range(start, stop) if ops[k].kind == "drop"]
+            at = stop
+            continue
         out += _kept(ops, start, stop, inside, blanks=blanks)
         at = stop
     return out + list(ops[at:])
+
+
+def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
+    """Whether nothing comes for what goes, and it may have been left out as it does not matter."""
+    run = ops[start:stop]
+    if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
+        return False
+    gone = [op.text for op in run if op.kind == "drop" and op.text.strip()]
+    above = next((ops[k].text for k in range(start - 1, -1, -1) if ops[k].text.strip()), "")
+    below = next((ops[k].text for k in range(stop, len(ops)) if ops[k].text.strip()), "")
+    is_head = header_name(above) is not None and indent_of(gone[0]) > indent_of(above)
+    is_lead = header_name(below) is not None and all(map(is_attached, gone)) and indent_of(gone[-1]) == indent_of(below)
+    return gaps == "all" or is_lead or (is_head and header_name(below) is not None)
 
 
 def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *, blanks: bool) -> list[LineOp]:
