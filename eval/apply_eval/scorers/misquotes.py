@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rapidfuzz.distance import Indel
 
-from apply_eval.line_diff import Hunk, diff_lines
+from apply_eval.line_diff import diff_lines
 
 MIN_SIMILARITY = 0.5
-"""Of a line and its misquotation, white space at both ends aside."""
+"""Of some lines and their misquotation, as texts without white space at the ends of lines."""
 
 
 def is_same_but_misquotes(before: str, wanted: str, answer: str, update: str) -> bool:
-    """Whether each line in which the answer differs from the wanted text is a misquotation.
+    """Whether, blank lines aside, each stretch in which the answer differs from the wanted text is misquoted context:
+    the wanted text has lines of the original there that the edit does not touch, and the answer has in their place
+    lines of the update that resemble them (MIN_SIMILARITY) and that the wanted text has nowhere.
 
-    That is: the wanted text has a line of the original there that the edit does not touch, and the answer has in its
-    place a line of the update that resembles it (MIN_SIMILARITY) and that the wanted text has nowhere.  Indentation is
-    no part of the comparison with the update, as snippets may be moved; blank lines count as lines.
+    Indentation does not count, as snippets may be moved.
     """
-    before_lines, wanted_lines, answer_lines = before.split("\n"), wanted.split("\n"), answer.split("\n")
-    edited = diff_lines(before_lines, wanted_lines)
-    quoted = {line.strip() for line in update.split("\n")} - {line.strip() for line in wanted_lines}
-    return all(
-        _is_misquoted(hunk, edited, wanted_lines, answer_lines, quoted)
-        for hunk in diff_lines(wanted_lines, answer_lines)
-    )
+    wanted_lines, answer_lines = wanted.split("\n"), answer.split("\n")
+    edited = diff_lines(before.split("\n"), wanted_lines)
+    quoted = set(_dense(update.split("\n"))) - set(_dense(wanted_lines))
+    for stretch in diff_lines(wanted_lines, answer_lines):
+        is_edited = any(edit.b0 < stretch.a1 and stretch.a0 < edit.b1 for edit in edited)
+        old, new = _dense(wanted_lines[stretch.a0 : stretch.a1]), _dense(answer_lines[stretch.b0 : stretch.b1])
+        is_alike = Indel.normalized_similarity("\n".join(old), "\n".join(new)) >= MIN_SIMILARITY
+        if is_edited or not is_alike or not quoted.issuperset(new):
+            return False
+    return True
 
 
-def _is_misquoted(hunk: Hunk, edited: list[Hunk], wanted: list[str], answer: list[str], quoted: set[str]) -> bool:
-    """`hunk` counts lines of wanted in a0:a1; `edited` has them in b0:b1."""
-    if hunk.a1 - hunk.a0 != hunk.b1 - hunk.b0:
-        return False
-    if any(edit.b0 < hunk.a1 and hunk.a0 < edit.b1 for edit in edited):
-        return False
-    pairs = [
-        (old.strip(), new.strip())
-        for old, new in zip(wanted[hunk.a0 : hunk.a1], answer[hunk.b0 : hunk.b1], strict=True)
-    ]
-    return all(new in quoted and Indel.normalized_similarity(old, new) >= MIN_SIMILARITY for old, new in pairs)
+def _dense(lines: Iterable[str]) -> list[str]:
+    return [stripped for line in lines if (stripped := line.strip())]

@@ -23,12 +23,13 @@ UPDATE = '# note that ...\n    limit = "ten"\nsize = 2\n'
         (WANTED.replace("limit = 'ten'\n", ""), False),
         (WANTED.replace("size = 2", "size = 1"), False),
         (BEFORE, False),
-        (WANTED.replace("import os\n", "import os\n\n"), False),
+        (WANTED.replace("import os\n\n", "import os\n"), True),
+        (WANTED.replace("# note that the cache is cleared\nlimit = 'ten'", "# note that ..."), False),
         (WANTED.replace("import os", "# note that ..."), False),
     ],
     ids=[
         "right", "other quotes", "short comment", "both", "not in the update", "a wanted line", "line lost",
-        "edit lost", "no edit", "blank line", "unlike",
+        "edit lost", "no edit", "blank line", "two lines by one", "unlike",
     ],
 )  # fmt: skip
 def test_only_misquoted_lines_are_forgiven(answer: str, same: bool) -> None:
