@@ -58,8 +58,9 @@ class Thresholds(NamedTuple):
 
 
 class Chooser(NamedTuple):
-    """The fitted model.  `calibration` is (log-odds, probabilities), both rising, joined by straight lines.  Of the
-    edits whose best reading is wrong, `elsewhere` is the share that another reading is right of."""
+    """The fitted model.  `calibration` is (log-odds, probabilities), both rising, joined by straight lines; empty where
+    the log-odds are calibrated as they are.  Of the edits whose best reading is wrong, `elsewhere` is the share that
+    another reading is right of."""
 
     features: tuple[str, ...]
     score: Sum
@@ -80,7 +81,8 @@ class Chooser(NamedTuple):
 
     def probability(self, readings: Sequence[Values], scores: Sequence[float]) -> float:
         """The chance that the reading with the highest of `scores` is right."""
-        return float(np.interp(self.confidence.of(evidence(readings, scores)), *self.calibration))
+        log_odds = self.confidence.of(evidence(readings, scores))
+        return float(np.interp(log_odds, *self.calibration)) if self.calibration[0] else logistic(log_odds)
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
         """The chance of each reading to be right: the best one's is `probability`, no other's exceeds it, and all
@@ -89,6 +91,10 @@ class Chooser(NamedTuple):
         weights = [0.0 if i == at else math.exp(score - scores[at]) for i, score in enumerate(scores)]
         left = (1.0 - chance) * self.elsewhere / (math.fsum(weights) or 1.0)
         return [chance if i == at else min(chance, left * weight) for i, weight in enumerate(weights)]
+
+
+def logistic(log_odds: float) -> float:
+    return 0.5 * (1.0 + math.tanh(0.5 * log_odds))
 
 
 def best(scores: Sequence[float]) -> int:
@@ -127,7 +133,7 @@ def parse(values: Mapping[str, Any]) -> Chooser:
     log_odds, chances = (tuple(_number(x) for x in row) for row in values["calibration"])
     elsewhere = _number(values["elsewhere"])
     thresholds = Thresholds(**{name: _number(x) for name, x in values["thresholds"].items()})
-    if len(log_odds) != len(chances) or not log_odds or (*log_odds, *chances) != (*sorted(log_odds), *sorted(chances)):
+    if len(log_odds) != len(chances) or (*log_odds, *chances) != (*sorted(log_odds), *sorted(chances)):
         raise ValueError("the calibration does not rise")
     if not all(0 <= chance <= 1 for chance in (*chances, elsewhere, *thresholds)):
         raise ValueError("a probability is not between 0 and 1")

@@ -80,6 +80,13 @@ def test_a_tree_goes_left_up_to_its_limit(reading: dict[str, float], n: int, log
     assert model.probability([reading] * n, scores) == pytest.approx(level, abs=1e-12)
 
 
+def test_without_points_the_log_odds_are_calibrated() -> None:
+    model = parse(changed(calibration=[[], []], confidence=TINY["confidence"] | {"trees": []}))
+    reading = {"matched": 0.0, "deleted": 1.0}
+    assert model.probability([reading], [3.0]) == pytest.approx(1 / (1 + math.exp(-2.0)), abs=1e-15)
+    assert model.probability([reading], [-2000.0]) == 0.0
+
+
 def test_the_others_share_what_the_best_leaves() -> None:
     model = parse(changed(confidence=TINY["confidence"] | {"weights": [0.0] * 4, "trees": []}))
     chances = model.probabilities([GOOD, BAD, BAD], [3.0, 2.0, 1.0])
@@ -115,7 +122,6 @@ def test_other_features_are_an_error() -> None:
         with_part("confidence", trees=[[0, 1.0, 0.0]]),
         changed(calibration=[[0.0, 1.0], [0.9, 0.1]]),
         changed(calibration=[[0.0], [0.5, 0.6]]),
-        changed(calibration=[[], []]),
         changed(calibration=[[0.0], [1.5]]),
         changed(elsewhere=-0.1),
         changed(thresholds={"apply": 0.9}),
