@@ -124,6 +124,8 @@ def fit_pairs(choices: Sequence[Choice], names: Sequence[str]) -> Sum:
     differences: list[Floats] = []
     weights: list[float] = []
     for choice in choices:
+        if len(set(choice.right)) < 2:  # nothing to tell apart
+            continue
         own = (_matrix(choice.features, names) - means) / scales
         right = np.array(choice.right, bool)
         pairs = [good - bad for good in own[right] for bad in own[~right]]

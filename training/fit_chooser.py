@@ -186,7 +186,7 @@ def short_provenance(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, chooser: Chooser, origin: Mapping[str, Any]) -> None:
-    """The numbers as JSON, a line each part and tree; read again before they are kept."""
+    """The numbers as JSON, a line for each part; read again before they are kept."""
     values = {
         "version": VERSION,
         "features": list(chooser.features),
@@ -197,7 +197,7 @@ def write(path: Path, chooser: Chooser, origin: Mapping[str, Any]) -> None:
         "thresholds": chooser.thresholds._asdict(),
         "provenance": origin,
     }
-    text = json.dumps(values) + "\n"
+    text = "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in values.items()) + "\n}\n"
     assert parse(json.loads(text)) == chooser, "numbers survive JSON"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
