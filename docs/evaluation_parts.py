@@ -18,7 +18,7 @@ from apply_eval.running.results import RunResults, read_results
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-COMMANDS = ("run", "report", "compare")
+COMMANDS = ("run", "merge", "report", "compare")
 WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
 
 
