@@ -30,7 +30,8 @@ SUMMARY_FIELDS: Mapping[str, str] = {
     "exact match)",
     "risk": "of scored samples: `curve` (threshold, n applied, n wrong, coverage, share wrong of the applied), "
     "`coverage_at` 1% and 2% wrong with the threshold that gives it, `at_threshold` (what is applied, wrong, or right "
-    "and below the run's confidence threshold). Refused samples are never applied, answers without a confidence always",
+    "and below the run's confidence threshold). An answer without a confidence counts as sure where no check found "
+    "anything, else as 0; a refused sample is never applied",
     "coverage_at_1pct": "share of scored samples that can be applied by confidence at 1% wrong among them at most",
     "applied": "share of scored samples at or above the confidence threshold",
     "applied_wrong": "share of these that is wrong",

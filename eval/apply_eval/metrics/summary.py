@@ -161,10 +161,11 @@ def _risk(cells: Mapping[str, RunRow], options: SummaryOptions) -> dict[str, Any
 
 
 def _judged(row: RunRow) -> Judged:
-    """An answer without a confidence (a program's, another service's) is one that nobody doubts."""
+    """An answer without a confidence (a program's, another service's) is doubted where a check found something, and
+    else by nobody."""
     if row.outcome != "answered":
         return Judged(None, False)
-    return Judged(1.0 if row.confidence is None else row.confidence, row.exact)
+    return Judged(float(not row.findings) if row.confidence is None else row.confidence, row.exact)
 
 
 def is_silent(row: RunRow, threshold: float) -> bool:

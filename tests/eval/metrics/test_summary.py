@@ -66,6 +66,8 @@ def test_what_could_be_applied_unseen() -> None:
     assert found["coverage_at_1pct"] == 0.0
     assert found["risk"]["curve"] == [[1.0, 1, 1, 1 / 6, 1.0], [0.9, 4, 2, 4 / 6, 0.5], [0.3, 5, 3, 5 / 6, 0.6]]
     assert found["risk"]["at_threshold"]["n_right_below"] == 0
+    doubted = summary_of([right("s1", "d", confidence=None, findings=("syntax",))], ["d"])["d"]
+    assert (doubted["applied"], doubted["risk"]["at_threshold"]["n_right_below"]) == (0.0, 1)
 
 
 def test_the_threshold_decides_what_is_silent() -> None:
