@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate clean help vscode-unit
+.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser clean help vscode-unit
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -145,6 +145,10 @@ eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour 
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train
 	$(BIN)/python -m training.calibrate $(if $(DATA),--data $(DATA))
+
+fit-chooser: $(STAMP)  ## fit which reading of an edit is right, and how likely; FIT='--data FILE ...', sets that may be fitted to
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,train]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.fit_chooser $(FIT)
 	$(BIN)/python -m docs.generate
 
 lint: $(STAMP)  ## ruff

@@ -65,6 +65,18 @@ class LineOp(NamedTuple):
     the output (re-indented where the merger moved it)."""
 
 
+class Reading(NamedTuple):
+    """One way to read an edit that can be read in several ways."""
+
+    ops: tuple[LineOp, ...]
+    features: Mapping[str, float]
+    """What a chooser may weigh; the same names in all readings of an edit."""
+    probability: float
+    """The chance that its text is right, as the chooser counted it."""
+    summary: str
+    """What it does otherwise than the first, in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What a deterministic program makes of an edit: draft for the target, second opinion, and sometimes the answer.
@@ -80,6 +92,10 @@ class Prediction:
     certainty: Certainty
     reasons: tuple[str, ...] = ()
     determined: bool = False
+    probability: float | None = None
+    """The chance that `ops` is right; None where the format determines the result."""
+    readings: tuple[Reading, ...] = ()
+    """All readings, the chosen one first; empty where there is but one."""
 
     @property
     def text(self) -> str:

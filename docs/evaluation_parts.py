@@ -18,7 +18,7 @@ from apply_eval.running.results import RunResults, read_results
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-COMMANDS = ("run", "report", "compare")
+COMMANDS = ("run", "merge", "report", "compare")
 WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
 
 
@@ -90,12 +90,18 @@ def _table(run: RunResults, columns: Mapping[str, Any]) -> str:
 def _cells(found: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str]:
     for field, (_, show) in columns.items():
         interval = found["intervals"].get(field) if field in WITH_INTERVAL else None
-        yield with_interval(show, found[field], interval)
+        yield with_interval(show, found.get(field), interval)
 
 
 def _ways(run: RunResults) -> Iterator[tuple[str, str]]:
-    for way, what in (("by_language", "language"), ("by_size", "lines"), ("by_kind", "kind"), ("by_tag", "tag")):
-        if any(len(found[way]) > 1 for found in run.summary.values()):
+    for way, what in (
+        ("by_language", "language"),
+        ("by_size", "lines"),
+        ("by_kind", "kind"),
+        ("by_tag", "tag"),
+        ("by_style", "style"),
+    ):
+        if any(len(found.get(way, {})) > 1 for found in run.summary.values()):
             yield way, what
 
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from apply_eval.arguments import positive
+from apply_eval.arguments import SPLITS, positive, probability
 from apply_eval.commands.compare import add_compare
 from apply_eval.commands.report import add_report
 from apply_eval.commands.run import add_run
@@ -154,32 +154,47 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, default=OWN_EDITS, help="a data set, JSONL (default: shipped edits of this project)"
     )
     parser.add_argument("--updates", type=Path, help="JSONL with `id` and `update`: replaces the snippets")
+    parser.add_argument("--split", choices=SPLITS, help="only this part of the data set")
     parser.add_argument("--limit", type=positive, help="only the first N samples")
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        metavar="P",
+        help="answers from P on count as applied unseen (default: as shipped)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap's intervals")
     parser.add_argument("--out", type=Path, help="folder for results.json")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the figures without the rows, to be committed")
     parser.add_argument("--format", choices=("auto", *names(EDIT_FORMATS)), default="auto", help="the edits' format")
     parser.set_defaults(command=_merge)
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    from apply_eval.datasets import join_updates, read_records
+    from apply_eval.datasets import join_updates, of_split, read_records
     from apply_eval.merge_report import print_summary, print_wrong_certain
-    from apply_eval.merge_runner import format_merger, run_merge, summarise
+    from apply_eval.merge_runner import format_merger, run_merge, shipped_threshold, summarise
     from apply_eval.provenance import provenance
 
     files = [path for path in (arguments.data, arguments.updates) if path is not None]
     records = read_records(arguments.data)
     if arguments.updates is not None:
         records = join_updates(records, arguments.updates)
+    if arguments.split is not None:
+        records = of_split(records, arguments.split)
     records = records[: arguments.limit]
     with _progress() as progress:
         task = progress.add_task("merge", total=len(records))
         rows = run_merge(records, format_merger(arguments.format), on_row=lambda: progress.advance(task))
-    summary = summarise(rows)
+    threshold = shipped_threshold() if arguments.threshold is None else arguments.threshold
+    summary = {**summarise(rows, threshold=threshold, seed=arguments.seed), "split": arguments.split}
     console = Console()
     print_wrong_certain(console, rows, records)
     print_summary(console, summary)
+    results = {**summary, "provenance": provenance(files, seed=arguments.seed)}
     if arguments.out is not None:
-        _write_results(arguments.out, {**summary, "provenance": provenance(files)})
+        _write_json(arguments.out / "results.json", results)
+    if arguments.json is not None:
+        _write_json(arguments.json, {name: value for name, value in results.items() if name != "rows"})
     return 0
 
 
@@ -188,9 +203,8 @@ def _progress() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _write_results(folder: Path, results: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "results.json"
+def _write_json(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(f"results in {path}")
 

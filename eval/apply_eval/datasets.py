@@ -39,13 +39,17 @@ class EditRecord:
     parent: str = ""
     date: str = ""
     tags: tuple[str, ...] = ()
+    style: str = ""
+    """The manner in which the snippet was written, where the set names one."""
+    split: str = ""
+    """The part of its set that it belongs to (`fit`, `check`), where the set has parts."""
     update_style: Mapping[str, object] = field(default_factory=dict)
     search_replace: str | None = None
     """The same edit as search/replace blocks, where it was rendered."""
     unified_diff: str | None = None
 
 
-_TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date")
+_TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date", "style", "split")
 
 
 def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
@@ -64,6 +68,19 @@ def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
     return records
 
 
+def of_split(records: Sequence[EditRecord], split: str) -> list[EditRecord]:
+    """The records of one part of a set.
+
+    Raises:
+        DataError: it has no such part.
+    """
+    found = [record for record in records if record.split == split]
+    if not found:
+        known = sorted({record.split for record in records})
+        raise DataError(f"the data set has no records of the split {split!r}", value=split, limit=known)
+    return found
+
+
 def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
     """The records that `path` has an update for, with that update and its tags.
 
@@ -79,7 +96,8 @@ def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
 
 
 def _updated(record: EditRecord, row: Row, place: str) -> EditRecord:
-    return replace(record, update=_text(row, "update", place), tags=_tags(row, place), update_style={})
+    style = _text(row, "style", place, default="")
+    return replace(record, update=_text(row, "update", place), tags=_tags(row, place), style=style, update_style={})
 
 
 def write_records(path: Path, records: Iterable[EditRecord]) -> int:
@@ -120,6 +138,7 @@ def as_row(record: EditRecord) -> Row:
         "update_style": dict(record.update_style),
     }
     optional = {"search_replace": record.search_replace, "unified_diff": record.unified_diff}
+    optional |= {"style": record.style or None, "split": record.split or None}
     return row | {name: text for name, text in optional.items() if text is not None}
 
 

@@ -1,7 +1,8 @@
 """Runs the deterministic merger over a data set and judges every answer byte for byte.
 
-No model takes part.  A refusal or a crash of the merger is a row of the results like any other; only a data set that
-can't be read, or is empty, is an error.
+What the merger says of itself is judged too: whether a reading that it did not choose is right, and how much could be
+applied unseen on its word.  No model takes part.  A refusal or a crash of the merger is a row of the results like any
+other; only a data set that can't be read, or is empty, is an error.
 """
 
 from __future__ import annotations
@@ -9,30 +10,40 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
+from apply_eval.metrics.risk import Judged, at_threshold, calibration_figures, hits, risk_figures
+from apply_eval.scorers.misquotes import is_same_but_misquotes
+from apply_eval.scorers.text_match import is_same_but_blanks
+from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
 from apply_service.edits.detect import detect_format
 from apply_service.edits.fidelity import normalise, restore
-from apply_service.errors import ApplyError
+from apply_service.edits.lazy.chooser import load
+from apply_service.errors import ApplyError, ModelNotLoadable
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Certainty
 
 SCHEMA_VERSION = 1
+ORACLES = (1, 2, 4, 8)
+"""Numbers of readings among which the right one is looked for."""
 SIZES = (("1-100", 100), ("101-300", 300), ("301-800", 800), ("801-1500", 1500), ("over 1500", 10**9))
 
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer:
-    """What the merger said: the whole text with its own line ends, and how sure it is."""
+    """What the merger said: the whole text with its own line ends, and how sure it is.  `readings` are the texts of all
+    its readings, the chosen one first; empty where there is but one."""
 
     text: str
     certainty: Certainty
     determined: bool
     reasons: tuple[str, ...]
     format: str
+    probability: float | None = None
+    readings: tuple[str, ...] = ()
 
 
 Merger = Callable[[EditRecord], MergeAnswer]
@@ -51,7 +62,16 @@ class MergeRow:
     language: str | None
     size: str
     tags: tuple[str, ...]
+    style: str = ""
     format: str | None = None
+    probability: float | None = None
+    """The merger's word for the chance that it is right; 1 where the format determines the result, None where it says
+    nothing."""
+    n_readings: int = 0
+    right_reading: int | None = None
+    """The place of the first reading that is right, from 1 on; None where none is."""
+    same_but_blanks: bool = False
+    same_but_misquotes: bool = False
     error: str | None = None
     message: str = ""
     answer: str | None = None
@@ -72,8 +92,15 @@ def format_merger(format_name: str) -> Merger:
         name = detect_format(update, named=None if format_name == "auto" else format_name)
         edit_format = resolve(EDIT_FORMATS, name)()
         prediction = edit_format.predict(original, update, language=record.language, path=record.path)
-        text = restore(record.before, prediction.ops)
-        return MergeAnswer(text, prediction.certainty, prediction.determined, prediction.reasons, name)
+        return MergeAnswer(
+            text=restore(record.before, prediction.ops),
+            certainty=prediction.certainty,
+            determined=prediction.determined,
+            reasons=prediction.reasons,
+            format=name,
+            probability=prediction.probability,
+            readings=tuple(restore(record.before, reading.ops) for reading in prediction.readings),
+        )
 
     return merge
 
@@ -107,21 +134,40 @@ def _judge(record: EditRecord, merger: Merger) -> MergeRow:
     except Exception as crash:
         error, message = f"exception:{type(crash).__name__}", str(crash)
     ms = (time.perf_counter() - started) * 1000.0
-    exact = answer is not None and answer.text == record.after
-    return MergeRow(
+    row = MergeRow(
         id=record.id,
-        exact=exact,
-        certainty=answer.certainty.value if answer else None,
-        determined=answer is not None and answer.determined,
-        reasons=answer.reasons if answer else (),
+        exact=False,
+        certainty=None,
+        determined=False,
+        reasons=(),
         ms=round(ms, 3),
         language=record.language,
         size=size_class(record.measures.n_lines_before),
         tags=record.tags,
-        format=answer.format if answer else None,
+        style=record.style,
         error=error,
         message=message,
-        answer=answer.text if answer and not exact else None,
+    )
+    return row if answer is None else _judge_answer(row, record, answer)
+
+
+def _judge_answer(row: MergeRow, record: EditRecord, answer: MergeAnswer) -> MergeRow:
+    before, wanted, text = record.before, record.after, answer.text
+    exact = text == wanted
+    readings = answer.readings or (text,)
+    return replace(
+        row,
+        exact=exact,
+        certainty=answer.certainty.value,
+        determined=answer.determined,
+        reasons=answer.reasons,
+        format=answer.format,
+        probability=1.0 if answer.determined else answer.probability,
+        n_readings=len(readings),
+        right_reading=next((at for at, reading in enumerate(readings, 1) if reading == wanted), None),
+        same_but_blanks=exact or is_same_but_blanks(wanted, text),
+        same_but_misquotes=exact or is_same_but_misquotes(before, wanted, text, record.update),
+        answer=None if exact else text,
     )
 
 
@@ -130,15 +176,32 @@ def size_class(n_lines: int) -> str:
     return next(name for name, limit in SIZES if n_lines <= limit)
 
 
-def summarise(rows: Sequence[MergeRow]) -> dict[str, Any]:
+def shipped_threshold() -> float:
+    """From which probability on the merger's answers are applied unseen: the shipped chooser's, as it was fitted; that
+    of confidences in general where there is no chooser."""
+    try:
+        return load().thresholds.apply
+    except ModelNotLoadable:
+        return CONFIDENCE_THRESHOLD
+
+
+def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHOLD, seed: int = 0) -> dict[str, Any]:
     """The counts of a run, and its rows, as they stand in `results.json`."""
+    n_total, judged = len(rows), [Judged(row.probability, row.exact) for row in rows]
     return {
         "kind": "merge",
         "schema_version": SCHEMA_VERSION,
-        "n_total": len(rows),
+        "n_total": n_total,
         "n_exact": sum(row.exact for row in rows),
         "n_wrong_certain": sum(row.is_wrong_certain for row in rows),
         "n_refused": sum(row.error is not None for row in rows),
+        "exact": hits(sum(row.exact for row in rows), n_total),
+        "same_but_blanks": hits(sum(row.same_but_blanks for row in rows), n_total),
+        "same_but_misquotes": hits(sum(row.same_but_misquotes for row in rows), n_total),
+        "oracle": {str(k): hits(sum(_has_right(row, k) for row in rows), n_total) for k in ORACLES},
+        "risk": risk_figures(judged, threshold=threshold, seed=seed),
+        "calibration": calibration_figures(judged),
+        "by_style": _by_style(rows, threshold),
         "by_certainty": group(rows, lambda row: [row.certainty or "refused"]),
         "by_language": group(rows, lambda row: [row.language or "unknown"]),
         "by_size": group(rows, lambda row: [row.size], order=[name for name, _ in SIZES]),
@@ -146,6 +209,25 @@ def summarise(rows: Sequence[MergeRow]) -> dict[str, Any]:
         "median_ms": round(statistics.median(row.ms for row in rows), 3),
         "max_ms": max(row.ms for row in rows),
         "rows": [as_json(row) for row in rows],
+    }
+
+
+def _has_right(row: MergeRow, k: int) -> bool:
+    return row.right_reading is not None and row.right_reading <= k
+
+
+def _by_style(rows: Sequence[MergeRow], threshold: float) -> dict[str, dict[str, Any]]:
+    """Of each style, and of `all`: exact match, and how much is applied from the threshold on, how much of it wrong."""
+    members = {
+        style: [row for row in rows if row.style == style] for style in sorted({row.style for row in rows} - {""})
+    }
+    return {
+        style: {
+            "n_total": len(found),
+            "exact": hits(sum(row.exact for row in found), len(found)),
+            "at_threshold": at_threshold([Judged(row.probability, row.exact) for row in found], threshold),
+        }
+        for style, found in (members | {"all": list(rows)}).items()
     }
 
 
@@ -179,7 +261,13 @@ def as_json(row: MergeRow) -> dict[str, Any]:
         "language": row.language,
         "size": row.size,
         "tags": list(row.tags),
+        "style": row.style,
         "format": row.format,
+        "probability": row.probability,
+        "n_readings": row.n_readings,
+        "right_reading": row.right_reading,
+        "same_but_blanks": row.same_but_blanks,
+        "same_but_misquotes": row.same_but_misquotes,
         "error": row.error,
         "message": row.message,
     }

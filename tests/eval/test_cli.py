@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from apply_eval.cli import main
-from apply_eval.datasets import read_records
+from apply_eval.datasets import read_records, write_records
 from tests.eval.git_history import make_repo
 from tests.eval.samples import GO, PYTHON, TYPESCRIPT
 
@@ -56,6 +57,19 @@ def test_merge_with_other_updates(data: Path, tmp_path: Path) -> None:
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert results["n_total"] == results["n_exact"] == 1
     assert list(results["by_tag"]) == ["full_file"]
+
+
+def test_one_split_and_the_figures_without_rows(data: Path, tmp_path: Path) -> None:
+    parts = [replace(record, split=part) for record, part in zip(read_records(data), ("fit", "check"), strict=True)]
+    write_records(tmp_path / "parts.jsonl", parts)
+    out = tmp_path / "kept" / "merge.json"
+    options = ["--data", str(tmp_path / "parts.jsonl"), "--threshold", "0.7", "--json", str(out)]
+    assert main(["merge", *options, "--split", "check"]) == 0
+    results = json.loads(out.read_text(encoding="utf-8"))
+    assert (results["n_total"], results["split"]) == (1, "check")
+    assert results["risk"]["at_threshold"]["threshold"] == 0.7
+    assert "rows" not in results
+    assert main(["merge", "--data", str(data), "--split", "fit"]) == 2
 
 
 def test_limit(data: Path, tmp_path: Path) -> None:
@@ -136,6 +150,13 @@ def test_the_beginning_of_an_option_is_no_option(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         main(["merge", "--lim", "3"])
     assert "unrecognized arguments: --lim 3" in capsys.readouterr().err
+
+
+def test_a_threshold_is_a_probability(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, told in (("x", "'x' is no number"), ("1.5", "not between 0 and 1"), ("nan", "not between 0 and 1")):
+        with pytest.raises(SystemExit):
+            main(["merge", "--threshold", text])
+        assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "told"), [("x", "'x' is no whole number"), ("0", "0 is not positive")])

@@ -84,6 +84,61 @@ def test_rows(summary: dict[str, Any]) -> None:
     assert all(row["ms"] >= 0 for row in rows.values())
 
 
+READ = {
+    "first": MergeAnswer("a\nB\nc\n", Certainty.LIKELY, False, (), "lazy_snippet", 0.9, ("a\nB\nc\n", "a\nb\nc\n")),
+    "third": MergeAnswer("x", Certainty.LIKELY, False, (), "lazy_snippet", 0.3, ("x", "y", "a\nB\nc\n")),
+    "nowhere": MergeAnswer("a\nB\n\nc\n", Certainty.LIKELY, False, (), "lazy_snippet", 0.8, ("a\nB\n\nc\n", "y")),
+    "alone": MergeAnswer("a\nB\nc\n", Certainty.LIKELY, False, (), "lazy_snippet", 0.4),
+    "determined": MergeAnswer("a\nB\nc\n", Certainty.CERTAIN, True, (), "whole_file"),
+    "refused": NeedsMoreContext("no anchor"),
+}
+
+
+@pytest.fixture
+def trust() -> dict[str, Any]:
+    records = [record(name, style="minimal" if name in ("first", "third") else "") for name in READ]
+    return summarise(run_merge(records, by_name(READ)), threshold=0.85)
+
+
+def test_the_oracle_looks_among_the_first_readings(trust: dict[str, Any]) -> None:
+    assert {k: found["n"] for k, found in trust["oracle"].items()} == {"1": 3, "2": 3, "4": 4, "8": 4}
+    assert trust["oracle"]["4"]["share"] == 4 / 6
+    rows = {row["id"]: row for row in trust["rows"]}
+    assert {name: row["right_reading"] for name, row in rows.items()} == {
+        "first": 1, "third": 3, "nowhere": None, "alone": 1, "determined": 1, "refused": None,
+    }  # fmt: skip
+    assert rows["alone"]["n_readings"] == 1
+
+
+def test_coverage_stands_beside_errors(trust: dict[str, Any]) -> None:
+    found = trust["risk"]["at_threshold"]
+    assert (found["threshold"], found["n_applied"], found["n_wrong"], found["n_right_below"]) == (0.85, 2, 0, 1)
+    assert trust["risk"]["curve"][-1] == [0.3, 5, 2, 5 / 6, 2 / 5]
+    assert trust["risk"]["coverage_at"]["0.01"]["coverage"] == 2 / 6
+    assert trust["calibration"]["n"] == 5
+
+
+def test_what_the_format_determines_is_applied_always(trust: dict[str, Any]) -> None:
+    assert {row["id"]: row["probability"] for row in trust["rows"]}["determined"] == 1.0
+
+
+def test_near_misses(trust: dict[str, Any]) -> None:
+    assert trust["exact"]["n"] == 3
+    assert trust["same_but_blanks"]["n"] == trust["same_but_misquotes"]["n"] == 4
+
+
+def test_styles(trust: dict[str, Any]) -> None:
+    assert list(trust["by_style"]) == ["minimal", "all"]
+    minimal = trust["by_style"]["minimal"]
+    assert (minimal["n_total"], minimal["exact"]["share"]) == (2, 0.5)
+    assert minimal["exact"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-3)
+    assert minimal["at_threshold"]["n_applied"] == 1
+    text = printed(lambda console: print_summary(console, trust))
+    assert "from 0.850 on: 33.3%" in text
+    assert "0 of 2 wrong" in text
+    assert "1 right answers below it" in text
+
+
 def test_an_empty_set_is_an_error() -> None:
     with pytest.raises(DataError, match="empty"):
         run_merge([], by_name({}))

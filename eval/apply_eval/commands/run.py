@@ -12,7 +12,7 @@ from typing import Any
 
 from apply_eval.commands.progress import progress
 from apply_eval.commands.run_options import OWN_LIMIT, OWN_MAX_LINES, add_options, options_of
-from apply_eval.datasets import EditRecord, join_updates, read_records, write_records
+from apply_eval.datasets import EditRecord, join_updates, of_split, read_records, write_records
 from apply_eval.errors import DataError
 from apply_eval.metrics.summary import SummaryOptions
 from apply_eval.own_edits import own_records
@@ -72,6 +72,8 @@ def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Pa
     records = read_records(path)
     if arguments.updates is not None:
         records, files = join_updates(records, arguments.updates), [path, arguments.updates]
+    if arguments.split is not None:
+        records = of_split(records, arguments.split)
     if arguments.max_lines is not None:
         records = [record for record in records if record.measures.n_lines_before <= arguments.max_lines]
     records = records[: arguments.limit]

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import cast, get_args
 
-from apply_eval.arguments import positive
+from apply_eval.arguments import SPLITS, positive
 from apply_eval.running.plan import DEFAULT_DRAFTERS, RunOptions, ServerOptions
 from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
 from apply_eval.transports import TRANSPORTS
@@ -57,6 +57,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--updates", type=Path, metavar="FILE", help="JSONL with `id` and `update`: replaces the snippets"
     )
+    parser.add_argument("--split", choices=SPLITS, help="only this part of the data set")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help=f"only the first N samples (without --data: {OWN_LIMIT})"
     )

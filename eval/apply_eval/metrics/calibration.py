@@ -76,6 +76,23 @@ def reliability(confidences: Sequence[float], exact: Sequence[bool], *, n_bins: 
     ]
 
 
+def deciles(confidences: Sequence[float], exact: Sequence[bool]) -> list[Bin]:
+    """A tenth of the answers in each bin, by rising confidence; answers of one confidence stay together, so there may
+    be fewer.  `low` and `high` are the least and the greatest confidence of a bin, both in it."""
+    pairs = sorted(zip(confidences, exact, strict=True))
+    found: list[Bin] = []
+    start = 0
+    for tenth in range(1, N_BINS + 1):
+        stop = max(start, round(tenth * len(pairs) / N_BINS))
+        while start < stop < len(pairs) and pairs[stop][0] == pairs[stop - 1][0]:
+            stop += 1
+        if members := pairs[start:stop]:
+            n, total = len(members), sum(confidence for confidence, _ in members)
+            found.append(Bin(members[0][0], members[-1][0], n, total / n, sum(right for _, right in members) / n))
+        start = stop
+    return found
+
+
 def calibration_error(bins: Sequence[Bin]) -> float | None:
     """Expected calibration error: the gap between confidence and exact match, weighted by answers; None without any."""
     n = sum(found.n for found in bins)

@@ -14,6 +14,7 @@ SUMMARY_FIELDS: Mapping[str, str] = {
     "errors": "how often each error code came",
     "exact_match": "share of scored samples whose answer is right to the last byte",
     "same_but_blanks": "share of answers that are right apart from white space at line ends and blank lines",
+    "same_but_misquotes": "share of answers that are right apart from blank lines and misquoted context",
     "same_tree": "share of answers with the wanted syntax tree, of those a grammar can tell",
     "edit_similarity": "mean over answers of 1 less the Levenshtein distance to the wanted text, as a share",
     "change_similarity": "mean over answers of how much of the wanted change (removed and added lines) they share",
@@ -25,7 +26,15 @@ SUMMARY_FIELDS: Mapping[str, str] = {
     "alarm_precision": "share of flagged answers that were wrong",
     "false_alarms": "share of right answers that were flagged",
     "calibration": "of answers with a confidence: `n`, `error` (expected calibration error), `brier`, `ranking` (area "
-    "under the ROC curve) and `bins` (low, high, n, mean confidence, exact match)",
+    "under the ROC curve), `bins` of equal width and `deciles` of equally many answers (low, high, n, mean confidence, "
+    "exact match)",
+    "risk": "of scored samples: `curve` (threshold, n applied, n wrong, coverage, share wrong of the applied), "
+    "`coverage_at` 1% and 2% wrong with the threshold that gives it, `at_threshold` (what is applied, wrong, or right "
+    "and below the run's confidence threshold). An answer without a confidence counts as sure where no check found "
+    "anything, else as 0; a refused sample is never applied",
+    "coverage_at_1pct": "share of scored samples that can be applied by confidence at 1% wrong among them at most",
+    "applied": "share of scored samples at or above the confidence threshold",
+    "applied_wrong": "share of these that is wrong",
     "strategies": "how often each strategy decided",
     "tok_s": "median over decoded samples of generated tokens a second of decoding (prefill not counted; a service "
     "that does not tell them apart: of the whole latency)",
@@ -51,4 +60,5 @@ SUMMARY_FIELDS: Mapping[str, str] = {
     "by_size": "the same for each class of lines before the edit",
     "by_kind": "the same for each kind of edit",
     "by_tag": "the same for each tag; a sample may have several",
+    "by_style": "the same for each style of snippet, where the data set names them",
 }

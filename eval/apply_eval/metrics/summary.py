@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from apply_eval.merge_runner import SIZES
-from apply_eval.metrics.calibration import alarm_quality, brier_score, calibration_error, ranking, reliability
+from apply_eval.metrics.calibration import alarm_quality
 from apply_eval.metrics.intervals import Interval, mean_interval, quantile_interval, ratio_interval, share_interval
+from apply_eval.metrics.risk import Judged, calibration_figures, risk_figures
 from apply_eval.metrics.speed import cost_per_million, mean, median, paired_ratios, percentile, share_by_source
 from apply_eval.running.rows import RunRow, SampleFacts
 from apply_eval.running.rows_file import Block
@@ -105,6 +106,7 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
         **main,
         **_text_figures(answered),
         **_trust_figures(answered, options),
+        **_risk(cells, options),
         **passes,
         "latency_p95_s": percentile(_known(answered, "latency_s"), 0.95),
         "latency_p99_s": percentile(_known(answered, "latency_s"), 0.99),
@@ -147,6 +149,25 @@ def _main_figures(
     }
 
 
+def _risk(cells: Mapping[str, RunRow], options: SummaryOptions) -> dict[str, Any]:
+    samples = [_judged(row) for row in cells.values() if row.is_scored]
+    risk = risk_figures(samples, threshold=options.confidence_threshold, seed=options.seed)
+    return {
+        "risk": risk,
+        "coverage_at_1pct": risk["coverage_at"]["0.01"]["coverage"] if samples else None,
+        "applied": risk["at_threshold"]["coverage"],
+        "applied_wrong": risk["at_threshold"]["wrong"],
+    }
+
+
+def _judged(row: RunRow) -> Judged:
+    """An answer without a confidence (a program's, another service's) is doubted where a check found something, and
+    else by nobody."""
+    if row.outcome != "answered":
+        return Judged(None, False)
+    return Judged(float(not row.findings) if row.confidence is None else row.confidence, row.exact)
+
+
 def is_silent(row: RunRow, threshold: float) -> bool:
     """Whether a row is a silent error; a refusal or a crash is a loud one."""
     if row.outcome != "answered":
@@ -156,7 +177,15 @@ def is_silent(row: RunRow, threshold: float) -> bool:
 
 def _text_figures(answered: Sequence[RunRow]) -> dict[str, float | None]:
     """Means over answers; where a scorer could not tell, the answer is left out."""
-    names = ("same_but_blanks", "same_tree", "edit_similarity", "change_similarity", "syntax_kept", "lines_outside")
+    names = (
+        "same_but_blanks",
+        "same_but_misquotes",
+        "same_tree",
+        "edit_similarity",
+        "change_similarity",
+        "syntax_kept",
+        "lines_outside",
+    )
     outside = [float(n > 0) for n in _known(answered, "lines_outside")]
     return {name: mean(_known(answered, name)) for name in names} | {"touched_outside": mean(outside)}
 
@@ -164,20 +193,11 @@ def _text_figures(answered: Sequence[RunRow]) -> dict[str, float | None]:
 def _trust_figures(answered: Sequence[RunRow], options: SummaryOptions) -> dict[str, Any]:
     flags = [is_flagged(row.findings, row.confidence, options.confidence_threshold) for row in answered]
     quality = alarm_quality(flags, [row.exact for row in answered])
-    pairs = [(row.confidence, row.exact) for row in answered if row.confidence is not None]
-    confidences, exact = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    bins = reliability(confidences, exact)
     return {
         "alarm_recall": quality.recall,
         "alarm_precision": quality.precision,
         "false_alarms": quality.false_alarms,
-        "calibration": {
-            "n": len(pairs),
-            "error": calibration_error(bins),
-            "brier": brier_score(confidences, exact),
-            "ranking": ranking(confidences, exact),
-            "bins": [list(found) for found in bins],
-        },
+        "calibration": calibration_figures([Judged(row.confidence, row.exact) for row in answered]),
     }
 
 
@@ -227,6 +247,7 @@ def _groups(
         "by_size": lambda fact: (fact.size,),
         "by_kind": lambda fact: (fact.kind,),
         "by_tag": lambda fact: fact.tags,
+        "by_style": lambda fact: (fact.style,) if fact.style else (),
     }
     return {way: _by(keys_of, cells, plain, facts, options) for way, keys_of in ways.items()}
 

@@ -176,6 +176,23 @@ def reliability_plot(series: Mapping[int, Sequence[Sequence[float]]], *, label: 
     return canvas.render()
 
 
+def risk_plot(series: Mapping[int, Sequence[Sequence[float]]], *, label: str) -> str:
+    """The share wrong of what is applied against coverage, point by point of `metrics.risk.RiskPoint`."""
+    canvas = Canvas(WIDTH, 260, label=label)
+    worst = max(wrong for points in series.values() for *_, wrong in points)
+    across = Linear(0.0, 1.0, LEFT + 6, WIDTH - RIGHT)
+    up = Linear(0.0, min(1.0, max(0.05, round_up(worst))), 260 - BOTTOM, TOP)
+    _x_grid(canvas, across, [0.0, 0.25, 0.5, 0.75, 1.0], TOP, 260 - BOTTOM, lambda value: f"{value:.0%}")
+    _y_grid(canvas, up, up.ticks(), WIDTH - RIGHT, lambda value: f"{value:.1%}")
+    canvas.text((LEFT + WIDTH) / 2, 256, "share of samples applied", anchor="middle", class_="muted")
+    for number, points in series.items():
+        _polyline(canvas, [(across(p[3]), up(p[4])) for p in points], f"curve {colour(number)}")
+        for threshold, n_applied, n_wrong, coverage, wrong in points:
+            tip = f"from {threshold:.3f} on: {n_wrong:.0f} of {n_applied:.0f} wrong"
+            canvas.add("circle", cx=across(coverage), cy=up(wrong), r=2.5, class_=f"fill {colour(number)}", title=tip)
+    return canvas.render()
+
+
 # -- parts -------------------------------------------------------------------------------------------------------------
 def _x_grid(
     canvas: Canvas, across: Linear | Log, ticks: Sequence[float], top: float, bottom: float, show: Show

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apply_eval.metrics.summary import PLAIN
-from apply_eval.report.charts import Bar, Dot, bars, colour, dots, lines, reliability_plot, scatter
+from apply_eval.report.charts import Bar, Dot, bars, colour, dots, lines, reliability_plot, risk_plot, scatter
 from apply_eval.report.numbers import rate, share, times
 from apply_eval.report.strips import ORIGINS, TARGET, overview
 from apply_eval.running.results import RunResults
@@ -42,7 +42,9 @@ def figures(results: RunResults, others: Sequence[RunResults] = ()) -> list[Figu
         *_exact(results, "by_size", "lines before the edit"),
         *_exact(results, "by_kind", "kind of edit"),
         *_exact(results, "by_tag", "tag"),
+        *_exact(results, "by_style", "style of the snippet"),
         *_reliability(results),
+        *_risk(results),
         *_overviews(results),
     ]
 
@@ -110,7 +112,7 @@ def _exact(results: RunResults, way: str, what: str) -> Iterator[Figure]:
     numbers, distinct = _numbers(results), _distinct(results)
     groups: dict[str, list[Dot]] = {}
     for name in distinct:
-        for key, found in list(results.summary[name][way].items())[:MAX_GROUPS]:
+        for key, found in list(results.summary[name].get(way, {}).items())[:MAX_GROUPS]:
             if found["exact_match"] is not None:
                 dot = Dot(numbers[name], found["exact_match"], found["intervals"].get("exact_match"))
                 groups.setdefault(f"{key} ({found['n_scored']})", []).append(dot)
@@ -145,6 +147,18 @@ def _reliability(results: RunResults) -> Iterator[Figure]:
         title = "Confidence and truth"
         svg = reliability_plot({numbers[name]: bins for name, bins in found.items()}, label=title)
         note = "exact match of answers by their confidence; on the diagonal the confidence is honest; area: answers"
+        yield Figure(title, note, svg, tuple(_key_of_all(name, distinct[name], numbers) for name in found))
+
+
+def _risk(results: RunResults) -> Iterator[Figure]:
+    """Of contestants whose answers have a confidence; results of older runs have no curve."""
+    numbers, distinct = _numbers(results), _distinct(results)
+    curves = {name: results.summary[name].get("risk", {}).get("curve", []) for name in distinct}
+    found = {name: curve for name, curve in curves.items() if len(curve) > 1}
+    if found:
+        title = "Wrong answers among those applied"
+        svg = risk_plot({numbers[name]: curve for name, curve in found.items()}, label=title)
+        note = "a point for each threshold of confidence; low on the right is good"
         yield Figure(title, note, svg, tuple(_key_of_all(name, distinct[name], numbers) for name in found))
 
 

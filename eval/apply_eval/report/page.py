@@ -69,7 +69,7 @@ def _table(results: RunResults, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(found: Mapping[str, Any], field: str, show: Any) -> dict[str, str]:
-    value, interval = found[field], found["intervals"].get(field)
+    value, interval = found.get(field), found["intervals"].get(field)
     tip = with_interval(show, value, interval) if interval is not None and value is not None else ""
     low_high = f"{show(interval[0])}–{show(interval[1])}" if tip else ""
     return {"text": show(value) if value is not None else DASH, "interval": low_high}

@@ -25,15 +25,15 @@ def print_results(results: Mapping[str, Any], console: Console | None = None) ->
     for heading, _ in columns.values():
         table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for name, figures in results["summary"].items():
-        table.add_row(name, *(show(figures[field]) for field, (_, show) in columns.items()))
+        table.add_row(name, *(show(figures.get(field)) for field, (_, show) in columns.items()))
     console.print(table)
     for note in notes(results):
         console.print(note, highlight=False)
 
 
 def used_columns(columns: Mapping[str, Any], summary: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns that say something of this run."""
-    values = {field: [found[field] for found in summary.values()] for field in columns}
+    """The columns that say something of this run; results of older runs lack some fields."""
+    values = {field: [found.get(field) for found in summary.values()] for field in columns}
     return {
         field: column
         for field, column in columns.items()

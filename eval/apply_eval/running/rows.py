@@ -33,6 +33,7 @@ class RunRow:
     message: str = ""
     exact: bool = False
     same_but_blanks: bool | None = None
+    same_but_misquotes: bool | None = None
     same_tree: bool | None = None
     edit_similarity: float | None = None
     change_similarity: float | None = None
@@ -166,6 +167,7 @@ class SampleFacts:
     tags: tuple[str, ...]
     flags: tuple[str, ...]
     path: str | None
+    style: str = ""
 
 
 def facts_of(record: EditRecord) -> SampleFacts:
@@ -182,6 +184,7 @@ def facts_of(record: EditRecord) -> SampleFacts:
         tags=record.tags,
         flags=measures.flags,
         path=record.path,
+        style=record.style,
     )
 
 

@@ -60,6 +60,16 @@ def test_trust() -> None:
     assert found["calibration"]["bins"][-1][2] == 3
 
 
+def test_what_could_be_applied_unseen() -> None:
+    found = summary_of([*ROWS, wrong("s6", "drafter", confidence=None)], ["drafter"])["drafter"]
+    assert (found["applied"], found["applied_wrong"]) == (4 / 6, 2 / 4)
+    assert found["coverage_at_1pct"] == 0.0
+    assert found["risk"]["curve"] == [[1.0, 1, 1, 1 / 6, 1.0], [0.9, 4, 2, 4 / 6, 0.5], [0.3, 5, 3, 5 / 6, 0.6]]
+    assert found["risk"]["at_threshold"]["n_right_below"] == 0
+    doubted = summary_of([right("s1", "d", confidence=None, findings=("syntax",))], ["d"])["d"]
+    assert (doubted["applied"], doubted["risk"]["at_threshold"]["n_right_below"]) == (0.0, 1)
+
+
 def test_the_threshold_decides_what_is_silent() -> None:
     strict = summary_of(ROWS, ["drafter"], SummaryOptions(confidence_threshold=0.95))["drafter"]
     assert strict["silent_errors"] == 0.0
@@ -159,6 +169,7 @@ def test_groups() -> None:
     assert found["by_language"]["unknown"]["exact_match"] is None
     assert found["by_tag"]["fenced"]["silent_errors"] == 1.0
     assert found["by_tag"]["clean"]["n_scored"] == 3
+    assert list(found["by_style"]) == []
     assert list(found["by_size"]) == ["1-100"]
     assert list(found["by_kind"]) == ["replace"]
     assert set(found["by_language"]["go"]) == {

@@ -127,6 +127,7 @@ def test_all_plots_are_there_and_well_formed(results: RunResults) -> None:
         "Latency against file size",
         "Exact match by language",
         "Confidence and truth",
+        "Wrong answers among those applied",
         "Acceptance along the file: fast",
         "Acceptance along the file: faster",
     ]

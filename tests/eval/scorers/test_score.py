@@ -15,7 +15,7 @@ def record(language: str | None = "python", path: str | None = "a.py") -> EditRe
 
 
 def test_a_right_answer_scores_full_marks() -> None:
-    assert score_answer(record(), AFTER) == Scores(True, True, True, 1.0, 1.0, True, 0)
+    assert score_answer(record(), AFTER) == Scores(True, True, True, True, 1.0, 1.0, True, 0)
 
 
 def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:

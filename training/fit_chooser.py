@@ -1,0 +1,216 @@
+"""`python -m training.fit_chooser`: count which readings of edits are right, and keep what tells them apart.
+
+    python -m training.fit_chooser --data hand-written.jsonl.xz --data sketched.jsonl.xz --weight sketched.jsonl.xz=0.1
+
+All readings of every edit that may be fitted to are told right or wrong, recipes are cross-validated by repository, and
+the one with the least log loss is fitted to everything.  Writes its numbers to `chooser.json` beside the merger, and
+prints the report: every figure in it is of edits whose repository the chooser had not seen.  The threshold at which
+answers are applied is found there too and frozen with the numbers.  Needs the extra `train`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib import import_module, resources
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from apply_eval.arguments import positive, probability
+from apply_eval.datasets import EditRecord
+from apply_eval.errors import DataError
+from apply_eval.provenance import provenance
+from apply_service.edits.fidelity import normalise
+from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, Sum, Thresholds, Tree, parse
+from apply_service.types import Reading
+from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
+from training.chooser_fit import CALIBRATIONS, CONFIDENCES, SCORES, Recipe, cross_validate, fit_choosers
+from training.chooser_report import (
+    REFUSED_BELOW,
+    counts_of,
+    describe,
+    describe_recipe,
+    lines,
+    pick_recipe,
+    pick_threshold,
+)
+
+PACKAGE = "apply_service.edits.lazy"
+
+
+def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None = None) -> int:
+    """Fit, write, report.  `readings_of`: another merger than the package's."""
+    options = parse_options(arguments)
+    choices, n_others = read_choices(options.data, weights_of(options.weight), readings_of or lazy_readings)
+    names = feature_names(choices)
+    recipes = recipes_of(options)
+    outcomes = cross_validate(choices, names, recipes, n_folds=options.folds)
+    recipe = pick_recipe(outcomes)
+    threshold = pick_threshold(outcomes[recipe], options.wrong)
+    made = fit_choosers(choices, names, [recipe], n_folds=options.folds)[recipe]
+    files = [file for pair in options.data for file in pair if file is not None]
+    report = {
+        "kind": "chooser",
+        "recipe": " ".join(recipe),
+        "wrong": options.wrong,
+        "folds": options.folds,
+        "sets": counts_of(choices, n_others),
+        "recipes": {" ".join(one): describe_recipe(found, seed=options.seed) for one, found in outcomes.items()},
+        "chosen": describe(outcomes[recipe], threshold),
+        "provenance": provenance(files, seed=options.seed),
+    }
+    chooser = made._replace(thresholds=Thresholds(threshold, REFUSED_BELOW))
+    write(options.out, chooser, short_provenance(report))
+    if options.report is not None:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(lines(report)))
+    print(f"numbers in {options.out}")
+    return 0
+
+
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m training.fit_chooser", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--data",
+        type=_files,
+        action="append",
+        required=True,
+        metavar="FILE[+UPDATES]",
+        help="a set that may be fitted to, JSONL (.xz may be), and a file of other snippets for it; may be repeated",
+    )
+    parser.add_argument(
+        "--weight",
+        type=_weight,
+        action="append",
+        default=[],
+        metavar="NAME=W",
+        help="what each edit of the set of this file name counts (default: 1; of several with updates: the updates')",
+    )
+    parser.add_argument("--wrong", type=probability, default=0.01, help="share of applied answers that may be wrong")
+    parser.add_argument("--folds", type=positive, default=6, help="of the cross-validation by repository")
+    for name, known in (("score", SCORES), ("confidence", CONFIDENCES), ("calibration", CALIBRATIONS)):
+        parser.add_argument(f"--{name}", choices=tuple(known), help="only this kind (default: the best of all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap's intervals")
+    default = Path(str(resources.files(PACKAGE))) / MODEL_FILE
+    parser.add_argument("--out", type=Path, default=default, help="file of the numbers (default: in the package)")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="the report as JSON")
+    options = parser.parse_args(arguments)
+    if options.folds < 3:
+        parser.error("--folds: three at least, as calibration has folds of its own")
+    return options
+
+
+def _files(text: str) -> tuple[Path, Path | None]:
+    name, plus, updates = text.partition("+")
+    return Path(name), Path(updates) if plus else None
+
+
+def _weight(text: str) -> tuple[str, float]:
+    name, sign, weight = text.rpartition("=")
+    try:
+        value = float(weight)
+    except ValueError:
+        value = 0.0
+    if not sign or not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=W with a number above zero")
+    return name, value
+
+
+def weights_of(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
+    return dict(pairs)
+
+
+def recipes_of(options: argparse.Namespace) -> list[Recipe]:
+    """The recipes to compare, the simplest first."""
+    kinds = [
+        [only] if (only := getattr(options, name)) is not None else list(known)
+        for name, known in (("score", SCORES), ("confidence", CONFIDENCES), ("calibration", CALIBRATIONS))
+    ]
+    return [Recipe(*kind) for kind in product(*kinds)]
+
+
+def read_choices(
+    data: Sequence[tuple[Path, Path | None]], weights: Mapping[str, float], readings_of: Readings
+) -> tuple[list[Choice], dict[str, int]]:
+    """The choices of all sets, and of each how many edits are in other formats.
+
+    Raises:
+        DataError: a set that nothing may be fitted to, a weight for a set that is not there, a set twice.
+    """
+    names = [(updates or path).name for path, updates in data]
+    if len(set(names)) < len(names) or (unknown := weights.keys() - set(names)):
+        wrong = names if len(set(names)) < len(names) else sorted(unknown)
+        raise DataError("a set is given twice, or a weight is given for a set that is not", value=wrong)
+    choices: list[Choice] = []
+    n_others: dict[str, int] = {}
+    for name, (path, updates) in zip(names, data, strict=True):
+        records = read_fit_records(path, updates)
+        found, n_others[name] = collect(records, readings_of, source=name, weight=weights.get(name, 1.0))
+        choices += found
+    return choices, n_others
+
+
+def lazy_readings(record: EditRecord) -> Sequence[Reading]:
+    """All readings of an edit by the package's merger."""
+    found: list[Reading] = import_module(PACKAGE).readings(
+        normalise(record.before), normalise(record.update), language=record.language, path=record.path
+    )
+    return found
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+def short_provenance(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What the numbers were fitted to and with, and what they were worth."""
+    start = report["provenance"]
+    applied = report["chosen"]["all"]["applied"]
+    return {
+        "created": start["created"],
+        "commit": start["commit"],
+        "data": start["data"],
+        "sets": report["sets"],
+        "recipe": report["recipe"],
+        "folds": report["folds"],
+        "wrong": report["wrong"],
+        "out_of_fold": {
+            "exact": report["chosen"]["all"]["exact"],
+            "n_applied": applied["n_applied"],
+            "n_wrong": applied["n_wrong"],
+        },
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "scikit-learn")},
+    }
+
+
+def write(path: Path, chooser: Chooser, origin: Mapping[str, Any]) -> None:
+    """The numbers as JSON, a line for each part; read again before they are kept."""
+    values = {
+        "version": VERSION,
+        "features": list(chooser.features),
+        "score": _sum(chooser.score),
+        "confidence": _sum(chooser.confidence),
+        "calibration": [list(row) for row in chooser.calibration],
+        "elsewhere": chooser.elsewhere,
+        "thresholds": chooser.thresholds._asdict(),
+        "provenance": origin,
+    }
+    text = "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in values.items()) + "\n}\n"
+    assert parse(json.loads(text)) == chooser, "numbers survive JSON"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _sum(found: Sum) -> dict[str, Any]:
+    trees = [_nested(tree) for tree in found.trees]
+    return {"inputs": list(found.inputs), "start": found.start, "weights": list(found.weights), "trees": trees}
+
+
+def _nested(tree: Tree) -> Any:
+    return [tree[0], tree[1], _nested(tree[2]), _nested(tree[3])] if isinstance(tree, tuple) else tree
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
