@@ -124,6 +124,15 @@ def squeeze(text: str) -> str:
     return "".join(text.split())
 
 
+_KEY = re.compile(r"\s*(?:- )?(?:(?:const|let|var|pub|static|final|export|self\.|this\.)\s*)*([\w$.\"'/@-]{1,80})\s*(?::|=|:=)(?![=:])")
+
+
+def key_of(line: str) -> str | None:
+    """What a line sets: the name before its first `=` or `:`."""
+    found = _KEY.match(line[:200])
+    return found.group(1).strip("\"'") if found else None
+
+
 class LineIndex:
     """The original's lines, looked up by text, by words and by similarity."""
 
@@ -151,6 +160,16 @@ class LineIndex:
             if len(text) <= MAX_FUZZY_LENGTH:
                 for word in set(_WORDS.findall(text)):
                     table[word].append(j)
+        return table
+
+    @cached_property
+    def keys(self) -> dict[str, list[int]]:
+        """The lines that set each key."""
+        table: dict[str, list[int]] = defaultdict(list)
+        for j, line in enumerate(self.lines):
+            key = key_of(line)
+            if key is not None:
+                table[key].append(j)
         return table
 
     @cached_property

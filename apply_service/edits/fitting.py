@@ -110,8 +110,10 @@ def _place(lines: Lines, base: Shift, index: LineIndex) -> Shift:
         for there in indents:
             votes[there - here] += substance(line.strip()) ** 2 / len(indents)
     edge = _edge_move(lines, base, index)
-    if edge is not None:
+    if edge is not None and edge >= -min(indent_of(base.apply(line)) for line in lines if line.strip()):
         return base.moved(edge)
+    least = min((indent_of(base.apply(line)) for line in lines if line.strip()), default=0)
+    votes = defaultdict(float, {delta: vote for delta, vote in votes.items() if delta >= -least})
     best = max(votes, key=votes.__getitem__, default=0)
     if not votes or votes[best] < MIN_VOTE or votes[0] >= 0.5 * votes[best]:
         return base

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, squeeze, substance
+from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, key_of, squeeze, substance
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
@@ -153,7 +153,10 @@ class Rows:
             found = look(text)
             if len(found.columns):
                 return found
-        namesakes = self._known.get(header_name(text) or "", [])
+        name, key = header_name(text), key_of(text)
+        namesakes = self._known.get(name, []) if name is not None else []
+        if not namesakes and key is not None:
+            namesakes = [j for j in index.keys.get(key, ()) if indent_of(index.lines[j]) == indent_of(text)]
         return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
 
     def _headers(self) -> dict[str, list[int]]:
