@@ -25,6 +25,8 @@ COPY_COST = 0.3
 TWIN_COST = 1.0
 """The same for a line that says much and stands there once."""
 MIN_SAYING = 0.8
+TWICE_COST = 0.8
+"""Defining or setting once more what the file has."""
 EDGE_COST = 9.0
 """More where it is the first or last line of a block: that is what readers show to tell the place."""
 SIGNPOST_COST = 60.0
@@ -50,6 +52,8 @@ class Rows:
         """Whether a scope that goes on behind a marker ruled out a place."""
         self._texts = reading.texts
         self._orphans: set[int] = set()
+        self._namesakes: dict[int, int] = {}
+        """How many lines of the file set or define what a changed line does."""
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
@@ -157,6 +161,8 @@ class Rows:
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
             namesakes = [j for j in index.keys.get(key, ()) if indent_of(index.lines[j]) == indent_of(text)]
+        if namesakes:
+            self._namesakes[i] = len(namesakes)
         return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
 
     def _headers(self) -> dict[str, list[int]]:
@@ -292,7 +298,7 @@ class Rows:
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
         """A line that stands in the file is unlikely to be new, least of all at the edge of a block."""
         if not found.is_exact:
-            return INSERT_COST
+            return INSERT_COST + (TWICE_COST / self._namesakes[i] if i in self._namesakes else 0.0)
         lines = self._reading.snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
         unique = len(found.columns) == 1 and says > MIN_SAYING
