@@ -1,0 +1,157 @@
+"""Comments of a snippet that speak about the edit: where the code below goes, what it replaces, what is removed.
+
+Tells them from comments that belong into the file.  What they name is looked up in the file, but not placed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words
+from apply_service.edits.markers import Role as LineRole
+from apply_service.edits.markers import classify
+
+MAX_TEXT = 400
+MAX_LINES = 6
+MIN_SCORE = 3.0
+
+_SIGNS = {
+    "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),
+    "slash": re.compile(r"^\s*(?://+!?|\{?/\*+|\*(?=\s))\s*(?P<text>.*?)\s*(?:\*+/\}?)?\s*$"),
+    "markup": re.compile(r"^\s*<!--+\s*(?P<text>.*?)\s*(?:--+>)?\s*$"),
+    "dash": re.compile(r"^\s*--+\s*(?P<text>.*)$"),
+    "semicolon": re.compile(r"^\s*;+\s*(?P<text>.*)$"),
+}
+_HASH = ("python", "ruby", "yaml", "toml", "bash", "shell", "dockerfile", "makefile", "perl", "r", "elixir", "hcl")
+_OF = {name: ("hash",) for name in _HASH} | {
+    "markdown": ("markup",), "html": ("markup", "slash"), "xml": ("markup",), "vue": ("markup", "slash"),
+    "svelte": ("markup", "slash"), "sql": ("dash", "slash"), "lua": ("dash",), "haskell": ("dash",),
+    "php": ("slash", "hash", "markup"), "ini": ("semicolon", "hash"),
+}  # fmt: skip
+_C_LIKE = ("javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "csharp", "kotlin", "swift", "css",
+           "scss", "scala", "dart", "json", "jsonc", "zig", "proto")  # fmt: skip
+_OPENING = re.compile(
+    r"^(?:please )?(?:replaces?|replacing|swap|goes|belongs|insert|adds?|append|prepend|put|place|removes?|deletes?|drops?|"
+    r"this (?:goes|replaces|takes)|takes the place|new \w+|these|both|with the|same for|same|in|inside|at|right|directly|"
+    r"just|immediately|under|below|above|after|before|between|first|second|third|last|next to|top|bottom|very)\b",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"^(?:(?:replaces|removes|deletes|drops|goes|belongs|append to|prepend to|insert (?:between|before|after|right|just|directly|this|these)|"
+    r"add (?:to|as|at|between|before|after|right|just|directly|this|these|the)|put (?:this|these|it)|place (?:this|these|it)|"
+    r"this (?:goes|replaces|takes)|these \w+ (?:replace|go)|takes the place)\b)",
+    re.IGNORECASE,
+)
+_DOTS = re.compile(r"^[\s.…(\[]*(?:existing code|rest of(?: the)? code|unchanged)?[\s.…]*(?P<text>.*?)[\s.…)\]]*$", re.IGNORECASE)
+
+
+class Directive(NamedTuple):
+    """A comment that speaks about the edit, with the code it speaks of."""
+
+    lines: tuple[int, ...]
+    """Update line numbers of the comment."""
+    text: str
+    """Its words, comment signs off."""
+    block: tuple[int, ...]
+    """Update line numbers of the code, from its first to its last visible line; may be empty."""
+
+
+def comment_text(line: str, language: str | None) -> str | None:
+    """The words of a line that is nothing but a comment; None for another line."""
+    if len(line) > MAX_TEXT:
+        return None
+    kinds = ("slash",) if language in _C_LIKE else _OF.get(language or "", tuple(_SIGNS))
+    for kind in kinds:
+        match = _SIGNS[kind].match(line)
+        if match is not None:
+            return str(match["text"])
+    return None
+
+
+def find_directives(
+    original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
+) -> list[Directive]:
+    """The directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
+    roles = classify(update, original, language=language, path=path)
+    texts = [comment_text(line, language) for line in update]
+    known = {line.strip() for line in original}
+    lower = "\n".join(original).lower()
+    found: list[tuple[int, ...]] = []
+    i = 0
+    while i < len(update):
+        text = texts[i]
+        may_be = roles[i] not in (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
+        if text and may_be and update[i].strip() not in known and _is_directive(text, lower, _stands_free(update, roles, i, found)):
+            end = _directive_end(update, texts, i, lower, known)
+            found.append(tuple(range(i, end)))
+            i = end
+        else:
+            i += 1
+    return [_with_block(update, texts, roles, found, k) for k in range(len(found))]
+
+
+def _with_block(
+    update: Sequence[str], texts: Sequence[str | None], roles: Sequence[LineRole], found: list[tuple[int, ...]], k: int
+) -> Directive:
+    lines = found[k]
+    stop = found[k + 1][0] if k + 1 < len(found) else len(update)
+    outside = (LineRole.FENCE, LineRole.CHAT, LineRole.MARKER)
+    end = next((i for i in range(lines[-1] + 1, stop) if roles[i] in outside), stop)
+    solid = [i for i in range(lines[-1] + 1, end) if update[i].strip()]
+    block = tuple(range(solid[0], solid[-1] + 1)) if solid else ()
+    return Directive(lines, _joined([texts[i] or "" for i in lines]), block)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    match = _DOTS.match(" ".join(texts))
+    return match["text"] if match is not None else " ".join(texts)
+
+
+def _stands_free(update: Sequence[str], roles: Sequence[LineRole], i: int, found: list[tuple[int, ...]]) -> bool:
+    """Whether no line of code stands right above."""
+    above = i - 1
+    return above < 0 or roles[above] is not LineRole.CONTENT or bool(found and above in found[-1])
+
+
+def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, lower: str, known: set[str]) -> int:
+    """One past the last line of the directive: it goes on while its sentence does."""
+    end = start + 1
+    while end < len(update) and end - start < MAX_LINES:
+        above, text = texts[end - 1] or "", texts[end]
+        if not text or update[end].strip() in known or above.rstrip().endswith(":"):
+            break
+        whole = " ".join(texts[i] or "" for i in range(start, end))
+        open_ended = above.rstrip().endswith((",", ";", "—", "-")) or whole.count("(") > whole.count(")")
+        goes_on = text.startswith(("(", "and ", "i.e.")) or (text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12)
+        if not (open_ended or goes_on) or _STRONG.match(text):
+            break
+        end += 1
+    return end
+
+
+def _is_directive(text: str, lower: str, stands_free: bool) -> bool:
+    return judge(text, lower, stands_free=stands_free) >= MIN_SCORE
+
+
+def judge(text: str, lower: str, *, stands_free: bool) -> float:
+    """How much a comment's words speak of the edit and of what stands in the file (its text in small letters)."""
+    text = _joined([text])
+    words = read_words(text, lambda phrase: phrase.lower() in lower)
+    named = _found(words, lower)
+    is_edge = any(m.kind == "edge" for m in words.mentions)
+    if not named and not is_edge and not words.head_only:
+        return 0.0
+    score = 1.0 * bool(_STRONG.match(text)) + 0.5 * bool(_OPENING.match(text)) + min(words.meta, 4) * 0.4
+    score += 0.8 * min(len(named), 2) + 0.5 * is_edge
+    score += 0.6 * (words.replaces + words.deletes + words.inserts > 0) + 0.5 * stands_free
+    score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.5 * (words.keeps_rest or words.head_only)
+    score += 0.6 * any(m.role is Role.WITHIN for m in named) * (":" in text)
+    if text.endswith(".") and text[:1].isupper():
+        score -= 0.8
+    return score if stands_free else score - 0.5
+
+
+def _found(words: Words, lower: str) -> list[Mention]:
+    return [m for m in words.mentions if m.kind in ("code", "words") and m.text.lower().removesuffix("()") in lower]
