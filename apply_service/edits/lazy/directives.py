@@ -44,7 +44,7 @@ _STRONG = re.compile(
     r"this (?:goes|replaces|takes)|these \w+ (?:replace|go)|takes the place)\b)",
     re.IGNORECASE,
 )
-_DOTS = re.compile(r"^[\s.…(\[]*(?:existing code|rest of(?: the)? code|unchanged)?[\s.…]*(?P<text>.*?)[\s.…)\]]*$", re.IGNORECASE)
+_DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 
 
 class Directive(NamedTuple):
@@ -105,8 +105,13 @@ def _with_block(
 
 
 def _joined(texts: Sequence[str]) -> str:
-    match = _DOTS.match(" ".join(texts))
-    return match["text"] if match is not None else " ".join(texts)
+    """The text as one line, without the dots (and brackets) of a marker around it."""
+    text = " ".join(texts).strip()
+    match = _DOTS.match(text)
+    if match is not None:
+        text = text[match.end() :].rstrip(" .…")
+        return text.removesuffix(")") if text.count(")") > text.count("(") else text
+    return text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else text
 
 
 def _stands_free(update: Sequence[str], roles: Sequence[LineRole], i: int, found: list[tuple[int, ...]]) -> bool:
@@ -154,4 +159,4 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
 
 
 def _found(words: Words, lower: str) -> list[Mention]:
-    return [m for m in words.mentions if m.kind in ("code", "words") and m.text.lower().removesuffix("()") in lower]
+    return [m for m in words.mentions if m.kind in ("code", "words") and re.split(r"\.{3}|…|\(", m.text.lower() + "...")[0].strip() in lower]

@@ -18,7 +18,6 @@ _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|res
 _CLOSES = re.compile(r"\s*(?:[\])}]|</)")
 _IMPORT = re.compile(r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|@import\b|"
                      r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\()")  # fmt: skip
-SPECIAL = {"else": _GOES_ON, "import": _IMPORT}
 MAX_LINE = 2000
 
 
@@ -45,6 +44,8 @@ class Layout:
         self.starts = [0]
         for line in self.text.split("\n"):
             self.starts.append(self.starts[-1] + len(line) + 1)
+        self._units: dict[int, tuple[int, int]] = {}
+        self._around: dict[int, list[tuple[int, int]]] = {}
         self._at_line: dict[int, Scope] = {}
         for scope in scopes:
             for line in {scope.start_line, scope.header_line}:
@@ -82,6 +83,11 @@ class Layout:
 
     def unit(self, line: int) -> tuple[int, int]:
         """The statement, definition, entry or paragraph that begins with `line`."""
+        if line not in self._units:
+            self._units[line] = self._measure(line)
+        return self._units[line]
+
+    def _measure(self, line: int) -> tuple[int, int]:
         scope = self.scope_at(line)
         end = definition_end(self.lines, line, len(self.lines))
         if scope is not None:
@@ -144,6 +150,11 @@ class Layout:
 
     def enclosing(self, line: int) -> list[tuple[int, int]]:
         """The units around a line, innermost first."""
+        if line not in self._around:
+            self._around[line] = self._units_around(line)
+        return self._around[line]
+
+    def _units_around(self, line: int) -> list[tuple[int, int]]:
         found = []
         parent = self.parents[line]
         while parent >= 0 and len(found) < 12:

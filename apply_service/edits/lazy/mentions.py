@@ -153,7 +153,7 @@ class _Reader:
     def _step(self, i: int) -> int:
         token, low, words = self.tokens[i], self._low(i), self.words
         if token.kind == "sign":
-            self._sign(low)
+            self._sign(low, i)
             return i + 1
         words.meta += low in _META
         if token.kind != "name" or (_CODE_SHAPE.search(token.text) and not low.startswith(("i.e", "e.g"))):
@@ -202,9 +202,11 @@ class _Reader:
             return self._phrase(i)
         return i + 1
 
-    def _sign(self, low: str) -> None:
+    def _sign(self, low: str, i: int) -> None:
         if low == "(":
             self.stack.append((self.role, self.clause))
+            if i + 1 < len(self.tokens) and self.tokens[i + 1].kind in ("tick", "quote", "call", "tag"):
+                return
             self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
         elif low == ")":
             self.role, self.clause = self.stack.pop() if self.stack else (Role.SUBJECT, len(self.words.mentions))

@@ -72,6 +72,7 @@ class Search:
         self.texts = [text for _, text in self.block]
         self.solid = [text for text in self.texts if text.strip()]
         self.words: Words = read_words(directive.text, self._stands)
+        self._points: dict[tuple[Role, int, int], list[int]] = {}
         self.spans = {mention: self._resolve(mention) for mention in self.words.mentions if mention.kind != "edge"}
 
     def _stands(self, phrase: str) -> bool:
@@ -101,6 +102,8 @@ class Search:
         spans = self._named(mention.text)
         if mention.sort:
             spans = [s._replace(quality=s.quality + 0.3 * self._is_sort(s.line, mention.sort)) for s in spans]
+        if mention.kind == "code" and any(mention.text in self.layout.lines[s.line] for s in spans):
+            spans = [s._replace(quality=s.quality - 0.3 * (mention.text not in self.layout.lines[s.line])) for s in spans]
         spans.sort(key=lambda span: -span.quality)
         return self._pick(spans[:MAX_SPANS], mention)
 
@@ -238,10 +241,23 @@ class Search:
 
     def _after(self, span: _Span) -> list[int]:
         """Where something after the span may go, the likeliest first."""
+        key = (Role.AFTER, span.start, span.line)
+        if key not in self._points:
+            self._points[key] = self._after_points(span)
+        return self._points[key]
+
+    def _after_points(self, span: _Span) -> list[int]:
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
         return list(dict.fromkeys([*ends, *(end for _, end in self.layout.enclosing(span.line)[:4])]))
 
     def _before(self, span: _Span) -> list[int]:
+        """Where something before the span may go, the likeliest first."""
+        key = (Role.BEFORE, span.start, span.line)
+        if key not in self._points:
+            self._points[key] = self._before_points(span)
+        return self._points[key]
+
+    def _before_points(self, span: _Span) -> list[int]:
         starts = [self.layout.lead(span.start), span.start, span.line]
         return list(dict.fromkeys([*starts, *(self.layout.lead(start) for start, _ in self.layout.enclosing(span.line)[:3])]))
 
@@ -252,6 +268,10 @@ class Search:
             for start, end in self.layout.enclosing(span.line)[:2]:
                 yield _Op(start, end)
         yield from self._runs()
+        for gone in self._by_role(Role.GONE):
+            for line in [span.line for span in self._by_role(Role.TARGET)] + (self._like_first() if self.solid else []):
+                for start, end in list(self._extents(line)):
+                    yield _Op(min(start, gone.start), max(end, gone.end))
         for span in self._by_role(Role.AFTER):
             for at in self._after(span):
                 below = self.layout.after_blanks(at)
@@ -362,6 +382,8 @@ class Search:
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
             agreement = max(self._agreement(mention.role, op, span) for span in spans)
+            if mention.count > 1 and mention.kind == "sort":
+                agreement *= min(1.0, sum(op.start <= span.line < op.end for span in spans) / mention.count)
             features["found"] += 1
             features["agreement"] += agreement
             total += weight * agreement
@@ -379,6 +401,9 @@ class Search:
             return self._adjacent(self._after(span), op.start, op.start >= span.line + 1) * span.quality
         if role is Role.BEFORE:
             return self._adjacent(self._before(span), op.end, op.end <= span.line) * span.quality
+        if role is Role.WITHIN and is_import(self.layout.lines[span.line]):
+            is_near = op.start == op.end and op.start in (span.start, span.end)
+            return (1.0 if is_near else self._inside(op, span)) * span.quality
         if role is Role.WITHIN:
             return self._inside(op, span) * span.quality
         if role is Role.UNTIL:
@@ -462,7 +487,7 @@ class Search:
             start, end = layout.unit(op.start)
             is_part = op.start == start and op.end < layout.before_blanks(end)
             if self.words.keeps_rest or self.words.head_only:
-                total += 0.6 * is_part
+                total += 0.6 * is_part + 0.6 * (is_part and self._edges_match(op))
             else:
                 total -= 0.8 * is_part * (not opens)
             if op.end > layout.chain(start, end) and not self._names_several() and not self._edges_match(op):
@@ -471,6 +496,11 @@ class Search:
             if not old[0].strip() or not old[-1].strip():
                 total -= 1.0
         else:
+            if is_import(self.solid[0]):
+                near = (layout.before_blanks(op.start) - 1, layout.after_blanks(op.start))
+                total += 0.6 * (op.start <= layout.last_import) + 0.4 * any(
+                    0 <= j < len(layout.lines) and is_import(layout.lines[j]) for j in near
+                )
             total += 0.5 * (indent_of(self.solid[0]) in self._levels(op.start))
             name = header_name(self.solid[0])
             total -= 0.5 * (name is not None and bool(layout.scopes_named(name)) and not self.words.inserts)
