@@ -16,6 +16,8 @@ from apply_service.edits.markers import classify
 MAX_TEXT = 400
 MAX_LINES = 6
 MIN_SCORE = 3.0
+MIN_AMONG_OTHERS = 1.7
+"""For a comment in a snippet that has a directive without doubt."""
 
 _SIGNS = {
     "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),
@@ -44,6 +46,7 @@ _STRONG = re.compile(
     r"this (?:goes|replaces|takes)|these \w+ (?:replace|go)|takes the place)\b)",
     re.IGNORECASE,
 )
+_AGAIN = re.compile(r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|and (?:again|once more)\b|likewise\b)", re.IGNORECASE)
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 
 
@@ -78,13 +81,20 @@ def find_directives(
     texts = [comment_text(line, language) for line in update]
     known = {line.strip() for line in original}
     lower = "\n".join(original).lower()
+    notes = (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
+    scores = [
+        judge(text, lower, stands_free=_stands_free(update, roles, i))
+        if text and roles[i] not in notes and update[i].strip() not in known
+        else 0.0
+        for i, text in enumerate(texts)
+    ]
+    enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[tuple[int, ...]] = []
     i = 0
     while i < len(update):
-        text = texts[i]
-        may_be = roles[i] not in (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
-        if text and may_be and update[i].strip() not in known and _is_directive(text, lower, _stands_free(update, roles, i, found)):
-            end = _directive_end(update, texts, i, lower, known)
+        follows = bool(found) and i - 1 in found[-1]
+        if scores[i] >= (enough if _stands_free(update, roles, i) or follows else MIN_SCORE):
+            end = _directive_end(update, texts, i, known)
             found.append(tuple(range(i, end)))
             i = end
         else:
@@ -114,13 +124,12 @@ def _joined(texts: Sequence[str]) -> str:
     return text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else text
 
 
-def _stands_free(update: Sequence[str], roles: Sequence[LineRole], i: int, found: list[tuple[int, ...]]) -> bool:
-    """Whether no line of code stands right above."""
-    above = i - 1
-    return above < 0 or roles[above] is not LineRole.CONTENT or bool(found and above in found[-1])
+def _stands_free(update: Sequence[str], roles: Sequence[LineRole], i: int) -> bool:
+    """Whether no line of code stands right above, and one stands right below (or nothing)."""
+    return i == 0 or roles[i - 1] is not LineRole.CONTENT
 
 
-def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, lower: str, known: set[str]) -> int:
+def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, known: set[str]) -> int:
     """One past the last line of the directive: it goes on while its sentence does."""
     end = start + 1
     while end < len(update) and end - start < MAX_LINES:
@@ -136,23 +145,19 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
     return end
 
 
-def _is_directive(text: str, lower: str, stands_free: bool) -> bool:
-    return judge(text, lower, stands_free=stands_free) >= MIN_SCORE
-
-
 def judge(text: str, lower: str, *, stands_free: bool) -> float:
     """How much a comment's words speak of the edit and of what stands in the file (its text in small letters)."""
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     named = _found(words, lower)
     is_edge = any(m.kind == "edge" for m in words.mentions)
-    if not named and not is_edge and not words.head_only:
+    if not named and not is_edge and not words.head_only and not _AGAIN.match(text):
         return 0.0
     score = 1.0 * bool(_STRONG.match(text)) + 0.5 * bool(_OPENING.match(text)) + min(words.meta, 4) * 0.4
     score += 0.8 * min(len(named), 2) + 0.5 * is_edge
     score += 0.6 * (words.replaces + words.deletes + words.inserts > 0) + 0.5 * stands_free
     score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.5 * (words.keeps_rest or words.head_only)
-    score += 0.6 * any(m.role is Role.WITHIN for m in named) * (":" in text)
+    score += 0.8 * any(m.role is Role.WITHIN for m in named) * (":" in text or "—" in text) + 1.2 * bool(_AGAIN.match(text))
     if text.endswith(".") and text[:1].isupper():
         score -= 0.8
     return score if stands_free else score - 0.5

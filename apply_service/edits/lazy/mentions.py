@@ -335,15 +335,17 @@ class _Reader:
 
     def _phrase(self, i: int) -> int:
         """The longest run of words that stands in the file."""
-        if self._low(i) in STOP:
-            return i + 1
         first = self.tokens[i]
+        is_name = first.text[:1].isupper() and i > 0 and self.tokens[i - 1].kind == "name" and self._low(i - 1) not in STOP - _AFTER - _BEFORE
+        if self._low(i) in STOP and not is_name:
+            return i + 1
         for j in range(min(i + MAX_PHRASE, len(self.tokens)) - 1, i - 1, -1):
             last = self.tokens[j]
             if last.kind not in ("name", "quote", "tick") or (j > i and self._low(j) in STOP and self._low(j) not in _SORTS):
                 continue
             phrase = self.text[first.start : last.end]
-            if len(phrase) > 1 and self.stands(phrase):
+            is_said = len(phrase) > 1 or self.role in (Role.AFTER, Role.BEFORE, Role.TARGET)
+            if is_said and phrase.lower() != "i" and self.stands(phrase):
                 self._add(Mention(phrase, self.role, "words"), j + 1)
                 return j + 1
         return i + 1

@@ -73,7 +73,10 @@ class Search:
         self.solid = [text for text in self.texts if text.strip()]
         self.words: Words = read_words(directive.text, self._stands)
         self._points: dict[tuple[Role, int, int], list[int]] = {}
-        self.spans = {mention: self._resolve(mention) for mention in self.words.mentions if mention.kind != "edge"}
+        named = sorted((m for m in self.words.mentions if m.kind != "edge"), key=lambda m: m.role is not Role.WITHIN)
+        self.spans: dict[Mention, list[_Span]] = {}
+        for mention in named:
+            self.spans[mention] = self._resolve(mention)
 
     def _stands(self, phrase: str) -> bool:
         return next(self._lines_with(phrase), None) is not None
@@ -104,6 +107,10 @@ class Search:
             spans = [s._replace(quality=s.quality + 0.3 * self._is_sort(s.line, mention.sort)) for s in spans]
         if mention.kind == "code" and any(mention.text in self.layout.lines[s.line] for s in spans):
             spans = [s._replace(quality=s.quality - 0.3 * (mention.text not in self.layout.lines[s.line])) for s in spans]
+        if mention.role is not Role.WITHIN:
+            inside = [r for s in self._by_role(Role.WITHIN) if s.quality > 0.7 and s.end > s.line + 1 for r in ((s.start, s.end),)]
+            if any(a <= s.line < b for s in spans for a, b in inside):
+                spans = [s._replace(quality=s.quality - 0.2 * (not any(a <= s.line < b for a, b in inside))) for s in spans]
         spans.sort(key=lambda span: -span.quality)
         return self._pick(spans[:MAX_SPANS], mention)
 
@@ -129,7 +136,7 @@ class Search:
                 add(_Span(scope.header_line, scope.start_line, layout.unit(scope.header_line)[1], 1.0))
         for j in self._lines_with(plain):
             add(self._span(j, self._prominence(j, plain)))
-            if len(found) >= 60:
+            if len(found) >= 200:
                 break
         if not found and re.search(r"\.{3}|…|\(", text):
             parts = [part.strip().lower() for part in re.split(r"\.{3}|…", text.rstrip("()")) if len(part.strip()) > 1]
@@ -442,7 +449,8 @@ class Search:
             bodies.append((0, self.layout.end, 0.5))
             points = [(start if edge.ordinal > 0 else end, quality) for start, end, quality in bodies]
             total += 1.5 * max((q for at, q in points if self.layout.after_blanks(min(at, op.start)) >= max(at, op.start)), default=0.0)
-        return min(total, 2.0)
+        is_anchored = any(m.kind == "code" and spans and m.role in (Role.AFTER, Role.BEFORE) for m, spans in self.spans.items())
+        return min(total, 2.0) * (0.5 if is_anchored else 1.0)
 
     def _kind_score(self, is_insert: bool, has_target: bool) -> float:
         words = self.words
@@ -766,6 +774,7 @@ def merge_placed(
     solid = [i for i, role in enumerate(roles) if role not in outside]
     if not directives and instruction.strip() and solid:
         directives = [Directive((), instruction, tuple(range(solid[0], solid[-1] + 1)))]
+    directives = _with_common_scope(directives)
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     if not directives or not covered.issuperset(solid):
         return []
@@ -774,6 +783,21 @@ def merge_placed(
     if not all(choices):
         return []
     return [(list(reading), _operations(original, reading)) for reading in _combine(choices)]
+
+
+def _with_common_scope(directives: Sequence[Directive]) -> list[Directive]:
+    """A directive without code that removes nothing tells where all that follows it stands."""
+    found: list[Directive] = []
+    scope: Directive | None = None
+    for directive in directives:
+        if not directive.block and not read_words(directive.text, lambda _: True).deletes:
+            scope = directive
+        elif scope is not None:
+            text = f"{scope.text.rstrip(' .:')}: {directive.text}"
+            found.append(directive._replace(lines=(*scope.lines, *directive.lines), text=text))
+        else:
+            found.append(directive)
+    return found
 
 
 def _combine(choices: Sequence[Sequence[Placed]]) -> list[tuple[Placed, ...]]:
