@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from apply_service.edits.headers import header_name
 from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words
 from apply_service.edits.markers import Role as LineRole
 from apply_service.edits.markers import classify
@@ -47,6 +48,8 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _AGAIN = re.compile(r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|and (?:again|once more)\b|likewise\b)", re.IGNORECASE)
+_PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
+_HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 
 
@@ -82,12 +85,16 @@ def find_directives(
     known = {line.strip() for line in original}
     lower = "\n".join(original).lower()
     notes = (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
-    scores = [
-        judge(text, lower, stands_free=_stands_free(update, roles, i))
-        if text and roles[i] not in notes and update[i].strip() not in known
-        else 0.0
-        for i, text in enumerate(texts)
-    ]
+    scores = [0.0] * len(update)
+    for i, text in enumerate(texts):
+        if text and roles[i] not in notes and update[i].strip() not in known:
+            scores[i] = judge(text, lower, stands_free=_stands_free(update, roles, i))
+            scores[i] -= 2.0 * _tells_of_next(text, update, i)
+    solid = [i for i, role in enumerate(roles) if role not in notes]
+    if not any(scores[i] >= MIN_SCORE and roles[i] is not LineRole.DELETION for i in solid):
+        # Notes of deletion alone: each tells something about the lines around it, if there are any.
+        if any(roles[i] is not LineRole.DELETION for i in solid):
+            return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[tuple[int, ...]] = []
     i = 0
@@ -99,7 +106,37 @@ def find_directives(
             i = end
         else:
             i += 1
-    return [_with_block(update, texts, roles, found, k) for k in range(len(found))]
+    return _completed([_with_block(update, texts, roles, found, k) for k in range(len(found))])
+
+
+def _completed(directives: Sequence[Directive]) -> list[Directive]:
+    """The directives with what they take from those above: "same in save()", and a scope told once for all."""
+    found: list[Directive] = []
+    scope: Directive | None = None
+    task = ""
+    for directive in directives:
+        text = directive.text
+        if not directive.block and not read_words(text, bool).deletes:
+            scope = directive
+            continue
+        if _AGAIN.match(text) and task:
+            text = f"{text}; {task}"
+        else:
+            task = text[head.end() :] if (head := _HEAD.match(text)) is not None else text
+        if scope is not None:
+            text = f"{scope.text.rstrip(' .:')}: {text}"
+        is_first = scope is not None and scope.lines[-1] < directive.lines[0] and not any(
+            scope.lines[0] in other.lines for other in found
+        )
+        lines = (*scope.lines, *directive.lines) if scope is not None and is_first else directive.lines
+        found.append(Directive(lines, text, directive.block))
+    return found
+
+
+def _tells_of_next(text: str, update: Sequence[str], i: int) -> bool:
+    """Whether a comment begins with the name that the next line declares, as documentation does."""
+    below = next((line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line)), "")
+    return header_name(below) == text.split(" ", 1)[0] and not text.startswith(f"{header_name(below)}:")
 
 
 def _with_block(
@@ -149,19 +186,25 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     """How much a comment's words speak of the edit and of what stands in the file (its text in small letters)."""
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
+    does = words.replaces or words.deletes or words.inserts
+    if words.keeps_rest and not (does or words.head_only):
+        return 0.0
     named = _found(words, lower)
-    is_edge = any(m.kind == "edge" for m in words.mentions)
-    if not named and not is_edge and not words.head_only and not _AGAIN.match(text):
+    named_worth = sum(1.0 if m.kind == "code" or " " in m.text else 0.5 for m in named)
+    is_edge = any(m.kind in ("edge", "line") for m in words.mentions)
+    is_again = _AGAIN.match(text) is not None
+    if not named and not is_edge and not words.head_only and not is_again:
         return 0.0
     score = 1.0 * bool(_STRONG.match(text)) + 0.5 * bool(_OPENING.match(text)) + min(words.meta, 4) * 0.4
-    score += 0.8 * min(len(named), 2) + 0.5 * is_edge
-    score += 0.6 * (words.replaces + words.deletes + words.inserts > 0) + 0.5 * stands_free
-    score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.5 * (words.keeps_rest or words.head_only)
-    score += 0.8 * any(m.role is Role.WITHIN for m in named) * (":" in text or "—" in text) + 1.2 * bool(_AGAIN.match(text))
-    if text.endswith(".") and text[:1].isupper():
-        score -= 0.8
-    return score if stands_free else score - 0.5
+    score += 0.8 * min(named_worth, 2.0) + 0.4 * is_edge + 0.5 * does + 0.5 * words.head_only + 1.2 * is_again
+    score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
+    score += 0.8 * (any(m.role is Role.WITHIN for m in named) and _HEAD.match(text) is not None)
+    score -= 0.8 * (text.endswith(".") and text[:1].isupper()) + 0.8 * (". " in text)
+    score -= 1.0 * bool(_PERSONAL.search(text)) + 0.6 * (named_worth == 0.5 and not is_edge)
+    return score + (0.5 if stands_free else -0.7)
 
 
 def _found(words: Words, lower: str) -> list[Mention]:
-    return [m for m in words.mentions if m.kind in ("code", "words") and re.split(r"\.{3}|…|\(", m.text.lower() + "...")[0].strip() in lower]
+    speaking = (Role.TARGET, Role.GONE, Role.AFTER, Role.BEFORE, Role.WITHIN)
+    mentions = (m for m in words.mentions if m.kind in ("code", "words") and m.role in speaking)
+    return [m for m in mentions if re.split(r"\.{3}|…|\(", m.text.lower() + "...")[0].strip() in lower]

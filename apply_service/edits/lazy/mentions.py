@@ -137,6 +137,7 @@ class _Reader:
         self.ordinal = self.count = 0
         self.clause = 0
         """Where the mentions of this clause begin."""
+        self.sentence = 0
         self.stack: list[tuple[Role, int]] = []
         self.last_end = -1
         """Index after the token of the last mention."""
@@ -176,6 +177,8 @@ class _Reader:
             self.role, self.between = Role.BEFORE, False
         elif low in _AFTER or low in _BEFORE:
             self._position(i, low)
+        elif low in ("change", "changes") and self._low(i - 1) in ("not", "no", "doesn't", "don't", "other"):
+            words.keeps_rest = True
         elif low in _REPLACE or low in _INSERT or low in _DELETE:
             self._verb(i, low)
         elif low in _GONE | _KEPT | _BECOMES:
@@ -190,7 +193,7 @@ class _Reader:
             words.head_only = words.head_only or self._low(i + 2) == "line"
         elif low in ("whole", "entire", "everything"):
             words.whole = True
-        elif low in ("rest", "otherwise"):
+        elif low in ("rest", "otherwise") or (low == "changes" and self._low(i - 1) in ("no", "other")):
             words.keeps_rest = True
         elif low == "with" and self.role is Role.TARGET and i and self._low(i - 1) != "starting":
             self.role = Role.SUBJECT
@@ -217,6 +220,7 @@ class _Reader:
             self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
         elif low in (";", "."):
             self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
+            self.sentence = self.clause
         self.ordinal = self.count = 0
 
     def _connective(self, i: int, low: str) -> int:
@@ -265,8 +269,8 @@ class _Reader:
         else:
             words.deletes, self.role = True, Role.GONE
             self.clause = len(words.mentions)
-            if self._low(i + 1) in ("it", "them"):
-                self._turn(Role.GONE, len(words.mentions) - 1)
+            if self._low(i + 1) in ("it", "them", "both"):
+                self._turn(Role.GONE, self.sentence)
 
     def _passive(self, i: int, low: str) -> None:
         words = self.words
@@ -290,7 +294,9 @@ class _Reader:
         """Gives the subjects from `start` on another role."""
         turned = False
         for k in range(max(start, 0), len(self.words.mentions)):
-            if self.words.mentions[k].role is Role.SUBJECT and self.words.mentions[k].kind != "edge":
+            if self.words.mentions[k].role is Role.SUBJECT and self.words.mentions[k].kind in ("code", "words", "sort"):
+                if turned and self.words.mentions[k].kind == "sort" and role is Role.GONE:
+                    continue
                 self.words.mentions[k] = self.words.mentions[k]._replace(role=role)
                 turned = True
         return turned

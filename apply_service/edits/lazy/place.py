@@ -71,9 +71,11 @@ class Search:
         self.block = [(i, update[i]) for i in directive.block]
         self.texts = [text for _, text in self.block]
         self.solid = [text for text in self.texts if text.strip()]
+        self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
+        """The block's first line that is no comment or decorator."""
         self.words: Words = read_words(directive.text, self._stands)
         self._points: dict[tuple[Role, int, int], list[int]] = {}
-        named = sorted((m for m in self.words.mentions if m.kind != "edge"), key=lambda m: m.role is not Role.WITHIN)
+        named = sorted((m for m in self.words.mentions if m.kind != "edge"), key=lambda m: (m.role is not Role.WITHIN, m.kind == "sort"))
         self.spans: dict[Mention, list[_Span]] = {}
         for mention in named:
             self.spans[mention] = self._resolve(mention)
@@ -101,18 +103,24 @@ class Search:
             a, b = int(first) - 1, int(last or first)
             return [_Span(a, a, b, 1.0)] if 0 <= a < b <= len(self.layout.lines) else []
         if mention.kind == "sort":
-            return self._pick([self._span(j, 0.8) for j in self._of_sort(mention.sort)], mention)
+            spans = [self._span(j, 0.8) for j in self._of_sort(mention.sort)]
+            inside = self._scopes_said(Role.WITHIN) or self._scopes_said(Role.TARGET)
+            return self._pick([s for s in spans if any(a <= s.line < b for a, b in inside)] or spans, mention)
         spans = self._named(mention.text)
         if mention.sort:
             spans = [s._replace(quality=s.quality + 0.3 * self._is_sort(s.line, mention.sort)) for s in spans]
         if mention.kind == "code" and any(mention.text in self.layout.lines[s.line] for s in spans):
             spans = [s._replace(quality=s.quality - 0.3 * (mention.text not in self.layout.lines[s.line])) for s in spans]
         if mention.role is not Role.WITHIN:
-            inside = [r for s in self._by_role(Role.WITHIN) if s.quality > 0.7 and s.end > s.line + 1 for r in ((s.start, s.end),)]
+            inside = self._scopes_said(Role.WITHIN)
             if any(a <= s.line < b for s in spans for a, b in inside):
                 spans = [s._replace(quality=s.quality - 0.2 * (not any(a <= s.line < b for a, b in inside))) for s in spans]
         spans.sort(key=lambda span: -span.quality)
         return self._pick(spans[:MAX_SPANS], mention)
+
+    def _scopes_said(self, role: Role) -> list[tuple[int, int]]:
+        """The units with a body that mentions of a role name."""
+        return [(s.start, s.end) for s in self._by_role(role) if s.quality > 0.7 and s.end > s.line + 1]
 
     def _pick(self, spans: list[_Span], mention: Mention) -> list[_Span]:
         """With an ordinal, the one that it counts; the others stay possible where counting may have been different."""
@@ -353,7 +361,7 @@ class Search:
         return sorted({j for start, end in ranges for j in range(start, min(end + 1, len(lines)))} & set(everything))
 
     def _like_first(self) -> list[int]:
-        return self._like(self.solid[0], self._search_range())
+        return list(dict.fromkeys(self._like(self.key, self._search_range()) + self._like(self.solid[0], self._search_range(), 3)))
 
     def _like(self, text: str, within: Iterable[int], at_most: int = 5) -> list[int]:
         """The lines most like a text, the likest first."""
@@ -394,7 +402,7 @@ class Search:
             features["found"] += 1
             features["agreement"] += agreement
             total += weight * agreement
-        total += self._edge_score(op) if is_insert else 0.0
+        total += self._edge_score(op) * (1.0 if is_insert else 0.5)
         total += self._kind_score(is_insert, has_target)
         likeness = self._likeness(op)
         features["likeness"] = likeness
@@ -448,7 +456,8 @@ class Search:
             bodies = [(start, end, quality) for _, start, end, quality in self.regions]
             bodies.append((0, self.layout.end, 0.5))
             points = [(start if edge.ordinal > 0 else end, quality) for start, end, quality in bodies]
-            total += 1.5 * max((q for at, q in points if self.layout.after_blanks(min(at, op.start)) >= max(at, op.start)), default=0.0)
+            side = op.start if edge.ordinal > 0 else op.end
+            total += 1.5 * max((q for at, q in points if self.layout.after_blanks(min(at, side)) >= max(at, side)), default=0.0)
         is_anchored = any(m.kind == "code" and spans and m.role in (Role.AFTER, Role.BEFORE) for m, spans in self.spans.items())
         return min(total, 2.0) * (0.5 if is_anchored else 1.0)
 
@@ -474,7 +483,7 @@ class Search:
         new = [text.strip() for text in self.solid]
         whole = fuzz.ratio("\n".join(old)[:MAX_COMPARED], "\n".join(new)[:MAX_COMPARED]) / 100
         first = fuzz.ratio(old[0][:200], new[0][:200]) / 100
-        names = header_name(self.solid[0]), header_name(self.layout.lines[op.start])
+        names = header_name(self.key), header_name(self.layout.lines[self._first(op)])
         return 0.5 * whole + 0.5 * max(first, 0.9 if names[0] is not None and names[0] == names[1] else 0.0)
 
     def _form_score(self, op: _Op) -> float:
@@ -774,7 +783,6 @@ def merge_placed(
     solid = [i for i, role in enumerate(roles) if role not in outside]
     if not directives and instruction.strip() and solid:
         directives = [Directive((), instruction, tuple(range(solid[0], solid[-1] + 1)))]
-    directives = _with_common_scope(directives)
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     if not directives or not covered.issuperset(solid):
         return []
@@ -783,21 +791,6 @@ def merge_placed(
     if not all(choices):
         return []
     return [(list(reading), _operations(original, reading)) for reading in _combine(choices)]
-
-
-def _with_common_scope(directives: Sequence[Directive]) -> list[Directive]:
-    """A directive without code that removes nothing tells where all that follows it stands."""
-    found: list[Directive] = []
-    scope: Directive | None = None
-    for directive in directives:
-        if not directive.block and not read_words(directive.text, lambda _: True).deletes:
-            scope = directive
-        elif scope is not None:
-            text = f"{scope.text.rstrip(' .:')}: {directive.text}"
-            found.append(directive._replace(lines=(*scope.lines, *directive.lines), text=text))
-        else:
-            found.append(directive)
-    return found
 
 
 def _combine(choices: Sequence[Sequence[Placed]]) -> list[tuple[Placed, ...]]:
