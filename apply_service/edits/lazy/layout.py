@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from apply_service.edits.headers import attached_start, definition_end
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.indentation import Unit, find_unit, indent_of
 from apply_service.syntax.scopes import Scope
 
 _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|rescue|ensure)\b")
@@ -71,6 +71,22 @@ class Layout:
         while line < len(self.lines) and not self.lines[line].strip():
             line += 1
         return line
+
+    @cached_property
+    def _depths(self) -> list[int]:
+        depths = [0]
+        for line in self.lines:
+            depths.append(depths[-1] + depth((line,)))
+        return depths
+
+    def depth(self, start: int, end: int) -> int:
+        """Brackets that lines [start, end) open and do not close."""
+        return self._depths[end] - self._depths[start]
+
+    @cached_property
+    def unit_of_indent(self) -> Unit | None:
+        """One level of the file's indentation."""
+        return find_unit(self.lines)
 
     def scope_at(self, line: int) -> Scope | None:
         """The outermost scope that begins with this line, or has its header here."""

@@ -52,6 +52,8 @@ class Words:
     head_only: bool = False
     """Only a signature, header or opening tag is shown."""
     keeps_rest: bool = False
+    one_line: bool = False
+    """It speaks of one line that is replaced."""
     whole: bool = False
     blank: bool | None = None
     """Whether it asks for a blank line around the block, or for none."""
@@ -168,6 +170,7 @@ class _Reader:
             if not words.blank:
                 self.role = Role.SUBJECT
             return i + 2
+        words.one_line = words.one_line or (low == "line" and self.role is Role.TARGET)
         if low in ("line", "lines") and self._low(i + 1).replace("-", "").isdigit():
             self._add(Mention(self._low(i + 1), self.role, "line"), i + 2)
             return i + 2

@@ -73,6 +73,7 @@ class Search:
         self.solid = [text for text in self.texts if text.strip()]
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
         """The block's first line that is no comment or decorator."""
+        self.block_depth = depth(self.texts)
         self.words: Words = read_words(directive.text, self._stands)
         self._points: dict[tuple[Role, int, int], list[int]] = {}
         named = sorted((m for m in self.words.mentions if m.kind != "edge"), key=lambda m: (m.role is not Role.WITHIN, m.kind == "sort"))
@@ -81,7 +82,7 @@ class Search:
             self.spans[mention] = self._resolve(mention)
 
     def _stands(self, phrase: str) -> bool:
-        return next(self._lines_with(phrase), None) is not None
+        return phrase.lower() in self.layout.text and next(self._lines_with(phrase), None) is not None
 
     # -- mentions ----------------------------------------------------------------------------------------------------
     def _lines_with(self, phrase: str) -> Iterator[int]:
@@ -114,13 +115,17 @@ class Search:
         if mention.role is not Role.WITHIN:
             inside = self._scopes_said(Role.WITHIN)
             if any(a <= s.line < b for s in spans for a, b in inside):
-                spans = [s._replace(quality=s.quality - 0.2 * (not any(a <= s.line < b for a, b in inside))) for s in spans]
+                spans = [s._replace(quality=s.quality - 0.4 * (not any(a <= s.line < b for a, b in inside))) for s in spans]
+        if mention.role in (Role.TARGET, Role.GONE) and any(s.quality > 0.9 for s in spans):
+            spans = [s for s in spans if s.quality > 0.65]
         spans.sort(key=lambda span: -span.quality)
         return self._pick(spans[:MAX_SPANS], mention)
 
     def _scopes_said(self, role: Role) -> list[tuple[int, int]]:
         """The units with a body that mentions of a role name."""
-        return [(s.start, s.end) for s in self._by_role(role) if s.quality > 0.7 and s.end > s.line + 1]
+        named = [(m, spans) for m, spans in self.spans.items() if m.role is role]
+        found = [spans for m, spans in named if m.kind == "code"] or [spans for _, spans in named]
+        return [(s.start, s.end) for spans in found for s in spans if s.quality > 0.7 and s.end > s.line + 1]
 
     def _pick(self, spans: list[_Span], mention: Mention) -> list[_Span]:
         """With an ordinal, the one that it counts; the others stay possible where counting may have been different."""
@@ -477,7 +482,11 @@ class Search:
     def _likeness(self, op: _Op) -> float:
         if op.start == op.end or not self.solid:
             return 0.0
-        old = [line.strip() for line in self.layout.lines[op.start : op.end] if line.strip()]
+        gone = {j for span in self._by_role(Role.GONE) for j in range(span.start, span.end)} if op.end - op.start < 400 else set()
+        if gone.issuperset(range(op.start, op.end)):
+            gone = set()
+        far = min(op.end, op.start + 4 * len(self.texts) + 40)
+        old = [self.layout.lines[j].strip() for j in range(op.start, far) if j not in gone and self.layout.lines[j].strip()]
         if not old:
             return 0.0
         new = [text.strip() for text in self.solid]
@@ -489,8 +498,7 @@ class Search:
     def _form_score(self, op: _Op) -> float:
         """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there."""
         layout, total = self.layout, 0.0
-        old = layout.lines[op.start : op.end]
-        if depth(old) != depth(self.texts):
+        if layout.depth(op.start, op.end) != self.block_depth:
             total -= 1.5
         if not self.solid:
             exact = (op.start, op.end) == (layout.lead(layout.unit(self._first(op))[0]), layout.unit(self._first(op))[1])
@@ -498,19 +506,22 @@ class Search:
         opens = self._block_opens()
         last = layout.before_blanks(op.end) - 1
         old_opens = last >= op.start and op.start < op.end and layout.opens(last)
-        if opens != old_opens and op.end < len(layout.lines):
+        is_line = self.words.one_line and len(self.solid) == 1 and op.end == op.start + 1
+        if opens != old_opens and op.end < len(layout.lines) and not is_line:
             total -= 1.2
         if op.start < op.end:
             start, end = layout.unit(op.start)
             is_part = op.start == start and op.end < layout.before_blanks(end)
             if self.words.keeps_rest or self.words.head_only:
                 total += 0.6 * is_part + 0.6 * (is_part and self._edges_match(op))
+            elif is_line:
+                total += 0.5
             else:
                 total -= 0.8 * is_part * (not opens)
             if op.end > layout.chain(start, end) and not self._names_several() and not self._edges_match(op):
                 total -= 0.4
             total -= 0.3 * (indent_of(layout.lines[op.start]) != indent_of(self.solid[0]))
-            if not old[0].strip() or not old[-1].strip():
+            if not layout.lines[op.start].strip() or not layout.lines[op.end - 1].strip():
                 total -= 1.0
         else:
             if is_import(self.solid[0]):
@@ -620,7 +631,7 @@ class Search:
         layout = self.layout
         texts = [text for _, text in block if text.strip()]
         shift = Shift()
-        own, unit = find_unit(texts), find_unit(layout.lines)
+        own, unit = find_unit(texts), layout.unit_of_indent
         if own is not None and unit is not None and ("\t" in own.text) != ("\t" in unit.text):
             shift = Shift(0, own.columns, unit.text)
         base = indent_of(shift.apply(texts[0]))
