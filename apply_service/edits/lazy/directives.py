@@ -144,11 +144,18 @@ def _with_block(
 ) -> Directive:
     lines = found[k]
     stop = found[k + 1][0] if k + 1 < len(found) else len(update)
-    outside = (LineRole.FENCE, LineRole.CHAT, LineRole.MARKER)
-    end = next((i for i in range(lines[-1] + 1, stop) if roles[i] in outside), stop)
+    outside = (LineRole.FENCE, LineRole.CHAT)
+    ends = (i for i in range(lines[-1] + 1, stop) if roles[i] in outside or _is_cut(update, texts, roles, i))
+    end = next(ends, stop)
     solid = [i for i in range(lines[-1] + 1, end) if update[i].strip()]
     block = tuple(range(solid[0], solid[-1] + 1)) if solid else ()
     return Directive(lines, _joined([texts[i] or "" for i in lines]), block)
+
+
+def _is_cut(update: Sequence[str], texts: Sequence[str | None], roles: Sequence[LineRole], i: int) -> bool:
+    """Whether lines are left out here; dots as the only statement of a body are code."""
+    is_body = texts[i] is None and i > 0 and update[i - 1].rstrip().endswith(":")
+    return roles[i] is LineRole.MARKER and not is_body
 
 
 def _joined(texts: Sequence[str]) -> str:
