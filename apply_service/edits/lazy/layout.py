@@ -73,6 +73,19 @@ class Layout:
         return line
 
     @cached_property
+    def solid_from(self) -> list[int]:
+        """For each line (and the end) the first one with text from there on."""
+        found = [len(self.lines)]
+        for j in range(len(self.lines) - 1, -1, -1):
+            found.append(j if self.lines[j].strip() else found[-1])
+        return found[::-1]
+
+    @cached_property
+    def indents(self) -> list[int]:
+        """Columns before the first character of each line; many for a blank one."""
+        return [indent_of(line) if line.strip() else 1000 for line in self.lines]
+
+    @cached_property
     def _depths(self) -> list[int]:
         depths = [0]
         for line in self.lines:

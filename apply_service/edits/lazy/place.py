@@ -24,7 +24,11 @@ from apply_service.edits.markers import classify
 from apply_service.syntax.scopes import Scope, find_scopes
 from apply_service.types import LineOp
 
-MAX_SPANS = 12
+MAX_SPANS = 10
+MAX_BETWEEN = 4
+"""Lines between two things that are replaced together."""
+MAX_WEIGHED = 80
+"""Candidates that are looked at closely, those that agree best with the words."""
 MAX_PLACED = 4
 MIN_SCORE = 2.0
 MAX_COMPARED = 1500
@@ -62,6 +66,17 @@ class _Op(NamedTuple):
     end: int
 
 
+_LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
+
+
+def _label(line: str) -> str | None:
+    """What a line declares, assigns or calls first."""
+    name = header_name(line)
+    if name is None and (match := _LABEL.match(line)) is not None:
+        name = match["name"]
+    return name
+
+
 class Search:
     """One directive's search."""
 
@@ -75,6 +90,7 @@ class Search:
         """The block's first line that is no comment or decorator."""
         self.block_depth = depth(self.texts)
         self.words: Words = read_words(directive.text, self._stands)
+        self._worths: dict[tuple[Role, int, int], dict[int, float]] = {}
         self._points: dict[tuple[Role, int, int], list[int]] = {}
         named = sorted((m for m in self.words.mentions if m.kind != "edge"), key=lambda m: (m.role is not Role.WITHIN, m.kind == "sort"))
         self.spans: dict[Mention, list[_Span]] = {}
@@ -223,13 +239,21 @@ class Search:
             if end > line + 1 and (start, end) not in found:
                 found[start, end] = (line, *self.layout.body(start, end), quality)
 
-        for span in self._by_role(Role.WITHIN):
+        named = [(m, span) for m, spans in self.spans.items() if m.role is Role.WITHIN for span in spans]
+        for mention, span in sorted(named, key=lambda pair: pair[0].kind != "code"):
+            if mention.kind == "words" and " " not in mention.text:
+                span = span._replace(quality=0.6 * span.quality)
             add(span.line, span.start, span.end, span.quality)
             for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
                 add(start, start, end, span.quality * (0.8 - 0.2 * k))
         for span in self._by_role(Role.AFTER):
             add(span.line, span.start, span.end, span.quality * 0.6)
         return list(found.values())
+
+    @cached_property
+    def is_stretch(self) -> bool:
+        """Whether the words say where the stretch that gives way begins and where it ends."""
+        return bool(self._by_role(Role.UNTIL)) and bool(self._by_role(Role.TARGET, Role.GONE))
 
     @cached_property
     def edges(self) -> list[Mention]:
@@ -266,6 +290,18 @@ class Search:
             self._points[key] = self._after_points(span)
         return self._points[key]
 
+    def _worth(self, role: Role, span: _Span) -> dict[int, float]:
+        """How well the places after (or before) a span agree with it, by the first line with text from there on."""
+        key = (role, span.start, span.line)
+        if key not in self._worths:
+            points = self._after(span) if role is Role.AFTER else self._before(span)
+            near = {span.end, span.start, span.line, self.layout.chain(span.start, span.end), self.layout.lead(span.start)}
+            self._worths[key] = {}
+            for k, point in enumerate(points):
+                worth = 1.0 if point in near else 0.9 if point == span.line + 1 else 0.75 - 0.05 * min(k, 5)
+                self._worths[key].setdefault(self.layout.solid_from[point], worth)
+        return self._worths[key]
+
     def _after_points(self, span: _Span) -> list[int]:
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
         return list(dict.fromkeys([*ends, *(end for _, end in self.layout.enclosing(span.line)[:4])]))
@@ -291,6 +327,8 @@ class Search:
         for gone in self._by_role(Role.GONE):
             for line in [span.line for span in self._by_role(Role.TARGET)] + (self._like_first() if self.solid else []):
                 for start, end in list(self._extents(line)):
+                    if max(start, gone.start) - min(end, gone.end) > MAX_BETWEEN:
+                        continue
                     yield _Op(min(start, gone.start), max(end, gone.end))
         for span in self._by_role(Role.AFTER):
             for at in self._after(span):
@@ -339,11 +377,13 @@ class Search:
     def _runs(self) -> Iterator[_Op]:
         """From one target to the next, where several are named or a stretch is."""
         targets = [(m, spans) for m, spans in self.spans.items() if m.role in (Role.TARGET, Role.UNTIL, Role.GONE) and spans]
-        for k, (_, spans) in enumerate(targets):
-            for _, others in targets[k + 1 :]:
+        for k, (m, spans) in enumerate(targets):
+            for later, others in targets[k + 1 :]:
                 for one in spans[:5]:
                     for other in others[:5]:
                         first, second = (one, other) if one.line <= other.line else (other, one)
+                        if Role.UNTIL not in (m.role, later.role) and second.start - first.end > MAX_BETWEEN:
+                            continue
                         for start in {first.start, self.layout.lead(first.start)}:
                             yield _Op(start, max(first.end, self.layout.chain(second.start, second.end)))
                             yield _Op(start, second.line + 1)
@@ -370,13 +410,14 @@ class Search:
 
     def _like(self, text: str, within: Iterable[int], at_most: int = 5) -> list[int]:
         """The lines most like a text, the likest first."""
-        wanted, name = text.strip()[:200], header_name(text)
+        wanted, name = text.strip()[:200], _label(text)
         ranked = []
         for j in within:
             line = self.layout.lines[j]
             likeness = fuzz.ratio(wanted, line.strip()[:200], score_cutoff=55)
-            if likeness or (name is not None and name == header_name(line)):
-                ranked.append((-max(likeness, 80.0 if name is not None and name == header_name(line) else 0.0), j))
+            is_same = name is not None and name in line and name == _label(line)
+            if likeness or is_same:
+                ranked.append((-likeness - 20.0 * is_same, j))
         return [j for _, j in sorted(ranked)[:at_most]]
 
     def _to_like_last(self, line: int) -> Iterator[_Op]:
@@ -387,7 +428,19 @@ class Search:
                 yield _Op(line, last + 1)
 
     # -- score -------------------------------------------------------------------------------------------------------
-    def score(self, op: _Op) -> tuple[float, dict[str, float]]:
+    def ranked(self) -> list[tuple[float, _Op, dict[str, float]]]:
+        """The candidates with their scores, best first."""
+        agreeing = sorted(((*self._agree(op), op) for op in self.candidates()), key=lambda item: (-item[0], item[2]))
+        weighed = []
+        for score, features, op in agreeing[:MAX_WEIGHED]:
+            likeness = features["likeness"] = self._likeness(op)
+            if op.start < op.end and self.solid:
+                score += 3.0 * (likeness - 0.4) * (0.5 if self.is_stretch else 1.0)
+            weighed.append((score + self._form_score(op), op, features))
+        return sorted(weighed, key=lambda item: (-item[0], item[1]))
+
+    def _agree(self, op: _Op) -> tuple[float, dict[str, float]]:
+        """How far an operation agrees with the words."""
         is_insert = op.start == op.end
         features: dict[str, float] = {"found": 0.0, "missing": 0.0, "agreement": 0.0}
         total = 0.0
@@ -409,18 +462,13 @@ class Search:
             total += weight * agreement
         total += self._edge_score(op) * (1.0 if is_insert else 0.5)
         total += self._kind_score(is_insert, has_target)
-        likeness = self._likeness(op)
-        features["likeness"] = likeness
-        if not is_insert and self.solid:
-            total += 3.0 * (likeness - 0.4)
-        total += self._form_score(op)
         return total, features
 
     def _agreement(self, role: Role, op: _Op, span: _Span) -> float:
         if role is Role.AFTER:
-            return self._adjacent(self._after(span), op.start, op.start >= span.line + 1) * span.quality
+            return self._adjacent(self._worth(Role.AFTER, span), op.start, op.start >= span.line + 1) * span.quality
         if role is Role.BEFORE:
-            return self._adjacent(self._before(span), op.end, op.end <= span.line) * span.quality
+            return self._adjacent(self._worth(Role.BEFORE, span), op.end, op.end <= span.line) * span.quality
         if role is Role.WITHIN and is_import(self.layout.lines[span.line]):
             is_near = op.start == op.end and op.start in (span.start, span.end)
             return (1.0 if is_near else self._inside(op, span)) * span.quality
@@ -430,16 +478,15 @@ class Search:
             return span.quality if op.start < span.line < op.end and op.end <= max(span.end, span.line + 1) else 0.0
         if op.start <= span.line < op.end:
             exact = op.start in (span.start, span.line) and op.end in (span.end, span.line + 1)
+            if self.is_stretch and role is Role.TARGET and op.start not in (span.start, span.line):
+                return 0.5 * span.quality
             return span.quality * (1.0 + 0.1 * exact)
         return 0.0
 
-    def _adjacent(self, points: Sequence[int], at: int, is_right_side: bool) -> float:
+    def _adjacent(self, points: dict[int, float], at: int, is_right_side: bool) -> float:
         """1 where the place is next to the point, blank lines aside; little for the right side alone."""
-        layout = self.layout
-        for k, point in enumerate(points):
-            if at == point or layout.after_blanks(min(at, point)) >= max(at, point):
-                return 1.0 - 0.1 * min(k, 5)
-        return 0.15 if is_right_side else -0.4
+        found = points.get(self.layout.solid_from[at])
+        return found if found is not None else 0.15 if is_right_side else -0.4
 
     def _inside(self, op: _Op, span: _Span) -> float:
         is_insert = op.start == op.end
@@ -456,15 +503,14 @@ class Search:
 
     def _edge_score(self, op: _Op) -> float:
         """How far an insertion is at the edge that is spoken of."""
-        total = 0.0
+        total, solid_from = 0.0, self.layout.solid_from
         for edge in self.edges:
             bodies = [(start, end, quality) for _, start, end, quality in self.regions]
-            bodies.append((0, self.layout.end, 0.5))
+            bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
             points = [(start if edge.ordinal > 0 else end, quality) for start, end, quality in bodies]
             side = op.start if edge.ordinal > 0 else op.end
-            total += 1.5 * max((q for at, q in points if self.layout.after_blanks(min(at, side)) >= max(at, side)), default=0.0)
-        is_anchored = any(m.kind == "code" and spans and m.role in (Role.AFTER, Role.BEFORE) for m, spans in self.spans.items())
-        return min(total, 2.0) * (0.5 if is_anchored else 1.0)
+            total += 1.5 * max((q for at, q in points if solid_from[at] == solid_from[side]), default=0.0)
+        return min(total, 2.0)
 
     def _kind_score(self, is_insert: bool, has_target: bool) -> float:
         words = self.words
@@ -492,12 +538,15 @@ class Search:
         new = [text.strip() for text in self.solid]
         whole = fuzz.ratio("\n".join(old)[:MAX_COMPARED], "\n".join(new)[:MAX_COMPARED]) / 100
         first = fuzz.ratio(old[0][:200], new[0][:200]) / 100
-        names = header_name(self.key), header_name(self.layout.lines[self._first(op)])
-        return 0.5 * whole + 0.5 * max(first, 0.9 if names[0] is not None and names[0] == names[1] else 0.0)
+        names = _label(self.key), _label(self.layout.lines[self._first(op)])
+        ends = _label(self.solid[-1]), _label(old[-1])
+        same_end = 0.05 * (ends[0] is not None and ends[0] == ends[1])
+        return 0.5 * whole + 0.5 * max(first, 0.9 if names[0] is not None and names[0] == names[1] else 0.0) + same_end
 
     def _form_score(self, op: _Op) -> float:
         """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there."""
         layout, total = self.layout, 0.0
+        total -= 1.0 * (op.start < op.end and min(layout.indents[op.start : op.end]) < layout.indents[op.start])
         if layout.depth(op.start, op.end) != self.block_depth:
             total -= 1.5
         if not self.solid:
@@ -765,10 +814,9 @@ def _search(
     search = Search(layout, directive, update, language, low, high)
     if not search.solid and not search.words.deletes:
         return []
-    ranked = sorted(((search.score(op), op) for op in search.candidates()), key=lambda item: (-item[0][0], item[1]))
     found: list[Placed] = []
     seen = set()
-    for (score, features), op in ranked[:40]:
+    for score, op, features in search.ranked()[:20]:
         if score < MIN_SCORE:
             break
         start, end, lines = search.write(op)
