@@ -16,7 +16,7 @@ from apply_service.edits.markers import classify
 
 MAX_TEXT = 400
 MAX_LINES = 6
-MIN_SCORE = 3.0
+MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
 """For a comment in a snippet that has a directive without doubt."""
 
@@ -48,7 +48,8 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _AGAIN = re.compile(r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|and (?:again|once more)\b|likewise\b)", re.IGNORECASE)
-_PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
+_DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
+_PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 
@@ -87,7 +88,7 @@ def find_directives(
     notes = (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
     scores = [0.0] * len(update)
     for i, text in enumerate(texts):
-        if text and roles[i] not in notes and update[i].strip() not in known:
+        if text and roles[i] not in notes and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
             scores[i] = judge(text, lower, stands_free=_stands_free(update, roles, i))
             scores[i] -= 2.0 * _tells_of_next(text, update, i)
     solid = [i for i, role in enumerate(roles) if role not in notes]
@@ -194,9 +195,9 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
-    if words.keeps_rest and not (does or words.head_only):
-        return 0.0
     named = _found(words, lower)
+    if words.keeps_rest and not (does or (words.head_only and named)):
+        return 0.0
     named_worth = sum(1.0 if m.kind == "code" or " " in m.text else 0.5 for m in named)
     is_edge = any(m.kind in ("edge", "line") for m in words.mentions)
     is_again = _AGAIN.match(text) is not None
@@ -206,12 +207,25 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     score += 0.8 * min(named_worth, 2.0) + 0.4 * is_edge + 0.5 * does + 0.5 * words.head_only + 1.2 * is_again
     score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
     score += 0.8 * (any(m.role is Role.WITHIN for m in named) and _HEAD.match(text) is not None)
-    score -= 0.8 * (text.endswith(".") and text[:1].isupper()) + 0.8 * (". " in text)
+    score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
+    is_sentence = text.endswith(".") and text[:1].isupper()
+    score -= (0.8 if any(m.kind == "code" for m in named) else 1.6) * is_sentence + 0.8 * (". " in text)
+    unknown = words.unknown + sum(m.role is Role.SUBJECT and m.kind == "words" for m in words.mentions)
+    if named or words.meta >= 2:
+        score += 1.2 if not unknown else 0.5 if unknown == 1 else 0.0
     score -= 1.0 * bool(_PERSONAL.search(text)) + 0.6 * (named_worth == 0.5 and not is_edge)
-    return score + (0.5 if stands_free else -0.7)
+    return score + (0.5 if stands_free else -1.2)
 
 
 def _found(words: Words, lower: str) -> list[Mention]:
     speaking = (Role.TARGET, Role.GONE, Role.AFTER, Role.BEFORE, Role.WITHIN)
-    mentions = (m for m in words.mentions if m.kind in ("code", "words") and m.role in speaking)
-    return [m for m in mentions if re.split(r"\.{3}|…|\(", m.text.lower() + "...")[0].strip() in lower]
+    return [m for m in words.mentions if m.role in speaking and (m.kind == "sort" or _may_stand(m, lower))]
+
+
+def _may_stand(mention: Mention, lower: str) -> bool:
+    """Whether what is named is in the text: as written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
+    if mention.kind not in ("code", "words"):
+        return False
+    text = mention.text.lower()
+    first = re.split(r"\.{3}|…|\(", text)[0].strip()
+    return (bool(first) and first in lower) or all(part in lower for part in re.split(r"\.|->|::|>|/", text) if part)

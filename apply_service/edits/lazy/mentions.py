@@ -59,6 +59,8 @@ class Words:
     """Whether it asks for a blank line around the block, or for none."""
     meta: int = 0
     """How many words speak of the edit rather than of the program."""
+    unknown: int = 0
+    """How many words are neither understood nor small words of the language."""
 
 
 _TOKEN = re.compile(
@@ -88,6 +90,7 @@ _SORTS = {
     "assert": "assert", "throw": "throw", "constructor": "constructor", "annotation": "decorator",
 }  # fmt: skip
 _STATEMENTS = frozenset("if else elif try except catch finally for while with switch case return raise throw match".split())  # fmt: skip
+_PARTS = frozenset("line lines body part value end top signature header".split())
 _HEADS = frozenset("signature header".split())
 _META = frozenset(
     "line lines import imports block signature decorator decorators docstring method function entry entries section "
@@ -105,7 +108,7 @@ STOP = frozenset(
     "property properties heading paragraph sentence text part parts thing call calls statement statements branch loop "
     "check blank between needed longer isn't doesn't does do did has have had will would should can up down out off "
     "separate page misspelled script handler link tag opening closing below above before after old-style it's "
-    "argument arguments parameter parameters rest everything anything nothing i.e e.g note way below. immediately "
+    "def func fn argument arguments parameter parameters rest everything anything nothing i.e e.g note way below. immediately "
     "well least most next them they their into onto such than gone away stay stays left keep".split()
 )
 
@@ -140,6 +143,8 @@ class _Reader:
         self.clause = 0
         """Where the mentions of this clause begin."""
         self.sentence = 0
+        self.is_stretch = False
+        """"from" was said, "to" is to come."""
         self.stack: list[tuple[Role, int]] = []
         self.last_end = -1
         """Index after the token of the last mention."""
@@ -203,7 +208,7 @@ class _Reader:
         elif low in _SORTS or self._is_statement(i, low):
             self._sort(i, low)
         elif low in _WITHIN:
-            self._within(low)
+            self._within(i, low)
         else:
             return self._phrase(i)
         return i + 1
@@ -244,7 +249,10 @@ class _Reader:
         if self.role is Role.TARGET and (low in ("through", "until", "till") or one == "to"):
             self.role = Role.UNTIL
             return 1 + (one == "to")
-        return 1 if low == "from" and self.role is Role.TARGET else 0
+        if low == "from" and self.role is Role.TARGET:
+            self.is_stretch = True
+            return 1
+        return 0
 
     def _position(self, i: int, low: str) -> None:
         near = self._low(i + 1)
@@ -327,7 +335,13 @@ class _Reader:
             return
         self._add(Mention(low, self.role, "sort", sort), i + 1)
 
-    def _within(self, low: str) -> None:
+    def _within(self, i: int, low: str) -> None:
+        if low == "to" and self.is_stretch and self.role is Role.TARGET:
+            self.role = Role.UNTIL
+            return
+        if low == "of" and self._low(i - 1) in _PARTS:
+            self.role = Role.WITHIN
+            return
         if low in ("of", "for", "to") and self.role is not Role.SUBJECT and self.last_end < 0:
             return
         if low == "of" and self.role in (Role.AFTER, Role.BEFORE):
@@ -357,6 +371,7 @@ class _Reader:
             if is_said and phrase.lower() != "i" and self.stands(phrase):
                 self._add(Mention(phrase, self.role, "words"), j + 1)
                 return j + 1
+        self.words.unknown += 1
         return i + 1
 
     def _add(self, mention: Mention, end: int) -> None:

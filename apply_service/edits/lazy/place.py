@@ -562,6 +562,7 @@ class Search:
             start, end = layout.unit(op.start)
             is_part = op.start == start and op.end < layout.before_blanks(end)
             if self.words.keeps_rest or self.words.head_only:
+                total -= 1.0 * (op.start < self._first(op) and not is_attached(self.solid[0]) and not self.words.deletes)
                 total += 0.6 * is_part + 0.6 * (is_part and self._edges_match(op))
             elif is_line:
                 total += 0.5
