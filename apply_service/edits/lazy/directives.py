@@ -28,7 +28,7 @@ _SIGNS = {
     "semicolon": re.compile(r"^\s*;+\s*(?P<text>.*)$"),
 }
 _HASH = ("python", "ruby", "yaml", "toml", "bash", "shell", "dockerfile", "makefile", "perl", "r", "elixir", "hcl")
-_OF = {name: ("hash",) for name in _HASH} | {
+_OF = dict.fromkeys(_HASH, ("hash",)) | {
     "markdown": ("markup",), "html": ("markup", "slash"), "xml": ("markup",), "vue": ("markup", "slash"),
     "svelte": ("markup", "slash"), "sql": ("dash", "slash"), "lua": ("dash",), "haskell": ("dash",),
     "php": ("slash", "hash", "markup"), "ini": ("semicolon", "hash"),

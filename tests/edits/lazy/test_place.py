@@ -318,7 +318,7 @@ def test_code_that_no_directive_speaks_of_is_left_to_the_caller() -> None:
 
 def test_operations_take_every_line_once() -> None:
     original = PYTHON.split("\n")
-    update = ("# replaces parse_tail\ndef last_of(argv):\n    return argv[-1]").split("\n")
+    update = ["# replaces parse_tail", "def last_of(argv):", "    return argv[-1]"]
     (_, ops), *_ = merge_placed(original, update, language="python", path=None)
     assert [op.original_line for op in ops if op.original_line is not None] == list(range(len(original)))
     assert [op.update_line for op in ops if op.update_line is not None] == [1, 2]
@@ -326,7 +326,7 @@ def test_operations_take_every_line_once() -> None:
 
 def test_place_gives_alternatives_best_first() -> None:
     original = PYTHON.split("\n")
-    update = ("# replaces the return\n    return None").split("\n")
+    update = ["# replaces the return", "    return None"]
     (directive,) = find_directives(original, update, language="python", path=None)
     found = place(original, update, directive, language="python")
     assert 1 < len(found) <= 4
@@ -336,7 +336,7 @@ def test_place_gives_alternatives_best_first() -> None:
 
 def test_place_keeps_to_its_bounds() -> None:
     original = PYTHON.split("\n")
-    update = ("# replaces the return\n        return None").split("\n")
+    update = ["# replaces the return", "        return None"]
     (directive,) = find_directives(original, update, language="python", path=None)
     found = place(original, update, directive, language="python", low=15, high=18)
     assert found
