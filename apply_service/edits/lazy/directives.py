@@ -36,22 +36,29 @@ _OF = dict.fromkeys(_HASH, ("hash",)) | {
 _C_LIKE = ("javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "csharp", "kotlin", "swift", "css",
            "scss", "scala", "dart", "json", "jsonc", "zig", "proto")  # fmt: skip
 _OPENING = re.compile(
-    r"^(?:please )?(?:replaces?|replacing|swap|goes|belongs|insert|adds?|append|prepend|put|place|removes?|deletes?|drops?|"
-    r"this (?:goes|replaces|takes)|takes the place|new \w+|these|both|with the|same for|same|in|inside|at|right|directly|"
-    r"just|immediately|under|below|above|after|before|between|first|second|third|last|next to|top|bottom|very)\b",
+    r"^(?:please )?(?:replac(?:es?|ing)|swap|goes|belongs|insert|adds?|append|prepend|put|place|removes?|deletes?|drops?|"
+    r"this (?:goes|replaces|takes)|takes the place|new \w+|these|both|with the|same for|same|in|inside|at|right|"
+    r"directly|just|immediately|under|below|above|after|before|between|first|second|third|last|next to|top|bottom|"
+    r"very)\b",
     re.IGNORECASE,
 )
 _STRONG = re.compile(
-    r"^(?:(?:replaces|removes|deletes|drops|goes|belongs|append to|prepend to|insert (?:between|before|after|right|just|directly|this|these)|"
-    r"add (?:to|as|at|between|before|after|right|just|directly|this|these|the)|put (?:this|these|it)|place (?:this|these|it)|"
-    r"this (?:goes|replaces|takes)|these \w+ (?:replace|go)|takes the place)\b)",
+    r"^(?:replaces|removes|deletes|drops|goes|belongs|append to|prepend to|this (?:goes|replaces|takes)|"
+    r"these \w+ (?:replace|go)|takes the place|(?:put|place) (?:this|these|it)|"
+    r"(?:insert|add) (?:to|as|at|between|before|after|right|just|directly|this|these|the))\b",
     re.IGNORECASE,
 )
-_AGAIN = re.compile(r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|and (?:again|once more)\b|likewise\b)", re.IGNORECASE)
+_AGAIN = re.compile(
+    r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|"
+    r"and (?:again|once more)\b|likewise\b)",
+    re.IGNORECASE,
+)
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
-_DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
+_DOTS = re.compile(
+    r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE
+)
 
 
 class Directive(NamedTuple):
@@ -126,8 +133,10 @@ def _completed(directives: Sequence[Directive]) -> list[Directive]:
             task = text[head.end() :] if (head := _HEAD.match(text)) is not None else text
         if scope is not None:
             text = f"{scope.text.rstrip(' .:')}: {text}"
-        is_first = scope is not None and scope.lines[-1] < directive.lines[0] and not any(
-            scope.lines[0] in other.lines for other in found
+        is_first = (
+            scope is not None
+            and scope.lines[-1] < directive.lines[0]
+            and not any(scope.lines[0] in other.lines for other in found)
         )
         lines = (*scope.lines, *directive.lines) if scope is not None and is_first else directive.lines
         found.append(Directive(lines, text, directive.block))
@@ -183,7 +192,9 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
             break
         whole = " ".join(texts[i] or "" for i in range(start, end))
         open_ended = above.rstrip().endswith((",", ";", "—", "-")) or whole.count("(") > whole.count(")")
-        goes_on = text.startswith(("(", "and ", "i.e.")) or (text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12)
+        goes_on = text.startswith(("(", "and ", "i.e.")) or (
+            text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
+        )
         if not (open_ended or goes_on) or _STRONG.match(text):
             break
         end += 1

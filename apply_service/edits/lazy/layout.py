@@ -48,8 +48,8 @@ class Layout:
         self._around: dict[int, list[tuple[int, int]]] = {}
         self._at_line: dict[int, Scope] = {}
         for scope in scopes:
-            for line in {scope.start_line, scope.header_line}:
-                self._at_line.setdefault(line, scope)
+            self._at_line.setdefault(scope.start_line, scope)
+            self._at_line.setdefault(scope.header_line, scope)
 
     @property
     def end(self) -> int:
@@ -184,7 +184,7 @@ class Layout:
         return self._around[line]
 
     def _units_around(self, line: int) -> list[tuple[int, int]]:
-        found = []
+        found: list[tuple[int, int]] = []
         parent = self.parents[line]
         while parent >= 0 and len(found) < 12:
             found.append(self.unit(parent))
@@ -214,6 +214,18 @@ class Layout:
         for j, line in enumerate(self.lines):
             if is_import(line) and indent_of(line) == 0:
                 found = definition_end(self.lines, j, len(self.lines))
-            elif self.scope_at(j) is not None and self.scope_at(j).kind in ("function", "class") and found:  # type: ignore[union-attr]
+            elif found and (scope := self.scope_at(j)) is not None and scope.kind in ("function", "class"):
                 break
         return found
+
+    def levels(self, at: int) -> set[int]:
+        """The indentations that a line at this place may have."""
+        above = self.before_blanks(at) - 1
+        below = self.after_blanks(at)
+        floor = indent_of(self.lines[below]) if below < len(self.lines) else 0
+        levels = {floor}
+        while above >= 0:
+            if (level := indent_of(self.lines[above])) >= floor:
+                levels.add(level)
+            above = self.parents[above]
+        return levels

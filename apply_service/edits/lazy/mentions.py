@@ -38,7 +38,7 @@ class Mention(NamedTuple):
     sort: str = ""
     ordinal: int = 0
     """1 for the first, -1 for the last; 0 where none is said."""
-    count: int = 0
+    number: int = 0
 
 
 @dataclass(slots=True)
@@ -72,12 +72,33 @@ _TOKEN = re.compile(
 )
 _CODE_SHAPE = re.compile(r"[a-z0-9][A-Z]|[_@$/]|\w[.:]\w|\d.*[a-z]|^[A-Z]{2,}\w*$", re.ASCII)
 _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
-_AFTER = frozenset(["after", "below", "beneath", "under", "underneath", "behind", "following", "follows", "past", "succeeding"])
+_AFTER = frozenset(
+    ["after", "below", "beneath", "under", "underneath", "behind", "following", "follows", "past", "succeeding"]
+)
 _BEFORE = frozenset(["before", "above", "precedes", "preceding", "over"])
 _WITHIN = frozenset(["in", "inside", "within", "into", "on", "at", "of", "for", "to", "onto"])
 _REPLACE = frozenset(["replace", "replaces", "replacing", "swap", "swaps", "overwrite", "overwrites", "supersedes", "rewrite", "change", "changes", "update"])  # fmt: skip
-_INSERT = frozenset(["add", "adds", "insert", "inserts", "append", "appends", "prepend", "prepends", "put", "place", "goes", "go", "belongs", "belong"])
-_DELETE = frozenset(["remove", "removes", "delete", "deletes", "drop", "drops", "removing", "deleting", "dropping", "without"])
+_INSERT = frozenset(
+    [
+        "add",
+        "adds",
+        "insert",
+        "inserts",
+        "append",
+        "appends",
+        "prepend",
+        "prepends",
+        "put",
+        "place",
+        "goes",
+        "go",
+        "belongs",
+        "belong",
+    ]
+)
+_DELETE = frozenset(
+    ["remove", "removes", "delete", "deletes", "drop", "drops", "removing", "deleting", "dropping", "without"]
+)
 _GONE = frozenset(["gone", "removed", "deleted", "dropped", "away", "unneeded"])
 _KEPT = frozenset(["stays", "stay", "unchanged", "remains", "remain", "untouched", "kept"])
 _BECOMES = frozenset(["becomes", "become", "replaced", "gets", "get"])
@@ -93,10 +114,279 @@ _STATEMENTS = frozenset(["if", "else", "elif", "try", "except", "catch", "finall
 _PARTS = frozenset(["line", "lines", "body", "part", "value", "end", "top", "signature", "header"])
 _HEADS = frozenset(["signature", "header"])
 _META = frozenset(
-    ["line", "lines", "import", "imports", "block", "signature", "decorator", "decorators", "docstring", "method", "function", "entry", "entries", "section", "body", "file", "module", "heading", "paragraph", "old", "existing", "whole", "entire", "current", "rest", "definition", "blank", "class", "below", "these", "property", "stays", "unchanged", "bottom", "top", "script", "list", "job", "step", "steps", "comment", "call", "statement", "directly", "right", "just", "handler", "attribute", "tag", "args", "paragraph", "test", "tests", "include", "field", "constant", "constants", "between", "above", "replaces"]
+    [
+        "line",
+        "lines",
+        "import",
+        "imports",
+        "block",
+        "signature",
+        "decorator",
+        "decorators",
+        "docstring",
+        "method",
+        "function",
+        "entry",
+        "entries",
+        "section",
+        "body",
+        "file",
+        "module",
+        "heading",
+        "paragraph",
+        "old",
+        "existing",
+        "whole",
+        "entire",
+        "current",
+        "rest",
+        "definition",
+        "blank",
+        "class",
+        "below",
+        "these",
+        "property",
+        "stays",
+        "unchanged",
+        "bottom",
+        "top",
+        "script",
+        "list",
+        "job",
+        "step",
+        "steps",
+        "comment",
+        "call",
+        "statement",
+        "directly",
+        "right",
+        "just",
+        "handler",
+        "attribute",
+        "tag",
+        "args",
+        "paragraph",
+        "test",
+        "tests",
+        "include",
+        "field",
+        "constant",
+        "constants",
+        "between",
+        "above",
+        "replaces",
+    ]
 )
 STOP = frozenset(
-    ["a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "not", "no", "with", "from", "by", "as", "is", "are", "was", "were", "be", "been", "it", "its", "itself", "all", "any", "each", "every", "same", "new", "old", "just", "right", "directly", "very", "also", "too", "now", "then", "here", "there", "only", "whole", "entire", "existing", "current", "previous", "both", "so", "such", "where", "which", "who", "when", "while", "if", "else", "else's", "there's", "one", "ones", "two", "three", "four", "five", "first", "second", "third", "last", "final", "other", "others", "another", "more", "again", "ever", "instead", "place", "goes", "go", "gets", "get", "set", "use", "used", "using", "make", "made", "line", "lines", "block", "blocks", "code", "file", "files", "module", "method", "methods", "function", "functions", "class", "classes", "body", "header", "definition", "definitions", "section", "sections", "entry", "entries", "item", "items", "key", "keys", "value", "list", "lists", "step", "steps", "job", "field", "property", "properties", "heading", "paragraph", "sentence", "text", "part", "parts", "thing", "call", "calls", "statement", "statements", "branch", "loop", "check", "blank", "between", "needed", "longer", "isn't", "doesn't", "does", "do", "did", "has", "have", "had", "will", "would", "should", "can", "up", "down", "out", "off", "separate", "page", "misspelled", "script", "handler", "link", "tag", "opening", "closing", "below", "above", "before", "after", "old-style", "it's", "def", "func", "fn", "argument", "arguments", "parameter", "parameters", "rest", "everything", "anything", "nothing", "i.e", "e.g", "note", "way", "below.", "immediately", "well", "least", "most", "next", "them", "they", "their", "into", "onto", "such", "than", "gone", "away", "stay", "stays", "left", "keep"]
+    [
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "these",
+        "those",
+        "and",
+        "or",
+        "but",
+        "not",
+        "no",
+        "with",
+        "from",
+        "by",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "it",
+        "its",
+        "itself",
+        "all",
+        "any",
+        "each",
+        "every",
+        "same",
+        "new",
+        "old",
+        "just",
+        "right",
+        "directly",
+        "very",
+        "also",
+        "too",
+        "now",
+        "then",
+        "here",
+        "there",
+        "only",
+        "whole",
+        "entire",
+        "existing",
+        "current",
+        "previous",
+        "both",
+        "so",
+        "such",
+        "where",
+        "which",
+        "who",
+        "when",
+        "while",
+        "if",
+        "else",
+        "else's",
+        "there's",
+        "one",
+        "ones",
+        "two",
+        "three",
+        "four",
+        "five",
+        "first",
+        "second",
+        "third",
+        "last",
+        "final",
+        "other",
+        "others",
+        "another",
+        "more",
+        "again",
+        "ever",
+        "instead",
+        "place",
+        "goes",
+        "go",
+        "gets",
+        "get",
+        "set",
+        "use",
+        "used",
+        "using",
+        "make",
+        "made",
+        "line",
+        "lines",
+        "block",
+        "blocks",
+        "code",
+        "file",
+        "files",
+        "module",
+        "method",
+        "methods",
+        "function",
+        "functions",
+        "class",
+        "classes",
+        "body",
+        "header",
+        "definition",
+        "definitions",
+        "section",
+        "sections",
+        "entry",
+        "entries",
+        "item",
+        "items",
+        "key",
+        "keys",
+        "value",
+        "list",
+        "lists",
+        "step",
+        "steps",
+        "job",
+        "field",
+        "property",
+        "properties",
+        "heading",
+        "paragraph",
+        "sentence",
+        "text",
+        "part",
+        "parts",
+        "thing",
+        "call",
+        "calls",
+        "statement",
+        "statements",
+        "branch",
+        "loop",
+        "check",
+        "blank",
+        "between",
+        "needed",
+        "longer",
+        "isn't",
+        "doesn't",
+        "does",
+        "do",
+        "did",
+        "has",
+        "have",
+        "had",
+        "will",
+        "would",
+        "should",
+        "can",
+        "up",
+        "down",
+        "out",
+        "off",
+        "separate",
+        "page",
+        "misspelled",
+        "script",
+        "handler",
+        "link",
+        "tag",
+        "opening",
+        "closing",
+        "below",
+        "above",
+        "before",
+        "after",
+        "old-style",
+        "it's",
+        "def",
+        "func",
+        "fn",
+        "argument",
+        "arguments",
+        "parameter",
+        "parameters",
+        "rest",
+        "everything",
+        "anything",
+        "nothing",
+        "i.e",
+        "e.g",
+        "note",
+        "way",
+        "below.",
+        "immediately",
+        "well",
+        "least",
+        "most",
+        "next",
+        "them",
+        "they",
+        "their",
+        "into",
+        "onto",
+        "such",
+        "than",
+        "gone",
+        "away",
+        "stay",
+        "stays",
+        "left",
+        "keep",
+    ]
 )
 
 
@@ -143,7 +433,9 @@ class _Reader:
         return self.words
 
     def _low(self, i: int) -> str:
-        return self.tokens[i].text.lower() if 0 <= i < len(self.tokens) and self.tokens[i].kind in ("name", "sign") else ""
+        return (
+            self.tokens[i].text.lower() if 0 <= i < len(self.tokens) and self.tokens[i].kind in ("name", "sign") else ""
+        )
 
     def _step(self, i: int) -> int:
         token, low, words = self.tokens[i], self._low(i), self.words
@@ -243,7 +535,9 @@ class _Reader:
 
     def _position(self, i: int, low: str) -> None:
         near = self._low(i + 1)
-        if near in ("it", "this", "these", "that", "them") or (i + 1 < len(self.tokens) and self._low(i + 1) in (")", ",", ";", ":")):
+        if near in ("it", "this", "these", "that", "them") or (
+            i + 1 < len(self.tokens) and self._low(i + 1) in (")", ",", ";", ":")
+        ):
             return
         if near == "with" or i + 1 == len(self.tokens):
             return
@@ -346,12 +640,19 @@ class _Reader:
     def _phrase(self, i: int) -> int:
         """The longest run of words that stands in the file."""
         first = self.tokens[i]
-        is_name = first.text[:1].isupper() and i > 0 and self.tokens[i - 1].kind == "name" and self._low(i - 1) not in STOP - _AFTER - _BEFORE
+        is_name = (
+            first.text[:1].isupper()
+            and i > 0
+            and self.tokens[i - 1].kind == "name"
+            and self._low(i - 1) not in STOP - _AFTER - _BEFORE
+        )
         if self._low(i) in STOP and not is_name:
             return i + 1
         for j in range(min(i + MAX_PHRASE, len(self.tokens)) - 1, i - 1, -1):
             last = self.tokens[j]
-            if last.kind not in ("name", "quote", "tick") or (j > i and self._low(j) in STOP and self._low(j) not in _SORTS):
+            if last.kind not in ("name", "quote", "tick") or (
+                j > i and self._low(j) in STOP and self._low(j) not in _SORTS
+            ):
                 continue
             phrase = self.text[first.start : last.end]
             is_said = len(phrase) > 1 or self.role in (Role.AFTER, Role.BEFORE, Role.TARGET)
@@ -363,7 +664,7 @@ class _Reader:
 
     def _add(self, mention: Mention, end: int) -> None:
         if mention.kind != "edge":
-            mention = mention._replace(ordinal=mention.ordinal or self.ordinal, count=self.count)
+            mention = mention._replace(ordinal=mention.ordinal or self.ordinal, number=self.count)
         self.words.mentions.append(mention)
         self.ordinal = self.count = 0
         self.last_end = end

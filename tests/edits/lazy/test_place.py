@@ -211,7 +211,10 @@ PYTHON_CASES = {
         "# main: very top of the body, before args\n    setup()",
         [("    args = parse_args", "    setup()\n    args = parse_args")],
     ),
-    "end of function": ("# at the end of main()\n    return args", [("    print(args)\n", "    print(args)\n    return args\n")]),
+    "end of function": (
+        "# at the end of main()\n    return args",
+        [("    print(args)\n", "    print(args)\n    return args\n")],
+    ),
     "after a loop": (
         "# in load, right after the for loop\n        self.rows.sort()",
         [("            self.rows.append(row)\n", "            self.rows.append(row)\n        self.rows.sort()\n")],
