@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from apply_service.edits.headers import header_name
+from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words
 from apply_service.edits.markers import Role as LineRole
 from apply_service.edits.markers import classify
@@ -36,7 +37,8 @@ _OF = dict.fromkeys(_HASH, ("hash",)) | {
 _C_LIKE = ("javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "csharp", "kotlin", "swift", "css",
            "scss", "scala", "dart", "json", "jsonc", "zig", "proto")  # fmt: skip
 _OPENING = re.compile(
-    r"^(?:please )?(?:replac(?:es?|ing)|swap|goes|belongs|insert|adds?|append|prepend|put|place|removes?|deletes?|drops?|"
+    r"^(?:please )?(?:replac(?:es?|ing)|swap|goes|belongs|insert|adds?|append|"
+    r"prepend|put|place|removes?|deletes?|drops?|"
     r"this (?:goes|replaces|takes)|takes the place|new \w+|these|both|with the|same for|same|in|inside|at|right|"
     r"directly|just|immediately|under|below|above|after|before|between|first|second|third|last|next to|top|bottom|"
     r"very)\b",
@@ -56,9 +58,7 @@ _AGAIN = re.compile(
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
-_DOTS = re.compile(
-    r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE
-)
+_DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 
 
 class Directive(NamedTuple):
@@ -96,19 +96,19 @@ def find_directives(
     scores = [0.0] * len(update)
     for i, text in enumerate(texts):
         if text and roles[i] not in notes and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
-            scores[i] = judge(text, lower, stands_free=_stands_free(update, roles, i))
+            scores[i] = judge(text, lower, stands_free=_stands_free(roles, i))
             scores[i] -= 2.0 * _tells_of_next(text, update, i)
     solid = [i for i, role in enumerate(roles) if role not in notes]
-    if not any(scores[i] >= MIN_SCORE and roles[i] is not LineRole.DELETION for i in solid):
-        # Notes of deletion alone: each tells something about the lines around it, if there are any.
-        if any(roles[i] is not LineRole.DELETION for i in solid):
-            return []
+    others = [i for i in solid if roles[i] is not LineRole.DELETION]
+    if others and max(scores[i] for i in others) < MIN_SCORE:
+        # Notes of deletion between code: they speak of the lines around them.
+        return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[tuple[int, ...]] = []
     i = 0
     while i < len(update):
         follows = bool(found) and i - 1 in found[-1]
-        if scores[i] >= (enough if _stands_free(update, roles, i) or follows else MIN_SCORE):
+        if scores[i] >= (enough if _stands_free(roles, i) or follows else MIN_SCORE):
             end = _directive_end(update, texts, i, known)
             found.append(tuple(range(i, end)))
             i = end
@@ -178,8 +178,8 @@ def _joined(texts: Sequence[str]) -> str:
     return text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else text
 
 
-def _stands_free(update: Sequence[str], roles: Sequence[LineRole], i: int) -> bool:
-    """Whether no line of code stands right above, and one stands right below (or nothing)."""
+def _stands_free(roles: Sequence[LineRole], i: int) -> bool:
+    """Whether no line of code stands right above."""
     return i == 0 or roles[i - 1] is not LineRole.CONTENT
 
 
@@ -195,7 +195,8 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
         goes_on = text.startswith(("(", "and ", "i.e.")) or (
             text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
         )
-        if not (open_ended or goes_on) or _STRONG.match(text):
+        is_aligned = indent_of(update[end]) == indent_of(update[start])
+        if not (open_ended or goes_on) or not is_aligned or _STRONG.match(text):
             break
         end += 1
     return end
@@ -219,7 +220,7 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
     score += 0.8 * (any(m.role is Role.WITHIN for m in named) and _HEAD.match(text) is not None)
     score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
-    is_sentence = text.endswith(".") and text[:1].isupper()
+    is_sentence = text.endswith(".") and text[:1].isupper() and not is_again
     score -= (0.8 if any(m.kind == "code" for m in named) else 1.6) * is_sentence + 0.8 * (". " in text)
     unknown = words.unknown + sum(m.role is Role.SUBJECT and m.kind == "words" for m in words.mentions)
     if named or words.meta >= 2:

@@ -16,8 +16,10 @@ from apply_service.syntax.scopes import Scope
 
 _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|rescue|ensure)\b")
 _CLOSES = re.compile(r"\s*(?:[\])}]|</)")
-_IMPORT = re.compile(r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|@import\b|"
-                     r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\()")  # fmt: skip
+_IMPORT = re.compile(
+    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|@import\b|"
+    r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\()"
+)
 MAX_LINE = 2000
 
 

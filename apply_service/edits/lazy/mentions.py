@@ -71,322 +71,57 @@ _TOKEN = re.compile(
     r"|(?P<name>[@$#.]?[\w$]+(?:(?:[./:-]|::|->)[\w$-]+)*\??(?:\.\*)?)|(?P<sign>[,;:()—–→]|\.(?=\s|$)| - )"
 )
 _CODE_SHAPE = re.compile(r"[a-z0-9][A-Z]|[_@$/]|\w[.:]\w|\d.*[a-z]|^[A-Z]{2,}\w*$", re.ASCII)
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
-_AFTER = frozenset(
-    ["after", "below", "beneath", "under", "underneath", "behind", "following", "follows", "past", "succeeding"]
-)
-_BEFORE = frozenset(["before", "above", "precedes", "preceding", "over"])
-_WITHIN = frozenset(["in", "inside", "within", "into", "on", "at", "of", "for", "to", "onto"])
-_REPLACE = frozenset(["replace", "replaces", "replacing", "swap", "swaps", "overwrite", "overwrites", "supersedes", "rewrite", "change", "changes", "update"])  # fmt: skip
-_INSERT = frozenset(
-    [
-        "add",
-        "adds",
-        "insert",
-        "inserts",
-        "append",
-        "appends",
-        "prepend",
-        "prepends",
-        "put",
-        "place",
-        "goes",
-        "go",
-        "belongs",
-        "belong",
-    ]
-)
-_DELETE = frozenset(
-    ["remove", "removes", "delete", "deletes", "drop", "drops", "removing", "deleting", "dropping", "without"]
-)
-_GONE = frozenset(["gone", "removed", "deleted", "dropped", "away", "unneeded"])
-_KEPT = frozenset(["stays", "stay", "unchanged", "remains", "remain", "untouched", "kept"])
-_BECOMES = frozenset(["becomes", "become", "replaced", "gets", "get"])
+_AFTER = _set("after below beneath under underneath behind following follows past succeeding")
+_BEFORE = _set("before above precedes preceding over")
+_WITHIN = _set("in inside within into on at of for to onto")
+_REPLACE = _set("replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update")
+_INSERT = _set("add adds insert inserts append appends prepend prepends put place goes go belongs belong")
+_DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
+_GONE = _set("gone removed deleted dropped away unneeded")
+_KEPT = _set("stays stay unchanged remains remain untouched kept")
+_BECOMES = _set("becomes become replaced gets get")
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "last": -1, "final": -1}
 _COUNTS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
-_ITEMS = frozenset(["entry", "item", "property", "key", "field", "step", "option", "line", "element", "thing", "method", "function", "member", "statement", "attribute", "case", "test", "parameter", "argument", "child", "import", "section"])  # fmt: skip
+_ITEMS = _set(
+    "entry item property key field step option line element thing method function member statement "
+    "attribute case test parameter argument child import section"
+)
 _SORTS = {
     "import": "import", "imports": "import", "include": "import", "includes": "import", "decorator": "decorator",
     "decorators": "decorator", "docstring": "docstring", "comment": "comment", "raise": "raise", "return": "return",
     "assert": "assert", "throw": "throw", "constructor": "constructor", "annotation": "decorator",
 }  # fmt: skip
-_STATEMENTS = frozenset(["if", "else", "elif", "try", "except", "catch", "finally", "for", "while", "with", "switch", "case", "return", "raise", "throw", "match"])  # fmt: skip
-_PARTS = frozenset(["line", "lines", "body", "part", "value", "end", "top", "signature", "header"])
-_HEADS = frozenset(["signature", "header"])
-_META = frozenset(
-    [
-        "line",
-        "lines",
-        "import",
-        "imports",
-        "block",
-        "signature",
-        "decorator",
-        "decorators",
-        "docstring",
-        "method",
-        "function",
-        "entry",
-        "entries",
-        "section",
-        "body",
-        "file",
-        "module",
-        "heading",
-        "paragraph",
-        "old",
-        "existing",
-        "whole",
-        "entire",
-        "current",
-        "rest",
-        "definition",
-        "blank",
-        "class",
-        "below",
-        "these",
-        "property",
-        "stays",
-        "unchanged",
-        "bottom",
-        "top",
-        "script",
-        "list",
-        "job",
-        "step",
-        "steps",
-        "comment",
-        "call",
-        "statement",
-        "directly",
-        "right",
-        "just",
-        "handler",
-        "attribute",
-        "tag",
-        "args",
-        "paragraph",
-        "test",
-        "tests",
-        "include",
-        "field",
-        "constant",
-        "constants",
-        "between",
-        "above",
-        "replaces",
-    ]
+_STATEMENTS = _set("if else elif try except catch finally for while with switch case return raise throw match")
+_PARTS = _set("line lines body part value end top signature header")
+_HEADS = _set("signature header")
+_META = _set(
+    "line lines import imports block signature decorator decorators docstring method function entry "
+    "entries section body file module heading paragraph old existing whole entire current rest definition "
+    "blank class below these property stays unchanged bottom top script list job step steps comment call "
+    "statement directly right just handler attribute tag args paragraph test tests include field constant "
+    "constants between above replaces"
 )
-STOP = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "these",
-        "those",
-        "and",
-        "or",
-        "but",
-        "not",
-        "no",
-        "with",
-        "from",
-        "by",
-        "as",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "it",
-        "its",
-        "itself",
-        "all",
-        "any",
-        "each",
-        "every",
-        "same",
-        "new",
-        "old",
-        "just",
-        "right",
-        "directly",
-        "very",
-        "also",
-        "too",
-        "now",
-        "then",
-        "here",
-        "there",
-        "only",
-        "whole",
-        "entire",
-        "existing",
-        "current",
-        "previous",
-        "both",
-        "so",
-        "such",
-        "where",
-        "which",
-        "who",
-        "when",
-        "while",
-        "if",
-        "else",
-        "else's",
-        "there's",
-        "one",
-        "ones",
-        "two",
-        "three",
-        "four",
-        "five",
-        "first",
-        "second",
-        "third",
-        "last",
-        "final",
-        "other",
-        "others",
-        "another",
-        "more",
-        "again",
-        "ever",
-        "instead",
-        "place",
-        "goes",
-        "go",
-        "gets",
-        "get",
-        "set",
-        "use",
-        "used",
-        "using",
-        "make",
-        "made",
-        "line",
-        "lines",
-        "block",
-        "blocks",
-        "code",
-        "file",
-        "files",
-        "module",
-        "method",
-        "methods",
-        "function",
-        "functions",
-        "class",
-        "classes",
-        "body",
-        "header",
-        "definition",
-        "definitions",
-        "section",
-        "sections",
-        "entry",
-        "entries",
-        "item",
-        "items",
-        "key",
-        "keys",
-        "value",
-        "list",
-        "lists",
-        "step",
-        "steps",
-        "job",
-        "field",
-        "property",
-        "properties",
-        "heading",
-        "paragraph",
-        "sentence",
-        "text",
-        "part",
-        "parts",
-        "thing",
-        "call",
-        "calls",
-        "statement",
-        "statements",
-        "branch",
-        "loop",
-        "check",
-        "blank",
-        "between",
-        "needed",
-        "longer",
-        "isn't",
-        "doesn't",
-        "does",
-        "do",
-        "did",
-        "has",
-        "have",
-        "had",
-        "will",
-        "would",
-        "should",
-        "can",
-        "up",
-        "down",
-        "out",
-        "off",
-        "separate",
-        "page",
-        "misspelled",
-        "script",
-        "handler",
-        "link",
-        "tag",
-        "opening",
-        "closing",
-        "below",
-        "above",
-        "before",
-        "after",
-        "old-style",
-        "it's",
-        "def",
-        "func",
-        "fn",
-        "argument",
-        "arguments",
-        "parameter",
-        "parameters",
-        "rest",
-        "everything",
-        "anything",
-        "nothing",
-        "i.e",
-        "e.g",
-        "note",
-        "way",
-        "below.",
-        "immediately",
-        "well",
-        "least",
-        "most",
-        "next",
-        "them",
-        "they",
-        "their",
-        "into",
-        "onto",
-        "such",
-        "than",
-        "gone",
-        "away",
-        "stay",
-        "stays",
-        "left",
-        "keep",
-    ]
+STOP = _set(
+    "a an the this that these those and or but not no with from by as is are was were be been it its "
+    "itself all any each every same new old just right directly very also too now then here there only "
+    "whole entire existing current previous both so such where which who when while if else else's "
+    "there's one ones two three four five first second third last final other others another more again "
+    "ever instead place goes go gets get set use used using make made line lines block blocks code file "
+    "files module method methods function functions class classes body header definition definitions "
+    "section sections entry entries item items key keys value list lists step steps job field property "
+    "properties heading paragraph sentence text part parts thing call calls statement statements branch "
+    "loop check blank between needed longer isn't doesn't does do did has have had will would should can "
+    "up down out off separate page misspelled script handler link tag opening closing below above before "
+    "after old-style it's def func fn argument arguments parameter parameters rest everything anything "
+    "nothing i.e e.g note way below. immediately well least most next them they their into onto such than "
+    "gone away stay stays left keep"
 )
 
 

@@ -161,13 +161,12 @@ class Writer:
             return self._usual_gap(level, there)
         siblings = [j for j in self._siblings(above, below, level) if layout.unit(j)[1] > j + 1]
         if is_long and siblings:
-            gaps = [j - layout.before_blanks(layout.lead(j)) for j in siblings]
-            lead_gaps = [layout.lead(j) - layout.before_blanks(layout.lead(j)) for j in siblings]
-            return max(lead_gaps) if gaps else there
+            leads = [layout.lead(j) for j in siblings]
+            return max(lead - layout.before_blanks(lead) for lead in leads)
         return 0
 
     def _siblings(self, above: int, below: int, level: int) -> list[int]:
-        """The units next to the place at the block's level: the one above where another stands above it, the one below."""
+        """The units at this level next to the place: above, where it is not the first, and below."""
         layout, found = self.layout, []
         j = above - 1
         while j >= 0 and indent_of(layout.lines[j]) > level:

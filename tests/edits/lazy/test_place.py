@@ -204,7 +204,7 @@ PYTHON_CASES = {
     "removes a function": ("# removes parse_tail()", [("def parse_tail(argv):\n    return argv[-1]\n\n\n", "")]),
     "drops an import": ("# imports: just delete `from pathlib import Path`", [("from pathlib import Path\n", "")]),
     "is gone": (
-        "# the size property is gone (decorator included)",
+        "# the `size` property is gone (decorator included)",
         [("    @property\n    def size(self):\n        return len(self.rows)\n\n", "")],
     ),
     "top of the body": (
@@ -234,7 +234,8 @@ PYTHON_CASES = {
         [HEAD_PLACED, JSON_PLACED],
     ),
     "same again": (
-        "# parse_args: replace only the def line\ndef parse_args(argv=()):\n\n# same for parse_tail\ndef parse_tail(argv=()):",
+        "# parse_args: replace only the def line\ndef parse_args(argv=()):\n\n"
+        "# same for parse_tail\ndef parse_tail(argv=()):",
         [("def parse_args(argv):", "def parse_args(argv=()):"), ("def parse_tail(argv):", "def parse_tail(argv=()):")],
     ),
     "two lines of words": (
@@ -271,7 +272,8 @@ OTHER_CASES = {
     ),
     "function after function": (
         SCRIPT, "javascript", "// add between walk and count\nexport function isEmpty(dir) {\n  return !count(dir);\n}",
-        [("export function count", "export function isEmpty(dir) {\n  return !count(dir);\n}\n\nexport function count")],
+        [("export function count",
+          "export function isEmpty(dir) {\n  return !count(dir);\n}\n\nexport function count")],
     ),
     "dotted path": (
         WORKFLOW, "yaml", '# jobs.test.strategy.matrix.python: last entry\n          - "3.12"',
