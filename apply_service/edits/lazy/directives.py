@@ -28,6 +28,7 @@ _SIGNS = {
     "dash": re.compile(r"^\s*--+\s*(?P<text>.*)$"),
     "semicolon": re.compile(r"^\s*;+\s*(?P<text>.*)$"),
 }
+_BLOCKS = {"/*": "*/", "{/*": "*/", "<!--": "-->"}
 _HASH = ("python", "ruby", "yaml", "toml", "bash", "shell", "dockerfile", "makefile", "perl", "r", "elixir", "hcl")
 _OF = dict.fromkeys(_HASH, ("hash",)) | {
     "markdown": ("markup",), "html": ("markup", "slash"), "xml": ("markup",), "vue": ("markup", "slash"),
@@ -84,12 +85,29 @@ def comment_text(line: str, language: str | None) -> str | None:
     return None
 
 
+def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
+    """The words of each line that is a comment, or stands in one that goes over several lines."""
+    texts: list[str | None] = []
+    closing = ""
+    for line in update:
+        if closing and len(line) <= MAX_TEXT:
+            texts.append(line.split(closing, 1)[0].strip().lstrip("*").strip())
+            closing = "" if closing in line else closing
+            continue
+        texts.append(comment_text(line, language))
+        opened = next(
+            (end for sign, end in _BLOCKS.items() if texts[-1] is not None and line.lstrip().startswith(sign)), ""
+        )
+        closing = opened if opened and opened not in line else ""
+    return texts
+
+
 def find_directives(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
 ) -> list[Directive]:
     """The directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
     roles = classify(update, original, language=language, path=path)
-    texts = [comment_text(line, language) for line in update]
+    texts = _comment_texts(update, language)
     known = {line.strip() for line in original}
     lower = "\n".join(original).lower()
     notes = (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
@@ -195,7 +213,11 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
         goes_on = text.startswith(("(", "and ", "i.e.")) or (
             text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
         )
-        is_aligned = indent_of(update[end]) == indent_of(update[start])
+        is_aligned = indent_of(update[end]) == indent_of(update[start]) or update[start].lstrip()[:2] in (
+            "/*",
+            "<!",
+            "{/",
+        )
         if not (open_ended or goes_on) or not is_aligned or _STRONG.match(text):
             break
         end += 1

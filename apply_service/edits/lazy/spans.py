@@ -26,6 +26,10 @@ class Span(NamedTuple):
     quality: float
 
 
+def _is_word(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
+
+
 class Finder:
     """The mentions of one directive, looked up in lines [low, high) of a file."""
 
@@ -47,15 +51,17 @@ class Finder:
 
     def _lines_with(self, phrase: str) -> Iterator[int]:
         """The lines that hold a phrase as whole words, small and capital letters alike."""
-        pattern = re.escape(" ".join(phrase.lower().split()))
-        edge_before, edge_after = phrase[:1].isalnum() or phrase[:1] == "_", phrase[-1:].isalnum() or phrase[-1:] == "_"
-        found = re.compile((r"(?<!\w)" if edge_before else "") + pattern + (r"(?!\w)" if edge_after else ""))
-        low, high = self.layout.starts[self.low], self.layout.starts[self.high]
-        last = -1
-        for match in found.finditer(self.layout.text, low, high):
-            line = self.layout.line_at(match.start())
-            if line != last:
-                last = line
+        wanted = " ".join(phrase.lower().split())
+        text, starts = self.layout.text, self.layout.starts
+        at, end = starts[self.low], starts[self.high]
+        while wanted and (at := text.find(wanted, at, end)) >= 0:
+            last = at + len(wanted)
+            is_whole = not (_is_word(wanted[0]) and at and _is_word(text[at - 1])) and not (
+                _is_word(wanted[-1]) and last < len(text) and _is_word(text[last])
+            )
+            line = self.layout.line_at(at)
+            at = starts[line + 1] if is_whole else at + 1
+            if is_whole:
                 yield line
 
     def _resolve(self, mention: Mention) -> list[Span]:
