@@ -70,6 +70,7 @@ _TOKEN = re.compile(
     r"|(?P<call>[\w$@.:]{1,80}\([^()]{0,80}\))"
     r"|(?P<name>[@$#.]?[\w$]+(?:(?:[./:-]|::|->)[\w$-]+)*\??(?:\.\*)?)|(?P<sign>[,;:()—–→]|\.(?=\s|$)| - )"
 )
+_NUMBERS = re.compile(r"\d{1,7}(?:-\d{1,7})?$", re.ASCII)
 _CODE_SHAPE = re.compile(r"[a-z0-9][A-Z]|[_@$/]|\w[.:]\w|\d.*[a-z]|^[A-Z]{2,}\w*$", re.ASCII)
 
 
@@ -190,7 +191,7 @@ class _Reader:
                 self.role = Role.SUBJECT
             return i + 2
         words.one_line = words.one_line or (low == "line" and self.role is Role.TARGET)
-        if low in ("line", "lines") and self._low(i + 1).replace("-", "").isdigit():
+        if low in ("line", "lines") and _NUMBERS.match(self._low(i + 1)):
             self._add(Mention(self._low(i + 1), self.role, "line"), i + 2)
             return i + 2
         if low == "between":

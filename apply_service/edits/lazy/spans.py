@@ -80,16 +80,17 @@ class Finder:
             spans = [
                 s._replace(quality=s.quality - 0.3 * (mention.text not in self.layout.lines[s.line])) for s in spans
             ]
+        most = MAX_SPANS
         if mention.role is not Role.WITHIN:
-            inside = self._scopes_said(Role.WITHIN)
-            if any(a <= s.line < b for s in spans for a, b in inside):
-                spans = [
-                    s._replace(quality=s.quality - 0.4 * (not any(a <= s.line < b for a, b in inside))) for s in spans
-                ]
+            said = self._scopes_said(Role.WITHIN)
+            inside = {s.line for s in spans if any(a <= s.line < b for a, b in said)}
+            if inside:
+                spans = [s._replace(quality=s.quality - 0.4 * (s.line not in inside)) for s in spans]
+                most = max(MAX_SPANS, min(len(inside), 3 * MAX_SPANS))
         if mention.role in (Role.TARGET, Role.GONE) and any(s.quality > 0.9 for s in spans):
             spans = [s for s in spans if s.quality > 0.65]
         spans.sort(key=lambda span: -span.quality)
-        return self._pick(spans[:MAX_SPANS], mention)
+        return self._pick(spans[:most], mention)
 
     def _scopes_said(self, role: Role) -> list[tuple[int, int]]:
         """The units with a body that mentions of a role name."""
