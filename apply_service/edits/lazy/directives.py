@@ -51,6 +51,7 @@ _STRONG = re.compile(
     r"(?:insert|add) (?:to|as|at|between|before|after|right|just|directly|this|these|the))\b",
     re.IGNORECASE,
 )
+_LATER = re.compile(r"[,;:(—–] (?:replaces|goes|insert|add|append|put|delete|drop|remove|removes|takes the place)\b")
 _AGAIN = re.compile(
     r"^(?:[\w.()]+: )?(?:(?:and )?(?:the )?same\b|all (?:of )?this\b|everything (?:below|here)\b|"
     r"and (?:again|once more)\b|likewise\b)",
@@ -238,6 +239,7 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     if not named and not is_edge and not words.head_only and not is_again:
         return 0.0
     score = 1.0 * bool(_STRONG.match(text)) + 0.5 * bool(_OPENING.match(text)) + min(words.meta, 4) * 0.4
+    score += 1.0 * (_LATER.search(text) is not None)
     score += 0.8 * min(named_worth, 2.0) + 0.4 * is_edge + 0.5 * does + 0.5 * words.head_only + 1.2 * is_again
     score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
     score += 0.8 * (any(m.role is Role.WITHIN for m in named) and _HEAD.match(text) is not None)
@@ -262,4 +264,4 @@ def _may_stand(mention: Mention, lower: str) -> bool:
         return False
     text = mention.text.lower()
     first = re.split(r"\.{3}|…|\(", text)[0].strip()
-    return (bool(first) and first in lower) or all(part in lower for part in re.split(r"\.|->|::|>|/", text) if part)
+    return (bool(first) and first in lower) or all(part in lower for part in re.split(r"\.|->|::|>|/", first) if part)

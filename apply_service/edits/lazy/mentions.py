@@ -78,6 +78,7 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+_DETERMINERS = _set("the a an this that these those it its them all any both each every")
 _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
 _AFTER = _set("after below beneath under underneath behind following follows past succeeding")
 _BEFORE = _set("before above precedes preceding over")
@@ -179,6 +180,10 @@ class _Reader:
             self._sign(low, i)
             return i + 1
         words.meta += low in _META
+        branches = low.split("/")
+        if len(branches) > 1 and _STATEMENTS.issuperset(branches):
+            self._add(Mention(low, self.role, "sort", branches[0]), i + 1)
+            return i + 1
         if token.kind != "name" or (_CODE_SHAPE.search(token.text) and not low.startswith(("i.e", "e.g"))):
             return self._code(i)
         if low in ("in", "ahead", "instead", "place", "down", "up", "through", "until", "till", "from", "next"):
@@ -264,6 +269,9 @@ class _Reader:
         if self.role is Role.TARGET and (low in ("through", "until", "till") or one == "to"):
             self.role = Role.UNTIL
             return 1 + (one == "to")
+        if low == "from" and self.role is Role.GONE and self.last_end >= 0:
+            self.role = Role.WITHIN
+            return 1
         if low == "from" and self.role is Role.TARGET:
             self.is_stretch = True
             return 1
@@ -347,6 +355,8 @@ class _Reader:
 
     def _sort(self, i: int, low: str) -> None:
         sort = _SORTS.get(low, low)
+        if sort == "docstring" and self._low(i - 1) != "with" and self.role is Role.SUBJECT:
+            self.role, self.words.replaces = Role.TARGET, True
         if self.last_end == i and self.words.mentions:
             self.words.mentions[-1] = self.words.mentions[-1]._replace(sort=sort)
             return
@@ -382,20 +392,26 @@ class _Reader:
             and self.tokens[i - 1].kind == "name"
             and self._low(i - 1) not in STOP - _AFTER - _BEFORE
         )
-        if self._low(i) in STOP and not is_name:
+        is_next = self._low(i - 1) in _AFTER | _BEFORE | {"and", "between"} and self.role in (Role.AFTER, Role.BEFORE)
+        is_said = is_next and self._low(i) not in _DETERMINERS
+        if self._low(i) in STOP and not is_name and not is_said:
             return i + 1
         for j in range(min(i + MAX_PHRASE, len(self.tokens)) - 1, i - 1, -1):
             last = self.tokens[j]
+            is_small = self._low(j) in STOP and self._low(j) not in _SORTS
             if last.kind not in ("name", "quote", "tick") or (
-                j > i and self._low(j) in STOP and self._low(j) not in _SORTS
+                is_small and not (is_name and j == i) and not (is_said and j == i + 1)
             ):
                 continue
             phrase = self.text[first.start : last.end]
-            is_said = len(phrase) > 1 or self.role in (Role.AFTER, Role.BEFORE, Role.TARGET)
-            if is_said and phrase.lower() != "i" and self.stands(phrase):
+            is_meant = self.role in (Role.AFTER, Role.BEFORE, Role.TARGET) or self._low(i - 1) in _ITEMS | {
+                "class",
+                "struct",
+            }
+            if (len(phrase) > 1 or is_meant) and phrase.lower() != "i" and self.stands(phrase):
                 self._add(Mention(phrase, self.role, "words"), j + 1)
                 return j + 1
-        self.words.unknown += 1
+        self.words.unknown += self._low(i) not in STOP
         return i + 1
 
     def _add(self, mention: Mention, end: int) -> None:

@@ -92,8 +92,9 @@ class Search:
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
             agreement = max(self._agreement(mention.role, op, span) for span in spans)
-            if mention.number > 1 and mention.kind == "sort":
+            if mention.number > 1 and mention.kind != "code" and len(spans) >= mention.number:
                 agreement *= min(1.0, sum(op.start <= span.line < op.end for span in spans) / mention.number)
+            weight += 1.0 * (mention.role is Role.GONE and not self.solid)
             features["found"] += 1
             features["agreement"] += agreement
             total += weight * agreement

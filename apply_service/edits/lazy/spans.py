@@ -71,6 +71,7 @@ class Finder:
             return [Span(a, a, b, 1.0)] if 0 <= a < b <= len(self.layout.lines) else []
         if mention.kind == "sort":
             spans = [self.span(j, 0.8) for j in self._of_sort(mention.sort)]
+            spans = [s._replace(end=self.layout.chain(s.start, s.end)) for s in spans]
             inside = self._scopes_said(Role.WITHIN) or self._scopes_said(Role.TARGET)
             return self._pick([s for s in spans if any(a <= s.line < b for a, b in inside)] or spans, mention)
         spans = self._named(mention.text)

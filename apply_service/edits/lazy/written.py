@@ -73,7 +73,7 @@ class Writer:
         if below >= len(layout.lines):
             return above, end
         if above < start and below > end:
-            return start, end + min(below - end, max(start - above, below - end))
+            return (above, end) if below - end > start - above else (start, below)
         if start == 0 or (below > end and layout.opens(start - 1)):
             return start, below
         return start, end
@@ -155,9 +155,12 @@ class Writer:
             is_item = re.match(r"\s*(?:[-*+]|\d+[.)])\s|\s*\|", first)
             return 0 if is_item else 1
         solid = [text for text in texts if text.strip()]
+        near = [layout.lines[j] for j in (above - 1, below) if 0 <= j < len(layout.lines)]
+        if is_import(first) and not there and above == 0 and not any(is_import(line) for line in near):
+            return self._usual_gap(level, there)
         is_long = len(solid) > 1 and not is_import(first)
         is_code = is_definition(next((text for text in solid if not is_attached(text)), first)) and is_long
-        if is_code and self.language not in ("yaml", "json", "toml"):
+        if is_code and (self.language not in ("yaml", "json", "toml") or first.startswith("[")):
             return self._usual_gap(level, there)
         siblings = [j for j in self._siblings(above, below, level) if layout.unit(j)[1] > j + 1]
         if is_long and siblings:
