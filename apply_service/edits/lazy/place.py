@@ -16,7 +16,7 @@ from apply_service.edits.headers import header_name, is_attached
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.layout import Layout, depth, is_import
-from apply_service.edits.lazy.mentions import Role
+from apply_service.edits.lazy.mentions import Mention, Role
 from apply_service.edits.lazy.proposals import Op, Proposals, label
 from apply_service.edits.lazy.spans import Finder, Span
 from apply_service.edits.lazy.written import Lines, Writer
@@ -25,7 +25,7 @@ from apply_service.edits.markers import classify
 from apply_service.syntax.scopes import Scope, find_scopes
 from apply_service.types import LineOp
 
-MAX_WEIGHED = 80
+MAX_WEIGHED = 60
 """Candidates that are looked at closely, those that agree best with the words."""
 MAX_PLACED = 4
 MIN_SCORE = 2.0
@@ -91,9 +91,7 @@ class Search:
                 continue
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
-            agreement = max(self._agreement(mention.role, op, span) for span in spans)
-            if mention.number > 1 and mention.kind != "code" and len(spans) >= mention.number:
-                agreement *= min(1.0, sum(op.start <= span.line < op.end for span in spans) / mention.number)
+            agreement = self._agreement(mention, op, spans)
             weight += 1.0 * (mention.role is Role.GONE and not self.solid)
             features["found"] += 1
             features["agreement"] += agreement
@@ -102,26 +100,29 @@ class Search:
         total += self._kind_score(is_insert, has_target)
         return total, features
 
-    def _agreement(self, role: Role, op: Op, span: Span) -> float:
+    def _agreement(self, mention: Mention, op: Op, spans: Sequence[Span]) -> float:
+        """How far an operation agrees with one mention, at the best of the places that it may mean."""
+        role, worth = mention.role, self.finder.worth
         if role is Role.AFTER:
-            return (
-                self._adjacent(self.finder.worth(Role.AFTER, span), op.start, op.start >= span.line + 1) * span.quality
-            )
+            return max(self._adjacent(worth(role, s), op.start, op.start > s.line) * s.quality for s in spans)
         if role is Role.BEFORE:
-            return self._adjacent(self.finder.worth(Role.BEFORE, span), op.end, op.end <= span.line) * span.quality
-        if role is Role.WITHIN and is_import(self.layout.lines[span.line]):
-            is_near = op.start == op.end and op.start in (span.start, span.end)
-            return (1.0 if is_near else self._inside(op, span)) * span.quality
+            return max(self._adjacent(worth(role, s), op.end, op.end <= s.line) * s.quality for s in spans)
         if role is Role.WITHIN:
-            return self._inside(op, span) * span.quality
+            return max(self._inside(op, s) * s.quality for s in spans)
+        covered = [s for s in spans if op.start <= s.line < op.end]
+        agreement = max((self._covers(role, op, s) * s.quality for s in covered), default=0.0)
+        if mention.number > 1 and mention.kind != "code" and len(spans) >= mention.number:
+            agreement *= min(1.0, len(covered) / mention.number)
+        return agreement
+
+    def _covers(self, role: Role, op: Op, span: Span) -> float:
+        """How exactly an operation takes a thing that stands in its lines."""
         if role is Role.UNTIL:
-            return span.quality if op.start < span.line < op.end and op.end <= max(span.end, span.line + 1) else 0.0
-        if op.start <= span.line < op.end:
-            exact = op.start in (span.start, span.line) and op.end in (span.end, span.line + 1)
-            if self.finder.is_stretch and role is Role.TARGET and op.start not in (span.start, span.line):
-                return 0.5 * span.quality
-            return span.quality * (1.0 + 0.1 * exact)
-        return 0.0
+            return 1.0 if op.start < span.line and op.end <= max(span.end, span.line + 1) else 0.0
+        starts_here = op.start in (span.start, span.line)
+        if self.finder.is_stretch and role is Role.TARGET and not starts_here:
+            return 0.5
+        return 1.1 if starts_here and op.end in (span.end, span.line + 1) else 1.0
 
     def _adjacent(self, points: dict[int, float], at: int, is_right_side: bool) -> float:
         """1 where the place is next to the point, blank lines aside; little for the right side alone."""
@@ -131,6 +132,8 @@ class Search:
     def _inside(self, op: Op, span: Span) -> float:
         is_insert = op.start == op.end
         best = 0.0
+        if is_insert and op.start in (span.start, span.end) and is_import(self.layout.lines[span.line]):
+            return 1.0
         if span.end > span.line + 1 and span.start <= op.start and op.end <= span.end:
             best = 1.0 if not is_insert or op.start > span.line else 0.0
         elif not is_insert and op.start <= span.line < op.end:
