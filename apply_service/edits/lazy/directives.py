@@ -242,7 +242,9 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     score += 1.0 * (_LATER.search(text) is not None)
     score += 0.8 * min(named_worth, 2.0) + 0.4 * is_edge + 0.5 * does + 0.5 * words.head_only + 1.2 * is_again
     score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
-    score += 0.8 * (any(m.role is Role.WITHIN for m in named) and _HEAD.match(text) is not None)
+    head = _HEAD.match(text) if any(m.role is Role.WITHIN for m in named) else None
+    if head is not None:
+        score += 1.4 if text.startswith("new ", head.end()) else 0.8
     score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
     is_sentence = text.endswith(".") and text[:1].isupper() and not is_again
     score -= (0.8 if any(m.kind == "code" for m in named) else 1.6) * is_sentence + 0.8 * (". " in text)

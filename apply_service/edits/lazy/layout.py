@@ -121,6 +121,8 @@ class Layout:
     def _measure(self, line: int) -> tuple[int, int]:
         scope = self.scope_at(line)
         end = definition_end(self.lines, line, len(self.lines))
+        if _GOES_ON.match(self.lines[line][:MAX_LINE]) and self.lines[end - 1].strip() in ("end", "fi"):
+            return line, end - 1
         if scope is not None:
             end = max(scope.end_line, end if scope.kind in ("block", "element") else 0)
         elif self.is_prose and self.lines[line].strip():
@@ -208,6 +210,16 @@ class Layout:
         while first < last and indent_of(self.lines[first]) <= indent_of(self.lines[start]):
             first += 1
         return (first if first < last else start + 1), self.before_blanks(last)
+
+    def after_units(self, start: int, end: int, number: int) -> int:
+        """One past so many units from `start` on, not behind `end`."""
+        at = start
+        for _ in range(number):
+            begin = self.after_blanks(at)
+            if begin >= end:
+                break
+            at = self.unit(begin)[1]
+        return min(at, end)
 
     @cached_property
     def last_import(self) -> int:

@@ -83,16 +83,18 @@ _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
 _AFTER = _set("after below beneath under underneath behind following follows past succeeding")
 _BEFORE = _set("before above precedes preceding over")
 _WITHIN = _set("in inside within into on at of for to onto")
-_REPLACE = _set("replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update")
+_REPLACE = _set(
+    "replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update bump bumps"
+)
 _INSERT = _set("add adds insert inserts append appends prepend prepends put place goes go belongs belong")
 _DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
 _GONE = _set("gone removed deleted dropped away unneeded")
 _KEPT = _set("stays stay unchanged remains remain untouched kept")
-_BECOMES = _set("becomes become replaced gets get")
+_BECOMES = _set("becomes become replaced gets get bumped changed")
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "last": -1, "final": -1}
 _COUNTS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
 _ITEMS = _set(
-    "entry item property key field step option line element thing method function member statement "
+    "row entry item property key field step option line element thing method function member statement "
     "attribute case test parameter argument child import section"
 )
 _SORTS = {
@@ -125,6 +127,9 @@ STOP = _set(
     "nothing i.e e.g note way below. immediately well least most next them they their into onto such than "
     "gone away stay stays left keep"
 )
+
+
+_VERBS = _REPLACE | _INSERT | _DELETE
 
 
 class _Token(NamedTuple):
@@ -190,6 +195,9 @@ class _Reader:
             used = self._connective(i, low)
             if used:
                 return i + used
+        if low in _VERBS and self._is_neighbour(i) and self.stands(token.text):
+            self._add(Mention(token.text, self.role, "words"), i + 1)
+            return i + 1
         if low == "blank" or low == "empty":
             words.blank = self._low(i - 1) not in ("no", "without")
             if not words.blank:
@@ -209,7 +217,10 @@ class _Reader:
             words.keeps_rest = True
         elif low in _REPLACE or low in _INSERT or low in _DELETE:
             self._verb(i, low)
-        elif low in _GONE | _KEPT | _BECOMES:
+        elif low in ("loses", "lose"):
+            self._turn(Role.WITHIN, self.clause)
+            words.deletes, self.role = True, Role.GONE
+        elif low in _GONE | _KEPT | _BECOMES or (low == "now" and self._low(i + 1) not in ("", ")", ",", ".", ";")):
             self._passive(i, low)
         elif low in _EDGES:
             self._add(Mention(low, self.role, "edge", ordinal=_EDGES[low]), i + 1)
@@ -233,6 +244,11 @@ class _Reader:
             return self._phrase(i)
         return i + 1
 
+    def _is_neighbour(self, i: int) -> bool:
+        """Whether the word stands where "before", "after" or "between" has its object."""
+        above = self._low(i - 1)
+        return above in _AFTER | _BEFORE | {"between"} or (above == "and" and self.role is Role.BEFORE)
+
     def _sign(self, low: str, i: int) -> None:
         if low == "(":
             self.stack.append((self.role, self.clause))
@@ -249,6 +265,8 @@ class _Reader:
         elif low in (";", "."):
             self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
             self.sentence = self.clause
+        elif low == "," and self.role in (Role.AFTER, Role.BEFORE) and not self.between:
+            self.role = Role.SUBJECT
         self.ordinal = self.count = 0
 
     def _connective(self, i: int, low: str) -> int:
@@ -310,7 +328,7 @@ class _Reader:
 
     def _passive(self, i: int, low: str) -> None:
         words = self.words
-        if low in _BECOMES:
+        if low in _BECOMES or low == "now":
             if low == "replaced" and self._low(i + 1) not in ("by", "with"):
                 return
             words.replaces = True
@@ -341,7 +359,8 @@ class _Reader:
         is_item = self._low(i + 1) in _ITEMS
         if low in _COUNTS:
             self.count = _COUNTS[low]
-        elif is_item and self.role is Role.SUBJECT and _ORDINALS[low] in (1, -1):
+        elif is_item and self.role is Role.SUBJECT:
+            self.words.inserts = True
             self._add(Mention(low, Role.SUBJECT, "edge", ordinal=_ORDINALS[low]), i + 1)
         else:
             self.ordinal = _ORDINALS[low]
@@ -366,7 +385,7 @@ class _Reader:
         if low == "to" and self.is_stretch and self.role is Role.TARGET:
             self.role = Role.UNTIL
             return
-        if low == "of" and self._low(i - 1) in _PARTS:
+        if low in ("of", "in") and self._low(i - 1) in _PARTS | _ITEMS:
             self.role = Role.WITHIN
             return
         if low in ("of", "for", "to") and self.role is not Role.SUBJECT and self.last_end < 0:

@@ -150,7 +150,7 @@ class Search:
         for edge in self.finder.edges:
             bodies = [(start, end, quality) for _, start, end, quality in self.finder.regions]
             bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
-            points = [(start if edge.ordinal > 0 else end, quality) for start, end, quality in bodies]
+            points = [(self.finder.edge_of(edge, start, end), quality) for start, end, quality in bodies]
             side = op.start if edge.ordinal > 0 else op.end
             total += 1.5 * max((q for at, q in points if solid_from[at] == solid_from[side]), default=0.0)
         return min(total, 2.0)

@@ -65,6 +65,9 @@ class Proposals:
         for _, start, end, _ in self.finder.regions:
             yield Op(start, start)
             yield Op(end, end)
+            for edge in self.finder.edges:
+                at = self.finder.edge_of(edge, start, end)
+                yield Op(at, at)
         if self.finder.edges:
             yield Op(layout.end, layout.end)
             yield Op(0, 0)

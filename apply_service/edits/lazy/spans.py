@@ -220,6 +220,10 @@ class Finder:
     def edges(self) -> list[Mention]:
         return [mention for mention in self.words.mentions if mention.kind == "edge"]
 
+    def edge_of(self, edge: Mention, start: int, end: int) -> int:
+        """Where a thing goes that shall be the first, second, ... or last in lines [start, end)."""
+        return end if edge.ordinal < 0 else self.layout.after_units(start, end, edge.ordinal - 1)
+
     def after(self, span: Span) -> list[int]:
         """Where something after the span may go, the likeliest first."""
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
