@@ -174,9 +174,10 @@ def _with_block(
     lines = found[k]
     stop = found[k + 1][0] if k + 1 < len(found) else len(update)
     outside = (LineRole.FENCE, LineRole.CHAT)
-    ends = (i for i in range(lines[-1] + 1, stop) if roles[i] in outside or _is_cut(update, texts, roles, i))
+    start = next((i for i in range(lines[-1] + 1, stop) if roles[i] not in (LineRole.BLANK, LineRole.MARKER)), stop)
+    ends = (i for i in range(start, stop) if roles[i] in outside or _is_cut(update, texts, roles, i))
     end = next(ends, stop)
-    solid = [i for i in range(lines[-1] + 1, end) if update[i].strip()]
+    solid = [i for i in range(start, end) if update[i].strip()]
     block = tuple(range(solid[0], solid[-1] + 1)) if solid else ()
     return Directive(lines, _joined([texts[i] or "" for i in lines]), block)
 
@@ -246,8 +247,10 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     if head is not None:
         score += 1.4 if text.startswith("new ", head.end()) else 0.8
     score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
-    is_sentence = text.endswith(".") and text[:1].isupper() and not is_again
-    score -= (0.8 if any(m.kind == "code" for m in named) else 1.6) * is_sentence + 0.8 * (". " in text)
+    if not is_again:
+        has_code = any(m.kind == "code" for m in named)
+        score -= 1.6 * (text.endswith(".") and text[:1].isupper()) + 0.6 * (text[:1].isupper() and not has_code)
+    score -= 0.8 * (". " in text)
     unknown = words.unknown + sum(m.role is Role.SUBJECT and m.kind == "words" for m in words.mentions)
     if named or words.meta >= 2:
         score += 1.2 if not unknown else 0.5 if unknown == 1 else 0.0

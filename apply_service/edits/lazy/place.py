@@ -321,7 +321,7 @@ def merge_placed(
     """Whole snippets of directives and their code: readings, best first; none where code stands outside them."""
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
-    outside = (LineRole.BLANK, LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME)
+    outside = (LineRole.BLANK, LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.MARKER)
     solid = [i for i, role in enumerate(roles) if role not in outside]
     if not directives and instruction.strip() and solid:
         directives = [Directive((), instruction, tuple(range(solid[0], solid[-1] + 1)))]

@@ -84,10 +84,10 @@ class Finder:
         most = MAX_SPANS
         if mention.role is not Role.WITHIN:
             said = self._scopes_said(Role.WITHIN)
-            inside = {s.line for s in spans if any(a <= s.line < b for a, b in said)}
-            if inside:
-                spans = [s._replace(quality=s.quality - 0.4 * (s.line not in inside)) for s in spans]
-                most = max(MAX_SPANS, min(len(inside), 3 * MAX_SPANS))
+            here = {s.line for s in spans if any(a <= s.line < b for a, b in said)}
+            if here:
+                spans = [s._replace(quality=s.quality - 0.4 * (s.line not in here)) for s in spans]
+                most = max(MAX_SPANS, min(len(here), 3 * MAX_SPANS))
         if mention.role in (Role.TARGET, Role.GONE) and any(s.quality > 0.9 for s in spans):
             spans = [s for s in spans if s.quality > 0.65]
         spans.sort(key=lambda span: -span.quality)

@@ -156,6 +156,10 @@ PYTHON_CASES = {
     "ahead of": ("# new function, ahead of `parse_tail`\n" + HELPER, [HEAD_PLACED]),
     "between": ("# insert between parse_args() and parse_tail()\n" + HELPER, [HEAD_PLACED]),
     "marker with words": ("# ... existing code (add this before parse_tail) ...\n" + HELPER, [HEAD_PLACED]),
+    "markers around": (
+        "# add right after parse_args\n# ... existing code ...\n" + HELPER + "# ... existing code ...",
+        [HEAD_PLACED],
+    ),
     "method between": ("# in Store, goes between load() and save()\n" + CLEAR, [CLEAR_PLACED]),
     "head with colon": ("# Store: add just above save\n" + CLEAR, [CLEAR_PLACED]),
     "end of class": (
