@@ -78,6 +78,7 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+_ADDED = _set("a an another one two three more new")
 _DETERMINERS = _set("the a an this that these those it its them all any both each every")
 _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
 _AFTER = _set("after below beneath under underneath behind following follows past succeeding")
@@ -90,7 +91,7 @@ _INSERT = _set("add adds insert inserts append appends prepend prepends put plac
 _DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
 _GONE = _set("gone removed deleted dropped away unneeded")
 _KEPT = _set("stays stay unchanged remains remain untouched kept")
-_BECOMES = _set("becomes become replaced gets get bumped changed")
+_BECOMES = _set("becomes become replaced gets bumped changed")
 _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "last": -1, "final": -1}
 _COUNTS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5}
 _ITEMS = _set(
@@ -98,7 +99,7 @@ _ITEMS = _set(
     "attribute case test parameter argument child import section"
 )
 _SORTS = {
-    "import": "import", "imports": "import", "include": "import", "includes": "import", "decorator": "decorator",
+    "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import", "decorator": "decorator",
     "decorators": "decorator", "docstring": "docstring", "comment": "comment", "raise": "raise", "return": "return",
     "assert": "assert", "throw": "throw", "constructor": "constructor", "annotation": "decorator",
 }  # fmt: skip
@@ -162,6 +163,8 @@ class _Reader:
         self.clause = 0
         """Where the mentions of this clause begin."""
         self.sentence = 0
+        self.verb = 0
+        """Index after the token of the last verb."""
         self.is_stretch = False
         """"from" was said, "to" is to come."""
         self.stack: list[tuple[Role, int]] = []
@@ -198,9 +201,12 @@ class _Reader:
         if low in _VERBS and self._is_neighbour(i) and self.stands(token.text):
             self._add(Mention(token.text, self.role, "words"), i + 1)
             return i + 1
+        if low in _VERBS and self._low(i - 1) in _DETERMINERS:
+            return self._phrase(i)
         if low == "blank" or low == "empty":
-            words.blank = self._low(i - 1) not in ("no", "without")
-            if not words.blank:
+            if self._low(i - 1) not in ("before", "after", "the", "first"):
+                words.blank = self._low(i - 1) not in ("no", "without")
+            if words.blank is False:
                 self.role = Role.SUBJECT
             return i + 2
         words.one_line = words.one_line or (low == "line" and self.role is Role.TARGET)
@@ -234,7 +240,7 @@ class _Reader:
             words.whole = True
         elif low in ("rest", "otherwise") or (low == "changes" and self._low(i - 1) in ("no", "other")):
             words.keeps_rest = True
-        elif low == "with" and self.role is Role.TARGET and i and self._low(i - 1) != "starting":
+        elif low == "with" and self.role is Role.TARGET and self.last_end >= self.verb:
             self.role = Role.SUBJECT
         elif low in _SORTS or self._is_statement(i, low):
             self._sort(i, low)
@@ -283,6 +289,7 @@ class _Reader:
             return 2
         if (low, one) in (("instead", "of"), ("place", "of")) or (low, one, two) == ("in", "place", "of"):
             self.role, self.words.replaces = Role.TARGET, True
+            self.verb = i + 2
             return 2 + (low == "in")
         if self.role is Role.TARGET and (low in ("through", "until", "till") or one == "to"):
             self.role = Role.UNTIL
@@ -310,6 +317,7 @@ class _Reader:
         if low == "place" and self._low(i - 1) in ("the", "its", "in"):
             return
         words.meta += 1
+        self.verb = i + 1
         if low in ("go", "goes") and self._low(i + 1) == "away":
             return
         if low in _REPLACE:
@@ -331,8 +339,12 @@ class _Reader:
         if low in _BECOMES or low == "now":
             if low == "replaced" and self._low(i + 1) not in ("by", "with"):
                 return
-            words.replaces = True
-            self._turn(Role.TARGET, self.clause)
+            if low == "gets" and self._low(i + 1) in _ADDED:
+                words.inserts = True
+                self._turn(Role.WITHIN, self.clause)
+            else:
+                words.replaces = True
+                self._turn(Role.TARGET, self.clause)
             self.role = Role.SUBJECT
         elif low in _GONE:
             words.deletes = True
@@ -356,7 +368,7 @@ class _Reader:
         return turned
 
     def _numeral(self, i: int, low: str) -> None:
-        is_item = self._low(i + 1) in _ITEMS
+        is_item = self._low(i + 1) in _ITEMS or (i == 0 and not self.stands(self._low(i + 1)))
         if low in _COUNTS:
             self.count = _COUNTS[low]
         elif is_item and self.role is Role.SUBJECT:
@@ -379,7 +391,9 @@ class _Reader:
         if self.last_end == i and self.words.mentions:
             self.words.mentions[-1] = self.words.mentions[-1]._replace(sort=sort)
             return
-        self._add(Mention(low, self.role, "sort", sort), i + 1)
+        is_all = sort == "import" and low.endswith("s") and self.role in (Role.AFTER, Role.BEFORE)
+        ordinal = 0 if not is_all else -1 if self.role is Role.AFTER else 1
+        self._add(Mention(low, self.role, "sort", sort, ordinal), i + 1)
 
     def _within(self, i: int, low: str) -> None:
         if low == "to" and self.is_stretch and self.role is Role.TARGET:

@@ -6,6 +6,7 @@ scores each; `place` gives the best ones, `merge_placed` whole snippets that are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -48,6 +49,9 @@ class Placed(NamedTuple):
     reason: str
 
 
+_OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
+
+
 class Search:
     """One directive's search."""
 
@@ -83,6 +87,8 @@ class Search:
         total = 0.0
         has_target = bool(self.finder.by_role(Role.TARGET))
         for mention, spans in self.finder.spans.items():
+            if mention.role is Role.KEPT and mention.kind != "words":
+                total -= 1.0 * any(op.start <= span.line < op.end for span in spans)
             weight = WEIGHTS.get(mention.role, 0.0)
             if not weight:
                 continue
@@ -227,7 +233,8 @@ class Search:
                 total -= 0.8 * is_part * (not opens)
             if op.end > layout.chain(start, end) and not self._names_several() and not self._edges_match(op):
                 total -= 0.4
-            total -= 0.3 * (indent_of(layout.lines[op.start]) != indent_of(self.solid[0]))
+            level = indent_of(self.solid[0])
+            total -= (0.7 if level else 0.3) * (indent_of(layout.lines[op.start]) != level)
             if not layout.lines[op.start].strip() or not layout.lines[op.end - 1].strip():
                 total -= 1.0
         else:
@@ -259,7 +266,11 @@ class Search:
     def _block_opens(self) -> bool:
         """Whether the block ends with a header, its body left out."""
         last = self.solid[-1].rstrip()
-        return last.endswith(("{", "(", "[")) or (last.endswith(":") and self.language in ("python", None, "yaml"))
+        return (
+            _OPEN_TAG.match(last) is not None
+            or last.endswith(("{", "(", "["))
+            or (last.endswith(":") and self.language in ("python", None, "yaml"))
+        )
 
     def reason(self, op: Op) -> str:
         """What was done, in plain words."""

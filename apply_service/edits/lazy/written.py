@@ -163,7 +163,7 @@ class Writer:
         if is_code and (self.language not in ("yaml", "json", "toml") or first.startswith("[")):
             return self._usual_gap(level, there)
         siblings = [j for j in self._siblings(above, below, level) if layout.unit(j)[1] > j + 1]
-        if is_long and siblings:
+        if (is_long or (is_definition(first) and not is_import(first))) and siblings:
             leads = [layout.lead(j) for j in siblings]
             return max(lead - layout.before_blanks(lead) for lead in leads)
         return 0
