@@ -99,7 +99,8 @@ _ITEMS = _set(
     "attribute case test parameter argument child import section"
 )
 _SORTS = {
-    "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import", "decorator": "decorator",
+    "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import",
+    "decorator": "decorator",
     "decorators": "decorator", "docstring": "docstring", "comment": "comment", "raise": "raise", "return": "return",
     "assert": "assert", "throw": "throw", "constructor": "constructor", "annotation": "decorator",
 }  # fmt: skip
@@ -201,7 +202,7 @@ class _Reader:
         if low in _VERBS and self._is_neighbour(i) and self.stands(token.text):
             self._add(Mention(token.text, self.role, "words"), i + 1)
             return i + 1
-        if low in _VERBS and self._low(i - 1) in _DETERMINERS:
+        if low in _VERBS and self._low(i - 1) in ("the", "a", "an", "its"):
             return self._phrase(i)
         if low == "blank" or low == "empty":
             if self._low(i - 1) not in ("before", "after", "the", "first"):

@@ -83,7 +83,12 @@ class Search:
     def _agree(self, op: Op) -> tuple[float, dict[str, float]]:
         """How far an operation agrees with the words."""
         is_insert = op.start == op.end
-        features: dict[str, float] = {"found": 0.0, "missing": 0.0, "agreement": 0.0}
+        features: dict[str, float] = {
+            "found": 0.0,
+            "missing": 0.0,
+            "agreement": 0.0,
+            "unknown": float(self.finder.words.unknown),
+        }
         total = 0.0
         has_target = bool(self.finder.by_role(Role.TARGET))
         for mention, spans in self.finder.spans.items():
@@ -117,7 +122,7 @@ class Search:
             return max(self._inside(op, s) * s.quality for s in spans)
         covered = [s for s in spans if op.start <= s.line < op.end]
         agreement = max((self._covers(role, op, s) * s.quality for s in covered), default=0.0)
-        if mention.number > 1 and mention.kind != "code" and len(spans) >= mention.number:
+        if 1 < mention.number <= len(spans):
             agreement *= min(1.0, len(covered) / mention.number)
         return agreement
 
