@@ -41,7 +41,7 @@ class Layout:
     def __init__(self, lines: Sequence[str], scopes: Sequence[Scope], language: str | None) -> None:
         self.lines = lines
         self.scopes = scopes
-        self.is_prose = language in ("markdown", "text", "rst", None)
+        self.is_prose = language in ("markdown", "text", "rst")
         self.text = "\n".join(lines).lower()
         self.starts = [0]
         for line in self.text.split("\n"):
