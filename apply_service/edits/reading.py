@@ -6,7 +6,7 @@ What the steps after it share: `rows` looks for the lines' places, `writing` wri
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -31,13 +31,23 @@ _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 class Reading:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
 
-    def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
+    def __init__(
+        self,
+        original: Sequence[str],
+        update: Sequence[str],
+        language: str | None,
+        path: str | None,
+        passed_over: Collection[int] = (),
+    ) -> None:
+        """`passed_over`: update lines that somebody else reads; they part the blocks beside them."""
         self.original = original
         self.language = language
         self.path = path
         self.doubts = Doubts()
         self.index = LineIndex(original)
         roles = classify(update, original, language=language, path=path)
+        for i in passed_over:
+            roles[i] = Role.CHAT
         inline = read_inline_markers(update, roles, set(self.index.stripped))
         for i, read in inline.items():
             if is_marker(read.text):
