@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.headers import header_name
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy import merge as merging
@@ -17,7 +18,7 @@ from apply_service.edits.lazy.write import Writer
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import marker_indent
-from apply_service.types import LineOp
+from apply_service.types import Certainty, LineOp, Prediction
 
 FORMAT = frozenset({"format", "layout", "stub"})
 LOOSE = FORMAT | {"remark", "reordered", "omission"}
@@ -76,6 +77,10 @@ def drafts(
                 add(name, ops, texts)
     for name, ops, texts in _laid(Reading(original, update, language, path)):
         add(name, ops, texts)
+    for draft in list(found.values())[:2]:
+        prediction = Prediction(tuple(draft.ops), tuple(draft.texts), Certainty.LIKELY)
+        for n, other in enumerate(find_alternatives(prediction)):
+            add(f"other{n}", other.of(draft.ops), draft.texts)
     return list(found.values())
 
 

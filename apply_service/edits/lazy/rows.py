@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, key_of, squeeze, substance
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
@@ -157,6 +158,11 @@ class Rows:
             found = look(text)
             if len(found.columns):
                 return found
+        return self._find_other(i)
+
+    def _find_other(self, i: int) -> Candidates:
+        """Lines that are like it, define its name or set its key."""
+        index, text = self._reading.index, self._texts[i]
         name, key = header_name(text), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
@@ -190,11 +196,12 @@ class Rows:
                 open_scopes.pop()
             found = self.candidates[i]
             if open_scopes and open_scopes[-1][0] < indent and len(found.columns):
-                inside = np.zeros(len(found.columns), bool)
-                for start, stop in open_scopes[-1][1]:
-                    inside |= (found.columns > start) & (found.columns <= stop)
+                inside = _within(found.columns, open_scopes[-1][1])
                 if not inside.all():
                     self.is_narrowed = self.is_narrowed or len(open_scopes) <= n_carried
+                    if not inside.any():
+                        found = self._find_other(i)
+                        inside = _within(found.columns, open_scopes[-1][1])
                     found = self.candidates[i] = found.only(inside)
             if is_closer(text) or header_name(text) is None or not len(found.columns):
                 continue
@@ -316,3 +323,11 @@ class Rows:
         if here > above or (here == above and closes):
             return above + 1
         return here + 1 if closes else here
+
+
+def _within(columns: npt.NDArray[np.int64], ranges: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_]:
+    """Which of the columns lie behind the header, and not behind the end, of one of these scopes."""
+    inside = np.zeros(len(columns), bool)
+    for start, stop in ranges:
+        inside |= (columns > start) & (columns <= stop)
+    return inside
