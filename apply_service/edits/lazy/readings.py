@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.headers import header_name
 from apply_service.edits.indentation import indent_of
-from apply_service.edits.lazy import merge as merging
+from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
+from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Pair, find_pairs, keep_wording, kind
 from apply_service.edits.lazy.rows import Rows
@@ -44,80 +46,114 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
 
 @dataclass(slots=True)
 class Draft:
-    ops: list[LineOp]
-    texts: list[str]
-    names: list[str] = field(default_factory=list)
+    """One reading as a finished merge.  `texts` are the update's lines as it reads them."""
+
+    ops: tuple[LineOp, ...]
+    texts: tuple[str, ...]
+    name: str
+    kept: Counter[str] = field(default_factory=Counter)
+    """Pairs that keep the file's wording, by kind."""
+    reasons: tuple[str, ...] = ()
+    extra: Mapping[str, float] = field(default_factory=dict)
+    """What `signed` or `place` know of it."""
 
     @property
     def text(self) -> str:
         return "\n".join(op.text for op in self.ops if op.kind != "drop")
 
 
-def drafts(
-    original: Sequence[str], update: Sequence[str], language: str | None, path: str | None, instruction: str = ""
-) -> list[Draft]:
+@dataclass(slots=True)
+class Ways:
+    """A reading, and the names of all ways that lead to its text."""
+
+    draft: Draft
+    names: list[str]
+    features: Features = field(default_factory=dict)
+
+
+def find_readings(
+    original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None, instruction: str = ""
+) -> list[Ways]:
     """All readings with different texts, the default one first."""
-    found: dict[str, Draft] = {}
-
-    def add(name: str, ops: Sequence[LineOp], texts: Sequence[str]) -> None:
-        draft = Draft(list(ops), list(texts))
-        found.setdefault(draft.text, draft).names.append(name)
-
-    if is_signed(original, update):
-        for n, signed in enumerate(read_signed(original, update, language=language, path=path)):
-            add(f"signed{n}", signed.ops, signed.update_lines)
-        return list(found.values())
-    directives = find_directives(original, update, language=language, path=path)
-    if directives or instruction.strip():
-        placed = merge_placed(original, update, language=language, path=path, instruction=instruction)
-        for n, (_, ops) in enumerate(placed):
-            add(f"placed{n}", ops, _texts_of(ops, update))
-        if directives and not placed:
-            for name, ops, texts in _mixed(original, update, language, path, directives):
-                add(name, ops, texts)
-    for name, ops, texts in _laid(Reading(original, update, language, path)):
-        add(name, ops, texts)
-    for draft in list(found.values())[:2]:
-        prediction = Prediction(tuple(draft.ops), tuple(draft.texts), Certainty.LIKELY)
-        for n, other in enumerate(find_alternatives(prediction)):
-            add(f"other{n}", other.of(draft.ops), draft.texts)
+    found: dict[str, Ways] = {}
+    reading = Reading(original, update, language, path)
+    for draft in _drafts(reading, update, instruction):
+        found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
+    facts = SnippetFacts(reading)
+    for n, ways in enumerate(found.values()):
+        draft = ways.draft
+        ways.features = features_of(
+            facts, draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
+        ) | {"is_first": float(n == 0)}
     return list(found.values())
 
 
-def _texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> list[str]:
+def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
+    original, language, path = reading.original, reading.language, reading.path
+    if is_signed(original, update):
+        for n, signed in enumerate(read_signed(original, update, language=language, path=path)):
+            extra = {f"signed_{name}": value for name, value in signed.features.items()}
+            yield Draft(signed.ops, signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra)
+        return
+    directives = find_directives(original, update, language=language, path=path)
+    if directives or instruction.strip():
+        placed = merge_placed(original, update, language=language, path=path, instruction=instruction)
+        for n, (places, ops) in enumerate(placed):
+            reasons = tuple(place.reason for place in places)
+            yield Draft(ops, _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
+        if directives and not placed:
+            yield from _mixed(reading, update, directives)
+    first: list[Draft] = []
+    for draft in _laid(reading):
+        if len(first) < 2 and draft.text not in [other.text for other in first]:
+            first.append(draft)
+        yield draft
+    for draft in first:
+        prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
+        for n, other in enumerate(find_alternatives(prediction)):
+            yield replace(draft, ops=other.of(draft.ops), name=f"other{n}")
+
+
+def _worst(places: Sequence[Placed]) -> dict[str, float]:
+    """The features of several places: of each the one that says most against them."""
+    names = places[0].features
+    return {
+        f"placed_{name}": (max if name in ("missing", "unknown") else min)(place.features[name] for place in places)
+        for name in names
+    }
+
+
+def _texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
     texts = list(update)
     for op in ops:
         if op.kind == "take" and op.update_line is not None:
             texts[op.update_line] = op.text
-    return texts
+    return tuple(texts)
 
 
-def _mixed(
-    original: Sequence[str], update: Sequence[str], language: str | None, path: str | None, directives: Sequence[Directive]
-) -> Iterator[tuple[str, list[LineOp], list[str]]]:
+def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Draft]:
     """Directives carried out on the merge of what stands beside them."""
+    original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
-    rest = Reading(original, update, language, path, covered)
+    rest = Reading(original, update, language, reading.path, covered)
     choices = [place(original, update, directive, language=language)[:1] for directive in directives]
     if not all(choices):
         return
-    laid = _laid(rest) if rest.visible else [("none", keep_all(original), rest.texts)]
-    for name, ops, texts in laid:
-        merged: list[LineOp] | None = list(ops)
-        for placed in choices:
-            merged = _spliced(merged, placed[0], original) if merged is not None else None
-        if merged is not None:
-            yield f"mixed:{name}", merged, _texts_of(merged, texts)
-
-
-def keep_all(original: Sequence[str]) -> list[LineOp]:
-    """The file as it is."""
-    return [LineOp("keep", j, None, line) for j, line in enumerate(original)]
+    places = [choice[0] for choice in choices]
+    keep = tuple(LineOp("keep", j, None, line) for j, line in enumerate(original))
+    for draft in _laid(rest) if rest.visible else [Draft(keep, tuple(rest.texts), "line:careful")]:
+        ops: Sequence[LineOp] | None = draft.ops
+        for item in places:
+            ops = _spliced(ops, item, original) if ops is not None else None
+        if ops is not None:
+            texts, name = _texts_of(ops, draft.texts), f"mixed:{draft.name}"
+            yield replace(draft, ops=tuple(ops), texts=texts, name=name, extra=_worst(places))
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
     """A merge with one more place changed; None where it already changes lines there."""
-    at = next((k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start), len(ops))
+    places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
+    at = next(places, len(ops))
     stop = at + placed.end - placed.start
     if any(op.kind not in ("keep", "both") for op in ops[at:stop]):
         return None
@@ -125,19 +161,21 @@ def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> 
     return [*ops[:at], *drops, *(LineOp("take", None, i, text) for i, text in placed.lines), *ops[stop:]]
 
 
-def _laid(reading: Reading) -> Iterator[tuple[str, list[LineOp], list[str]]]:
+def _laid(reading: Reading) -> Iterator[Draft]:
     """The snippet aligned with the file, in several ways."""
     rows = Rows(reading)
-    chosen = merging._aligned(reading, rows, groups=False)
-    aligned = {"line": (rows, chosen)}
+    aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups():
-        aligned["group"] = (rows, merging._aligned(reading, rows, groups=True))
+        aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
     nested = Rows(reading, is_nested=True)
     if nested.is_narrowed:
-        aligned["nested"] = (nested, merging._aligned(reading, nested))
+        aligned["nested"] = (nested, aligned_matches(reading, nested))
+    reasons: dict[str, tuple[str, ...]] = {}
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches)
-        yield f"{base}:careful", writer.write(), writer.texts
+        ops = writer.write()
+        reasons[base] = tuple(dict.fromkeys([*reading.doubts.reasons, *writer.doubts.reasons]))
+        yield Draft(tuple(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     stubs = stub_headers(reading)
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches, trusts_all=True)
@@ -145,8 +183,10 @@ def _laid(reading: Reading) -> Iterator[tuple[str, list[LineOp], list[str]]]:
         pairs = find_pairs(ops)
         kinds = [_kind(ops, pair, stubs) for pair in pairs]
         for name, kept, blanks, gaps in POLICIES:
-            kept_pairs = [p for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
-            yield f"{base}:{name}", keep_wording(ops, kept_pairs, blanks=blanks, gaps=gaps), writer.texts
+            chosen = [(p, k) for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
+            written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gaps)
+            counts = Counter(what for _, what in chosen)
+            yield Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:

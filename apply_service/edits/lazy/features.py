@@ -1,0 +1,191 @@
+"""What is known of a reading, in numbers: what the chooser weighs.
+
+Three kinds: how the snippet is written (equal for all readings of an edit), how the reading was made, and what it does
+to the file.  Every reading has the same names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+from apply_service.edits.bracket_counts import surplus
+from apply_service.edits.candidates import substance
+from apply_service.edits.headers import header_name, is_attached, is_closer
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.quotes import changes, find_pairs, kind
+from apply_service.edits.markers import Role, strip_comment
+from apply_service.edits.reading import Reading
+from apply_service.types import LineOp
+
+KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit", "stub")
+MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "other")
+POLICIES = ("careful", "literal", "stubs", "format", "remarks", "omissions", "comments", "loose", "most", "all")
+SIGNED = (
+    "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
+    "unknown", "repeated", "between", "unquoted", "reindented", "margin",
+)  # fmt: skip
+PLACED = ("found", "missing", "agreement", "unknown", "likeness", "margin")
+REASONS = (
+    "anchor not unique", "no anchor above new lines", "no anchor below new lines", "context misquoted",
+    "comment reworded", "fragment re-indented", "definitions left out", "remark or comment",
+    "brackets read in pairs", "deletion note", "no anchor; placed", "indented otherwise",
+)  # fmt: skip
+SHOWN = 0.8
+"""What a line must say for a second copy of it to be noticed."""
+Features = dict[str, float]
+
+
+@dataclass(frozen=True)
+class SnippetFacts:
+    """How a snippet is written, whatever is made of it."""
+
+    reading: Reading
+
+    @cached_property
+    def features(self) -> Features:
+        reading, snippet = self.reading, self.reading.snippet
+        shown = [reading.texts[i] for _, i in reading.visible]
+        index = reading.index
+        known = [index.has(text.rstrip()) for text in shown]
+        says = [substance(text.strip()) for text in shown]
+        alone = [index.count(text) == 1 for text in shown]
+        roles = Counter(snippet.roles)
+        edges = [(b.lines[0], b.lines[-1]) for b in snippet.blocks]
+        held = [[index.has(reading.texts[i].rstrip()) for i in pair] for pair in edges]
+        sure = [
+            any(index.count(reading.texts[i]) == 1 and substance(reading.texts[i].strip()) > 0.5 for i in block.lines)
+            for block in snippet.blocks
+        ]
+        n = max(1, len(shown))
+        return {
+            "shown_lines": log2(1 + len(shown)),
+            "file_lines": log2(1 + len(reading.original)),
+            "shown_share": len(shown) / max(1, len(reading.original)),
+            "known_share": sum(known) / n,
+            "known_saying": sum(x for x, k in zip(says, known, strict=True) if k) / max(0.1, sum(says)),
+            "unique_share": sum(alone) / n,
+            "new_lines": float(len(shown) - sum(known)),
+            "blocks": float(len(snippet.blocks)),
+            "markers": float(roles[Role.MARKER]),
+            "notes": float(roles[Role.DELETION] + roles[Role.HINT] + roles[Role.ASIDE]),
+            "fences": float(roles[Role.FENCE] > 0),
+            "prose": float(roles[Role.CHAT]),
+            "inline_markers": float(len(reading.elided)),
+            "unmarked_start": float(bool(snippet.blocks) and not snippet.blocks[0].marked_before),
+            "unmarked_end": float(bool(snippet.blocks) and not snippet.blocks[-1].marked_after),
+            "held_starts": sum(pair[0] for pair in held) / max(1, len(held)),
+            "held_ends": sum(pair[1] for pair in held) / max(1, len(held)),
+            "loose_blocks": float(sum(not any(map(index.has, map(str.rstrip, reading.block_texts(b)))) for b in range(len(held)))),
+            "unsure_blocks": float(len(sure) - sum(sure)),
+            "is_yaml": float(reading.language in ("yaml", "toml", "json", "markdown")),
+            "is_python": float(reading.language == "python"),
+        }
+
+
+def features_of(
+    facts: SnippetFacts,
+    ops: Sequence[LineOp],
+    names: Sequence[str],
+    counts: Mapping[str, int],
+    reasons: Sequence[str],
+    extra: Mapping[str, float],
+    n_readings: int,
+) -> Features:
+    """All features of one reading.  `names`: the ways that lead to it; `counts`: pairs by kind that keep the file's
+    wording; `extra`: what `signed` or `place` know of it."""
+    found = dict(facts.features)
+    found["ways"] = float(len(names))
+    found["ways_share"] = len(names) / max(1, n_readings)
+    makers = {name.split(":")[-2] if ":" in name else name.rstrip("0123456789") for name in names}
+    mixed = any(name.startswith("mixed:") for name in names)
+    for maker in MAKERS:
+        found[f"by_{maker}"] = float(maker in makers or (maker == "mixed" and mixed))
+    policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
+    extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
+    for policy in POLICIES:
+        found[f"policy_{policy}"] = float(policy in policies)
+    for part in ("blanks", "leads", "gaps"):
+        found[f"policy_{part}"] = float(part in extras)
+    for what in KINDS:
+        found[f"kept_{what}"] = float(counts.get(what, 0))
+    for reason in REASONS:
+        found[f"doubt_{reason}"] = float(any(reason in text for text in reasons))
+    found["doubts"] = float(len(reasons))
+    for name in SIGNED:
+        found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
+    for name in PLACED:
+        found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
+    return found | _effects(facts.reading, ops)
+
+
+def _effects(reading: Reading, ops: Sequence[LineOp]) -> Features:
+    """What the reading does to the file."""
+    drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
+    takes = [op for op in ops if op.kind == "take" and op.text.strip()]
+    runs = list(changes(ops))
+    inserted = deleted = longest_gone = gone_headers = gone_leads = open_top = open_bottom = blank_only = 0
+    duplicates = 0.0
+    kept_texts = Counter(op.text.strip() for op in ops if op.kind in ("keep", "both") and substance(op.text.strip()) >= SHOWN)
+    gone = {op.text.strip() for op in drops}
+    headers = Counter(header_name(op.text) for op in ops if op.kind in ("keep", "both"))
+    new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
+    for start, stop in runs:
+        old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
+        new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        blank_only += not old and not new
+        inserted += bool(new) and not old
+        deleted += bool(old) and not new
+        if old and not new:
+            longest_gone = max(longest_gone, len(old))
+            gone_headers += sum(header_name(text) is not None for text in old)
+            gone_leads += all(map(is_attached, old))
+        if new:
+            open_top += start == 0 or ops[start - 1].kind == "keep"
+            open_bottom += stop == len(ops) or ops[stop].kind == "keep"
+    for op in takes:
+        text = op.text.strip()
+        if text in kept_texts and text not in gone:
+            duplicates += 1
+    balance = [a - b for a, b in zip(surplus([op.text for op in takes]), surplus([op.text for op in drops]), strict=True)]
+    used = {op.update_line for op in ops if op.update_line is not None}
+    unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
+    overridden = sum(
+        op.kind == "both" and op.update_line is not None and op.text != reading.texts[op.update_line] for op in ops
+    )
+    pairs = find_pairs(ops)
+    kinds = Counter(kind(pair.features) for pair in pairs)
+    levels = {indent_of(op.text) for op in ops if op.kind != "drop" and op.text.strip()}
+    known_levels = {indent_of(line) for line in reading.original if line.strip()}
+    odd = sum(indent_of(op.text) not in known_levels for op in takes)
+    return {
+        "dropped": log2(1 + len(drops)),
+        "taken": log2(1 + len(takes)),
+        "net": float(len(takes) - len(drops)) / (1 + len(takes) + len(drops)),
+        "runs": float(len(runs)),
+        "blank_runs": float(blank_only),
+        "inserting_runs": float(inserted),
+        "deleting_runs": float(deleted),
+        "longest_gone": log2(1 + longest_gone),
+        "gone_share": len(drops) / max(1, len(reading.original)),
+        "gone_headers": float(gone_headers),
+        "gone_leads": float(gone_leads),
+        "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
+        "open_tops": float(open_top),
+        "open_bottoms": float(open_bottom),
+        "duplicates": duplicates,
+        "same_names": float(sum(headers[name] > 0 for name in new_headers)),
+        "new_headers": float(len(new_headers)),
+        "unbalanced": float(sum(map(abs, balance))),
+        "unused": float(len(unused)),
+        "overridden": float(overridden),
+        "odd_levels": float(odd),
+        "new_levels": float(len(levels - known_levels)),
+        "changes_nothing": float(not drops and not takes),
+        "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
+        **{f"left_{what}": float(kinds[what]) for what in ("format", "layout", "reordered", "remark", "comment", "omission", "edit")},
+        "reworded_share": kinds["edit"] / max(1, len(pairs)),
+    }
