@@ -14,7 +14,7 @@ import argparse
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from importlib import import_module, resources
+from importlib import resources
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -26,6 +26,7 @@ from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, Sum, Thresholds, Tree, parse
+from apply_service.edits.lazy.merge import readings
 from apply_service.types import Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
 from training.chooser_fit import CALIBRATIONS, CONFIDENCES, SCORES, Recipe, cross_validate, fit_choosers
@@ -157,10 +158,8 @@ def read_choices(
 
 def lazy_readings(record: EditRecord) -> Sequence[Reading]:
     """All readings of an edit by the package's merger."""
-    found: list[Reading] = import_module(PACKAGE).readings(
-        normalise(record.before), normalise(record.update), language=record.language, path=record.path
-    )
-    return found
+    texts = normalise(record.before), normalise(record.update)
+    return [reading for reading, _ in readings(*texts, language=record.language, path=record.path)]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -1,37 +1,72 @@
-"""The predicted merge: a lazy snippet laid on its original by a program alone, and how sure that is.
+"""The predicted merge of a lazy snippet: all its readings, ranked by the chooser.
 
-The page to read first of the merger: the snippet is read (`reading`), its lines' places are sought (`rows`), aligned
-(`alignment`), written as operations (`writing`), and each block is asked whether it could stand elsewhere (`clarity`).
-Texts have LF line ends.
+The page to read first of the merger.  `readings` makes the readings; each is a finished merge with features; the
+chooser (`chooser`, fitted by `training.fit_chooser`) puts the likeliest first and says how likely it is right.  Texts
+have LF line ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, groupby
 
-from apply_service.edits.brackets import find_even, keeps_pairs
-from apply_service.edits.lazy.align import Match, align
-from apply_service.edits.lazy.rows import Rows
-from apply_service.edits.lazy.write import Writer
+from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
-from apply_service.edits.questions import question
-from apply_service.edits.reading import Reading
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.types import Certainty, LineOp, Prediction, Reading
+
+MAX_READINGS = 8
+"""Readings of a prediction, the likeliest first."""
 
 
-def merge(original: str, update: str, *, language: str | None = None, path: str | None = None) -> Prediction:
+def merge(
+    original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
+) -> Prediction:
     """The original with the snippet merged in, as far as a program can tell."""
-    lines, update_lines = original.split("\n"), update.split("\n")
     if not original.strip():
-        return _new_file(lines, update_lines, language, path)
+        return _new_file(original.split("\n"), update.split("\n"), language, path)
+    found = readings(original, update, language=language, path=path, instruction=instruction)
+    features = [reading.features for reading, _ in found]
+    model = load(frozenset(features[0]))
+    scores = model.rank(features)
+    chances = model.probabilities(features, scores)
+    order = sorted(range(len(found)), key=lambda n: -scores[n])[:MAX_READINGS]
+    ranked = tuple(found[n][0]._replace(probability=chances[n]) for n in order)
+    ways = found[order[0]][1]
+    chance = ranked[0].probability
+    certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
+    if chance < model.thresholds.refuse:
+        certainty = Certainty.GUESS
+    return Prediction(
+        ranked[0].ops,
+        ways.draft.texts,
+        certainty,
+        ways.draft.reasons if certainty is not Certainty.CERTAIN else (),
+        probability=chance,
+        readings=ranked,
+    )
+
+
+def readings(
+    original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
+) -> list[tuple[Reading, Ways]]:
+    """All readings with their features, the default one first, unranked: what the chooser is fitted to."""
+    lines = original.split("\n")
     ends_with_newline = len(lines) > 1 and lines[-1] == ""
-    reading = Reading(lines[:-1] if ends_with_newline else lines, update_lines, language, path)
-    ops, writer = _merge_lines(reading)
-    writer.doubts.take_over(reading.doubts)
-    question(reading, ops, writer.doubts)
-    if ends_with_newline:
-        ops.append(LineOp("keep", len(lines) - 1, None, ""))
-    return Prediction(tuple(ops), tuple(writer.texts), writer.doubts.certainty, tuple(writer.doubts.reasons))
+    shown = lines[:-1] if ends_with_newline else lines
+    found = []
+    for ways in find_readings(shown, update.split("\n"), language=language, path=path, instruction=instruction):
+        ops = [*ways.draft.ops, LineOp("keep", len(lines) - 1, None, "")] if ends_with_newline else ways.draft.ops
+        found.append((Reading(drops_first(ops), ways.features, 0.0, ways.draft.name), ways))
+    return found
+
+
+def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
+    """The same merge with the drops before the takes in every run of both, as the contract of `LineOp` has it."""
+    runs = groupby(ops, key=lambda op: op.kind in ("drop", "take"))
+    return tuple(
+        chain.from_iterable(sorted(run, key=lambda op: op.kind == "take") if is_change else run for is_change, run in runs)
+    )
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:
@@ -44,41 +79,3 @@ def _new_file(lines: list[str], update_lines: list[str], language: str | None, p
     reasons = ("the original is empty but the snippet leaves something out",) if leaves_out else ()
     certainty = Certainty.LIKELY if leaves_out else Certainty.CERTAIN
     return Prediction(tuple(ops), tuple(update_lines), certainty, reasons, determined=not leaves_out)
-
-
-def _merge_lines(reading: Reading) -> tuple[list[LineOp], Writer]:
-    """The operations of the best alignment.  Where they change nothing, small differences were meant after all."""
-    rows = Rows(reading)
-    chosen = _aligned(reading, rows)
-    writer = Writer(reading, rows.candidates, chosen)
-    ops = writer.write()
-    if _changes(ops):
-        return ops, writer
-    trusting = Writer(reading, rows.candidates, chosen, trusts_all=True)
-    ops = trusting.write()
-    if not _changes(ops):
-        trusting.doubts.guess("the snippet changes nothing")
-    return ops, trusting
-
-
-def _aligned(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
-    """The best alignment, or the one next to it that keeps brackets in pairs where it does not."""
-    chosen = align(rows.rows(), rows.terrain(), rows.groups() if groups else ())
-
-    def write(columns: Sequence[Match]) -> Sequence[LineOp]:
-        return Writer(reading, rows.candidates, columns).write()
-
-    if keeps_pairs(write(chosen)):
-        return chosen
-    even = find_even(reading, rows, chosen, write, rows.groups() if groups else ())
-    if even is None:
-        return chosen
-    reading.doubts.likely("brackets read in pairs")
-    return even
-
-
-def _changes(ops: Sequence[LineOp]) -> bool:
-    """Whether more than blank lines change, or stand in another order."""
-    before = [op.text for op in ops if op.kind != "take" and op.text.strip()]
-    after = [op.text for op in ops if op.kind != "drop" and op.text.strip()]
-    return before != after
