@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from apply_service.edits.clarity import is_vague
-from apply_service.edits.doubts import Doubts
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.laid_blocks import Laid, LaidBlock
 from apply_service.edits.loose_blanks import may_hold_blank, touches_blank_edge
@@ -20,7 +19,7 @@ from apply_service.edits.repeats import repeats_hidden_run
 from apply_service.edits.rivals import Rivals
 from apply_service.edits.stretches import Block, Stretch
 from apply_service.edits.wording import hides_trailing_space, is_miscopied, is_respaced
-from apply_service.types import Certainty, LineOp
+from apply_service.types import LineOp
 
 REINDENTED = 2.0
 """What it costs to read a block at another indentation than it has."""
@@ -28,14 +27,11 @@ MAX_HEADER = 2
 """Lines of a block that does no more than show a scope."""
 
 
-def question(reading: Reading, ops: Sequence[LineOp], doubts: Doubts) -> None:
-    """Note what speaks against the merge.  Rivals, which cost more to find, are sought only of one without a doubt."""
+def doubts_of(reading: Reading, ops: Sequence[LineOp]) -> list[str]:
+    """What speaks against a merge, of ALL_DOUBTS."""
     laid = Laid(reading, ops)
-    for reason, is_true in QUESTIONS:
-        if is_true(laid):
-            doubts.likely(reason)
-    if doubts.certainty is Certainty.CERTAIN and _has_rival(laid):
-        doubts.likely("another place is as likely")
+    found = [reason for reason, is_true in QUESTIONS if is_true(laid)]
+    return [*found, ELSEWHERE] if _has_rival(laid) else found
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -133,3 +129,6 @@ QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
     ("anchor not unique", is_vague),
 )
 """Reason and question."""
+
+ELSEWHERE = "another place is as likely"
+ALL_DOUBTS = (*(reason for reason, _ in QUESTIONS), ELSEWHERE)

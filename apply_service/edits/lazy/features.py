@@ -18,6 +18,7 @@ from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.quotes import changes, find_pairs, kind
 from apply_service.edits.markers import Role, strip_comment
+from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
@@ -30,9 +31,10 @@ SIGNED = (
 )  # fmt: skip
 PLACED = ("found", "missing", "agreement", "unknown", "likeness", "margin")
 REASONS = (
-    "anchor not unique", "no anchor above new lines", "no anchor below new lines", "context misquoted",
-    "comment reworded", "fragment re-indented", "definitions left out", "remark or comment",
-    "brackets read in pairs", "deletion note", "no anchor; placed", "indented otherwise",
+    "trailing white space differs", "blank lines at a deletion note", "scope unknown", "no anchor above new lines",
+    "no anchor below new lines", "context misquoted", "context shortened", "comment reworded", "comment left out",
+    "fragment re-indented", "definitions left out", "remark or comment", "brackets read in pairs", "deletion note",
+    "a deletion is noted", "no anchor; placed", "placed by its hint", "indented otherwise",
 )  # fmt: skip
 SHOWN = 0.8
 """What a line must say for a second copy of it to be noticed."""
@@ -44,6 +46,16 @@ class SnippetFacts:
     """How a snippet is written, whatever is made of it."""
 
     reading: Reading
+
+    @cached_property
+    def headers(self) -> Counter[str | None]:
+        """The names that the file defines."""
+        return Counter(map(header_name, self.reading.original))
+
+    @cached_property
+    def levels(self) -> set[int]:
+        """The file's indentations."""
+        return {indent_of(line) for line in self.reading.original if line.strip()}
 
     @cached_property
     def features(self) -> Features:
@@ -112,26 +124,27 @@ def features_of(
         found[f"policy_{part}"] = float(part in extras)
     for what in KINDS:
         found[f"kept_{what}"] = float(counts.get(what, 0))
-    for reason in REASONS:
+    for reason in (*REASONS, *ALL_DOUBTS):
         found[f"doubt_{reason}"] = float(any(reason in text for text in reasons))
     found["doubts"] = float(len(reasons))
     for name in SIGNED:
         found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    return found | _effects(facts.reading, ops)
+    return found | _effects(facts, ops)
 
 
-def _effects(reading: Reading, ops: Sequence[LineOp]) -> Features:
+def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     """What the reading does to the file."""
+    reading = facts.reading
     drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     runs = list(changes(ops))
     inserted = deleted = longest_gone = gone_headers = gone_leads = open_top = open_bottom = blank_only = 0
     duplicates = 0.0
-    kept_texts = Counter(op.text.strip() for op in ops if op.kind in ("keep", "both") and substance(op.text.strip()) >= SHOWN)
-    gone = {op.text.strip() for op in drops}
-    headers = Counter(header_name(op.text) for op in ops if op.kind in ("keep", "both"))
+    gone = Counter(op.text.strip() for op in drops)
+    headers = facts.headers
+    gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
     for start, stop in runs:
         old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
@@ -148,7 +161,7 @@ def _effects(reading: Reading, ops: Sequence[LineOp]) -> Features:
             open_bottom += stop == len(ops) or ops[stop].kind == "keep"
     for op in takes:
         text = op.text.strip()
-        if text in kept_texts and text not in gone:
+        if text not in gone and substance(text) >= SHOWN and reading.index.count(text):
             duplicates += 1
     balance = [a - b for a, b in zip(surplus([op.text for op in takes]), surplus([op.text for op in drops]), strict=True)]
     used = {op.update_line for op in ops if op.update_line is not None}
@@ -158,9 +171,8 @@ def _effects(reading: Reading, ops: Sequence[LineOp]) -> Features:
     )
     pairs = find_pairs(ops)
     kinds = Counter(kind(pair.features) for pair in pairs)
-    levels = {indent_of(op.text) for op in ops if op.kind != "drop" and op.text.strip()}
-    known_levels = {indent_of(line) for line in reading.original if line.strip()}
-    odd = sum(indent_of(op.text) not in known_levels for op in takes)
+    levels = [indent_of(op.text) for op in takes]
+    odd = sum(level not in facts.levels for level in levels)
     return {
         "dropped": log2(1 + len(drops)),
         "taken": log2(1 + len(takes)),
@@ -177,13 +189,13 @@ def _effects(reading: Reading, ops: Sequence[LineOp]) -> Features:
         "open_tops": float(open_top),
         "open_bottoms": float(open_bottom),
         "duplicates": duplicates,
-        "same_names": float(sum(headers[name] > 0 for name in new_headers)),
+        "same_names": float(sum(headers[name] > gone_names[name] for name in new_headers)),
         "new_headers": float(len(new_headers)),
         "unbalanced": float(sum(map(abs, balance))),
         "unused": float(len(unused)),
         "overridden": float(overridden),
         "odd_levels": float(odd),
-        "new_levels": float(len(levels - known_levels)),
+        "new_levels": float(len(set(levels) - facts.levels)),
         "changes_nothing": float(not drops and not takes),
         "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
         **{f"left_{what}": float(kinds[what]) for what in ("format", "layout", "reordered", "remark", "comment", "omission", "edit")},

@@ -169,23 +169,32 @@ def kind(features: dict[str, float]) -> str:
 
 
 def keep_wording(
-    ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False, gaps: str = ""
+    ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False, gaps: Sequence[int] = ()
 ) -> list[LineOp]:
     """The same merge, the file's lines kept where a pair only quotes them; with `blanks` also the file's blank lines
-    between lines that stay.  `gaps`: `leads` keeps what stands above a definition and was passed over in silence,
-    `all` whatever was."""
+    between lines that stay.  `gaps`: where the changes begin that are undone."""
     out: list[LineOp] = []
     at = 0
     for start, stop in changes(ops):
         out += ops[at:start]
         inside = [pair for pair in pairs if start <= pair.old[0] < stop]
-        if gaps and not inside and _is_passed_over(ops, start, stop, gaps):
+        if start in gaps and not inside:
             out += [ops[k]._replace(kind="keep") for k in range(start, stop) if ops[k].kind == "drop"]
             at = stop
             continue
         out += _kept(ops, start, stop, inside, blanks=blanks)
         at = stop
     return out + list(ops[at:])
+
+
+def passed_over(ops: Sequence[LineOp], gaps: str) -> tuple[int, ...]:
+    """Where changes begin that only leave lines out in silence.  `gaps`: `leads`, those above a definition; `all`."""
+    return tuple(start for start, stop in changes(ops) if _is_passed_over(ops, start, stop, gaps))
+
+
+def has_blank_changes(ops: Sequence[LineOp]) -> bool:
+    """Whether a blank line comes or goes."""
+    return any(op.kind in ("drop", "take") and not op.text.strip() for op in ops)
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.headers import header_name
@@ -13,11 +14,12 @@ from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.quotes import Pair, find_pairs, keep_wording, kind
+from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, kind, passed_over
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.lazy.statements import statements
+from apply_service.edits.questions import doubts_of
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import marker_indent
 from apply_service.types import Certainty, LineOp, Prediction
@@ -44,7 +46,7 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class Draft:
     """One reading as a finished merge.  `texts` are the update's lines as it reads them."""
 
@@ -57,9 +59,9 @@ class Draft:
     extra: Mapping[str, float] = field(default_factory=dict)
     """What `signed` or `place` know of it."""
 
-    @property
+    @cached_property
     def text(self) -> str:
-        return "\n".join(op.text for op in self.ops if op.kind != "drop")
+        return "\n".join([op.text for op in self.ops if op.kind != "drop"])
 
 
 @dataclass(slots=True)
@@ -105,7 +107,7 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield from _mixed(reading, update, directives)
     first: list[Draft] = []
     for draft in _laid(reading):
-        if len(first) < 2 and draft.text not in [other.text for other in first]:
+        if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
     for draft in first:
@@ -174,7 +176,8 @@ def _laid(reading: Reading) -> Iterator[Draft]:
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches)
         ops = writer.write()
-        reasons[base] = tuple(dict.fromkeys([*reading.doubts.reasons, *writer.doubts.reasons]))
+        asked = doubts_of(reading, ops) if base == "line" else ()
+        reasons[base] = tuple(dict.fromkeys([*reading.doubts.reasons, *writer.doubts.reasons, *asked]))
         yield Draft(tuple(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     stubs = stub_headers(reading)
     for base, (of, matches) in aligned.items():
@@ -182,11 +185,25 @@ def _laid(reading: Reading) -> Iterator[Draft]:
         ops = writer.write()
         pairs = find_pairs(ops)
         kinds = [_kind(ops, pair, stubs) for pair in pairs]
+        leads, every = (passed_over(ops, gaps) for gaps in ("leads", "all"))
+        known: dict[tuple[object, ...], Draft] = {}
         for name, kept, blanks, gaps in POLICIES:
             chosen = [(p, k) for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
-            written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gaps)
-            counts = Counter(what for _, what in chosen)
-            yield Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
+            gone = {"": (), "leads": leads, "all": every}[gaps]
+            key = (tuple(pair.old for pair, _ in chosen), blanks and has_blank_changes(ops), gone)
+            if key not in known:
+                written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gone)
+                counts = Counter(what for _, what in chosen)
+                known[key] = Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
+            first = known[key]
+            yield first if first.name.endswith(f":{name}") else _renamed(first, f"{base}:{name}")
+
+
+def _renamed(draft: Draft, name: str) -> Draft:
+    """The same text, found another way; keeps the text that was put together."""
+    other = replace(draft, name=name)
+    other.__dict__["text"] = draft.text
+    return other
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:

@@ -149,7 +149,7 @@ class Rows:
     def admit(self, i: int) -> None:
         """Line i may stand wherever an equal line does, though it was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
-        if len(found.columns) < len(equal.columns):
+        if not set(equal.columns.tolist()) <= set(found.columns.tolist()):
             self.candidates[i] = equal
 
     def _find(self, i: int) -> Candidates:
