@@ -25,7 +25,15 @@ class LazySnippet:
         """Never sure: it takes what is left."""
         return False
 
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,
+        path: str | None,
+        instruction: str = "",  # noqa: ARG002
+    ) -> Prediction:
         """The predicted merge.
 
         Raises:

@@ -6,14 +6,16 @@ file once determines the result, wherever its line numbers point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
-from apply_service.edits.diff_headers import HUNK_HEADER, is_preamble
+from apply_service.edits.diff_headers import HUNK_HEADER, read_hunk_header
 from apply_service.edits.diff_parser import parse_diff
-from apply_service.edits.envelope import is_around
 from apply_service.edits.file_change import FileChange, pick_change, predict_change
-from apply_service.edits.hunks import Hunk
+from apply_service.edits.hunks import Hunk, HunkLine, split_at_markers
 from apply_service.edits.line_search import FileLines, Likeness
+from apply_service.edits.markers import is_marker
 from apply_service.edits.trust import Trust
 from apply_service.errors import MalformedEdit
 from apply_service.types import Certainty, Prediction
@@ -24,18 +26,15 @@ class UnifiedDiff:
 
     name = "unified_diff"
 
-    def detect(self, update: str) -> bool:
-        """Whether the update is hunks, their headers and what may stand around them, and nothing else."""
-        lines = update.split("\n")
-        if not _opens_with_diff(lines):
-            return False
-        try:
-            text = parse_diff(update)
-        except MalformedEdit:
-            return any(line.startswith("diff --git ") for line in lines)
-        return not text.strays and all(_is_plain(hunk, lines) for change in text.changes for hunk in change.hunks)
-
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:  # noqa: ARG002
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,  # noqa: ARG002
+        path: str | None,
+        instruction: str = "",  # noqa: ARG002
+    ) -> Prediction:
         """The original with the diff's hunks for this file applied.
 
         Raises:
@@ -43,6 +42,9 @@ class UnifiedDiff:
             NeedsMoreContext: a hunk has no place in the file.
         """
         trust = Trust()
+        lines = update.split("\n")
+        if not any(starts_diff(lines, at) for at in range(len(lines))):
+            return predict_change(original, update, read_prefixed(lines, original), trust)
         text = parse_diff(update)
         if text.strays:
             trust.lower(Certainty.LIKELY, f"line {text.strays[0] + 1} belongs to no hunk and was left out")
@@ -50,27 +52,70 @@ class UnifiedDiff:
         return predict_change(original, update, with_found_context(change, original, update), trust)
 
 
-def _is_fenced_diff(lines: list[str]) -> bool:
-    first = next((line for line in lines if line.strip()), "")
-    return first.strip("`~ ").lower() in ("diff", "patch", "udiff") and first.startswith(("```", "~~~"))
-
-
-def _opens_with_diff(lines: list[str]) -> bool:
-    """Whether the first line that is part of an edit is a diff's."""
-    shown = (at for at, line in enumerate(lines) if not (is_around(line) or is_preamble(line)))
-    at = next(shown, len(lines))
-    here, below = (lines[k] if k < len(lines) else "" for k in (at, at + 1))
-    if here.startswith("diff --git ") or HUNK_HEADER.match(here):
+def starts_diff(lines: Sequence[str], at: int) -> bool:
+    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
+    line = lines[at]
+    if line.startswith("diff --git "):
         return True
-    if here.startswith(("--- ", "+++ ")):
-        return below.startswith("+++ ") or HUNK_HEADER.match(below) is not None
-    return _is_fenced_diff(lines)
+    below = lines[at + 1] if at + 1 < len(lines) else ""
+    if line.startswith("--- "):
+        return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
+    if not HUNK_HEADER.match(line):
+        return False
+    if read_hunk_header(line).old_start is not None:
+        return True
+    body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
+    return any(text[:1] in ("+", "-") for text in body)
 
 
-def _is_plain(hunk: Hunk, lines: list[str]) -> bool:
-    """Whether it is a hunk beyond doubt: it changes something, and its context lines carry their blank."""
-    context = [line for line in hunk.lines if line.kind == "context"]
-    return len(context) < len(hunk.lines) and all(lines[line.update_line][:1] in ("", " ") for line in context)
+def is_prefixed(lines: Sequence[str], original: str) -> bool:
+    """Whether every line carries a diff's sign, though no header says so: what goes stands in the file without its
+    sign, what comes does not stand there with it, and the rest is indented by one or marks a gap."""
+    signed = [line for line in lines if line[:1] in ("+", "-") and not line.startswith(("--- ", "+++ "))]
+    if not signed:
+        return False
+    rows = {line.rstrip() for line in original.split("\n")}
+    bare = {row.strip() for row in rows}
+    if any(line.rstrip() in rows for line in signed):
+        return False
+    gone = [line[1:] for line in signed if line[0] == "-"]
+    n_gone = sum(line.strip() in bare for line in gone)
+    if any(line.strip() for line in gone):
+        return 2 * n_gone > sum(bool(line.strip()) for line in gone)
+    shown = [line for line in lines if line.strip() and line[:1] not in ("+", "-") and not is_marker(line)]
+    shifted = sum(line[:1] == " " and line[1:].rstrip() in rows and line.rstrip() not in rows for line in shown)
+    known = sum(line.strip() in bare for line in shown)
+    if not shown:
+        return all(line[:1] == "+" for line in lines if line.strip()) and len(signed) > 1
+    return bool(shifted or 2 * known > len(shown)) and not any(line[1:2] == " " and line[2:3] != " " for line in signed)
+
+
+def read_prefixed(lines: Sequence[str], original: str) -> FileChange:
+    """The change that lines with signs tell without any header; those without a sign are context.
+
+    Raises:
+        MalformedEdit: no line has a sign.
+    """
+    rows = set(original.split("\n"))
+    found: list[HunkLine] = []
+    for at, line in enumerate(lines):
+        sign, text = line[:1], line[1:]
+        if sign in ("+", "-") and is_marker(text) and text not in rows:
+            found.append(HunkLine("context", text, at))
+        elif sign in ("+", "-"):
+            found.append(HunkLine("add" if sign == "+" else "remove", text, at))
+        else:
+            found.append(HunkLine("context", text if sign == " " and (text in rows or line not in rows) else line, at))
+    while found and not found[-1].text.strip() and found[-1].kind == "context":
+        found.pop()
+    while found and not found[0].text.strip() and found[0].kind == "context":
+        found.pop(0)
+    if not any(line.kind != "context" for line in found):
+        raise MalformedEdit(
+            "there is no hunk in the diff", value="\n".join(lines)[:200], remedy="send @@ hunks with - and + lines"
+        )
+    is_new = not original.strip()
+    return FileChange("", "create" if is_new else "modify", hunks=tuple(split_at_markers(Hunk("hunk 1", tuple(found)))))
 
 
 def with_found_context(change: FileChange, original: str, update: str) -> FileChange:
