@@ -152,7 +152,7 @@ class Fence:
 
 
 def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]:
-    """The outermost fences.  A fence with a title inside one of prose opens another; `taken` lines are no fences."""
+    """The outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no fences."""
     found: list[Fence] = []
     last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
     at, names_from = 0, 0
@@ -174,14 +174,13 @@ def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]
 
 
 def _closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequence[bool]) -> int:
-    is_prose = fence.title.lower().split(" ")[0] in PROSE_TITLES
     depth = 1
     for at in range(opening + 1, len(lines)):
         other = None if taken and taken[at] else read_fence(lines[at])
         if other is None or other.char != fence.char or other.indent > fence.indent:
             continue
         if other.title:
-            depth += is_prose
+            depth += 1
         elif other.length >= fence.length or depth > 1:
             depth -= 1
             if depth == 0:

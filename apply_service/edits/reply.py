@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from apply_service.edits.diff_headers import is_preamble
 from apply_service.edits.diff_parser import DiffText, parse_diff
 from apply_service.edits.envelope import (
     PROSE_SUFFIXES,
@@ -41,6 +42,7 @@ CHECK = "reply"
 DIFF_TITLES = ("diff", "patch", "udiff")
 MARKDOWN_TITLES = ("md", "mdx", "markdown")
 CODE_WORDS = ("def ", "class ", "import ", "from ", "#include", "const ", "let ", "var ", "function ", "export ", "return ")
+CODE_ENDS = (";", "{", "}")
 MIN_KNOWN = 6
 """Letters and digits that a line needs to be known for one of the file."""
 
@@ -134,7 +136,7 @@ class _Reader:
         for name, _ in found:
             if self._stands(name):
                 return name
-        if found and not any(self._is_code(at) for at in self._outside(found[0][0])):
+        if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0][0])):
             return found[0][0]
         if not found:
             fences = self._own_fences()
@@ -252,7 +254,8 @@ class _Reader:
             inside[fence.opening : fence.closing + 1] = [True] * len(inside[fence.opening : fence.closing + 1])
         for at in used:
             inside[at] = True
-        return [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
+        left = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
+        return [at for at in left if name != "unified_diff" or not is_preamble(self._lines[at])]
 
     def _is_code(self, at: int) -> bool:
         """Whether a line is code rather than something said: the file's own, a marker for code, or shaped so."""
@@ -286,18 +289,24 @@ class _Reader:
     def _diff_kept(self) -> list[bool]:
         """Which lines a diff may stand in: the fences that hold one, else all from its first header on."""
         kept = [False] * len(self._lines)
-        holding = [fence for fence in self._fences if self._holds_diff(fence)]
+        signed = [is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)]
+        holding = [fence for fence in find_fences(self._lines, signed) if self._holds_diff(fence)]
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         for fence in mine or holding:
-            kept[fence.opening + 1 : fence.closing] = [True] * max(fence.closing - fence.opening - 1, 0)
+            self._keep(fence, kept)
         if self._diff_start is not None and not any(kept[self._diff_start :]):
             kept[self._diff_start :] = [True] * (len(kept) - self._diff_start)
         if not any(kept):
             own = self._own_fences()
             kept = [not own] * len(kept)
             for fence in own:
-                kept[fence.opening + 1 : fence.closing] = [True] * max(fence.closing - fence.opening - 1, 0)
+                self._keep(fence, kept)
         return kept
+
+    def _keep(self, fence: Fence, kept: list[bool]) -> None:
+        """Keep a fence's text and its end, which says that the diff is whole."""
+        end = min(fence.closing + 1, len(self._lines))
+        kept[fence.opening + 1 : end] = [True] * (end - fence.opening - 1)
 
     def _holds_diff(self, fence: Fence) -> bool:
         body = self._lines[fence.opening + 1 : fence.closing]
@@ -310,7 +319,8 @@ class _Reader:
             return None
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
-        return [line if keeps else "" for line, keeps in zip(self._lines, kept, strict=True)]
+        lines = ["```" if fence_tag(line) else line for line in self._lines]
+        return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
     def _read_diff(self) -> Reply:
         """The diff with all else blanked, so that its lines keep their numbers."""
@@ -401,7 +411,7 @@ class _Reader:
         if left:
             in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
             is_fenced = any(f.opening < at < f.closing for f in in_code for at in left[:200])
-            is_code = is_fenced or any(self._is_of_file(at) for at in left)
+            is_code = is_fenced or any(self._is_code(at) or self._lines[at].rstrip().endswith(CODE_ENDS) for at in left)
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
             findings.append(Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}"))

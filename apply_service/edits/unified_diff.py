@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from apply_service.edits.diff_headers import HUNK_HEADER, read_hunk_header
 from apply_service.edits.diff_parser import parse_diff
+from apply_service.edits.envelope import is_fence
 from apply_service.edits.file_change import FileChange, pick_change, predict_change
 from apply_service.edits.hunks import Hunk, HunkLine, split_at_markers
 from apply_service.edits.line_search import FileLines, Likeness
@@ -100,7 +101,9 @@ def read_prefixed(lines: Sequence[str], original: str) -> FileChange:
     found: list[HunkLine] = []
     for at, line in enumerate(lines):
         sign, text = line[:1], line[1:]
-        if sign in ("+", "-") and is_marker(text) and text not in rows:
+        if is_fence(line):
+            found.append(HunkLine("context", "", at))
+        elif sign in ("+", "-") and is_marker(text) and text not in rows:
             found.append(HunkLine("context", text, at))
         elif sign in ("+", "-"):
             found.append(HunkLine("add" if sign == "+" else "remove", text, at))

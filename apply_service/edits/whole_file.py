@@ -73,7 +73,8 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     opens, wraps = fences[0].opening == shown[0], fences[-1].closing >= shown[-1]
     if not is_prose and opens and wraps and len(fences) > 1 and not any(fence.path for fence in fences):
         # fences inside the file have cut the outer one short
-        return Fence(fences[0].opening, fences[-1].closing, fences[0].title)
+        ends_alone = fences[-1].opening == shown[-1]
+        return Fence(fences[0].opening, shown[-1] if ends_alone else fences[-1].closing, fences[0].title)
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
     if is_prose and not mine:
         is_whole = len(fences) == 1 and opens and wraps
