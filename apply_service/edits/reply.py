@@ -239,8 +239,8 @@ class _Reader:
     def _outside(self, name: str) -> Sequence[int]:
         """The lines that are no part of the format's edit, fenced text aside."""
         if name == "search_replace" and self._blocks is None:
-            marks = [at for at, line in enumerate(self._lines) if read_mark(line) is not None]
-            used: Iterable[int] = range(marks[0], marks[-1] + 1)
+            marks = [(at, mark.kind) for at, line in enumerate(self._lines) if (mark := read_mark(line)) is not None]
+            used: Iterable[int] = range(marks[0][0], marks[-1][0] + 1 if marks[-1][1] == "close" else len(self._lines))
         elif name == "unified_diff":
             used = (at for at, keeps in enumerate(self._diff_kept()) if keeps)
         else:

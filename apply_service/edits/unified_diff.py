@@ -101,7 +101,7 @@ def read_prefixed(lines: Sequence[str], original: str) -> FileChange:
     found: list[HunkLine] = []
     for at, line in enumerate(lines):
         sign, text = line[:1], line[1:]
-        if is_fence(line):
+        if line[:1] in ("`", "~") and is_fence(line):
             found.append(HunkLine("context", "", at))
         elif sign in ("+", "-") and is_marker(text) and text not in rows:
             found.append(HunkLine("context", text, at))
