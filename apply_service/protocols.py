@@ -32,7 +32,7 @@ class EditFormat(Protocol):
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The merged text as far as a program can tell.  `original` and `update` have LF line ends; `update` is what
-        `edits.reply` found in the reply.  `instruction`: what was said beside the edit, which may tell where it belongs.
+        `edits.reply` found in the reply.  `instruction`: what was said beside the edit, which may tell its place.
 
         Raises:
             MalformedEdit: the update is not of this format.

@@ -35,7 +35,7 @@ from apply_service.windows.splice import splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
-STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay", "reply")
+STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
 REPLAYED = (

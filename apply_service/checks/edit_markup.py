@@ -43,9 +43,11 @@ class EditMarkup:
                 text = op.text.strip()
                 if spare[text] > 0:
                     spare[text] -= 1
-                elif _is_markup(op.text) or self._is_sign(op.text, answer.language, known, has_plus=has_plus):
-                    found.append(at)
-                elif text.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES:
+                elif (
+                    _is_markup(op.text)
+                    or self._is_sign(op.text, answer.language, known, has_plus=has_plus)
+                    or (text.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES)
+                ):
                     found.append(at)
             at += 1
         message = "signs of an edit format were written into the file as text"

@@ -9,11 +9,11 @@ left out goes unsaid: it is in `prose` and `findings`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from apply_service.edits.diff_headers import is_preamble
+from apply_service.edits.diff_headers import HUNK_HEADER, is_preamble
 from apply_service.edits.diff_parser import DiffText, parse_diff
 from apply_service.edits.envelope import (
     PROSE_SUFFIXES,
@@ -39,9 +39,23 @@ from apply_service.registry import EDIT_FORMATS, names
 from apply_service.types import Prediction, Severity, Verdict
 
 CHECK = "reply"
+OTHER_FILES = "other_files"
+"""Checks of findings: what is left out, and that other files are spoken of."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 MARKDOWN_TITLES = ("md", "mdx", "markdown")
-CODE_WORDS = ("def ", "class ", "import ", "from ", "#include", "const ", "let ", "var ", "function ", "export ", "return ")
+CODE_WORDS = (
+    "def ",
+    "class ",
+    "import ",
+    "from ",
+    "#include",
+    "const ",
+    "let ",
+    "var ",
+    "function ",
+    "export ",
+    "return ",
+)
 CODE_ENDS = (";", "{", "}")
 MIN_KNOWN = 6
 """Letters and digits that a line needs to be known for one of the file."""
@@ -58,6 +72,8 @@ class Reply:
     """What stands around the edit, which may say where it belongs."""
     findings: tuple[Verdict, ...] = ()
     """What was left out."""
+    is_patch: bool = False
+    """`update` is a patch over any number of files."""
 
 
 def read_reply(
@@ -77,9 +93,21 @@ def read_reply(
     return reader.read(named or reader.format)
 
 
-def named_files(text: str) -> tuple[str, ...]:
-    """The files that a reply names as those it edits, in its order."""
-    return tuple(dict.fromkeys(_Reader(text, "", None, None).named_paths()))
+def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
+    """The files that a reply names as those it edits, in its order; a fence's name that only the sentence above it
+    mentions counts where it is one of the `known` files'."""
+    return _Reader(text, "", None, None).named_files(known)
+
+
+def read_patch_reply(text: str, originals: Iterable[str] = ()) -> Reply:
+    """A reply over several files, as far as its format is one for several: a unified diff or a V4A patch without
+    anything around it.  Of any other format `update` is the reply as it is, to be read for each file."""
+    reader = _Reader(text, "\n".join(originals), None, None)
+    if reader.format == "unified_diff" and reader.has_diff_headers:
+        return replace(reader.read("unified_diff"), is_patch=True)
+    if reader.format == "v4a_patch":
+        return replace(reader.read_patch(), is_patch=True)
+    return Reply(reader.format, text)
 
 
 def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
@@ -90,7 +118,9 @@ def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
     first = next((at for at, line in enumerate(lines) if line.strip()), None)
     if first is None or named_path(lines[first]) is None or first not in prediction.unplaced:
         return None
-    return Verdict(CHECK, "warning", f"the first line was taken for the file's name and left out: {lines[first][:80]!r}")
+    return Verdict(
+        CHECK, "warning", f"the first line was taken for the file's name and left out: {lines[first][:80]!r}"
+    )
 
 
 class _Reader:
@@ -102,6 +132,19 @@ class _Reader:
         self._path = path
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
         self._known = {line.strip() for line in self._file.lines if _says_something(line)}
+
+    @property
+    def has_diff_headers(self) -> bool:
+        return self._diff_start is not None
+
+    def read_patch(self) -> Reply:
+        """The patches with all else blanked; as they are where they can't be read, which says why."""
+        if self._patch is None:
+            return Reply("v4a_patch", self._text)
+        kept = [False] * len(self._lines)
+        for at in self._patch_lines():
+            kept[at] = True
+        return self._reply("v4a_patch", "\n".join(self._blanked(kept)), self._patch_lines(), ())
 
     def read(self, name: str) -> Reply:
         """The reply as the format of that name."""
@@ -124,8 +167,8 @@ class _Reader:
     def format(self) -> str:
         """The format whose markers the reply has; of several the one that quotes the file."""
         found = [
-            (name, is_there) for name, is_there in
-            (
+            (name, is_there)
+            for name, is_there in (
                 ("search_replace", self._blocks is not None or self._has_marks),
                 ("v4a_patch", bool(self._patch_spans)),
                 ("unified_diff", self._diff_start is not None),
@@ -139,7 +182,7 @@ class _Reader:
         if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0][0])):
             return found[0][0]
         if not found:
-            fences = self._own_fences()
+            fences = self._fences_of_any()
             body = self._body(fences) if fences else self._lines
             is_titled = bool(fences) and all(fence.language in DIFF_TITLES for fence in fences)
             has_signs = any(line[:1] in ("+", "-") for line in body)
@@ -289,7 +332,9 @@ class _Reader:
     def _diff_kept(self) -> list[bool]:
         """Which lines a diff may stand in: the fences that hold one, else all from its first header on."""
         kept = [False] * len(self._lines)
-        signed = [is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)]
+        signed = [
+            is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
+        ]
         holding = [fence for fence in find_fences(self._lines, signed) if self._holds_diff(fence)]
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         for fence in mine or holding:
@@ -297,7 +342,7 @@ class _Reader:
         if self._diff_start is not None and not any(kept[self._diff_start :]):
             kept[self._diff_start :] = [True] * (len(kept) - self._diff_start)
         if not any(kept):
-            own = self._own_fences()
+            own = self._fences_of_any()
             kept = [not own] * len(kept)
             for fence in own:
                 self._keep(fence, kept)
@@ -320,6 +365,12 @@ class _Reader:
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
         lines = ["```" if fence_tag(line) else line for line in self._lines]
+        for fence in self._fences:
+            body = self._lines[fence.opening + 1 : fence.closing]
+            starts = [at for at in range(len(body)) if starts_diff(body, at)]
+            if fence.path and fence.is_surely_named and starts and HUNK_HEADER.match(body[starts[0]]):
+                lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
+                kept = [keeps or at == fence.opening for at, keeps in enumerate(kept)]
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
     def _read_diff(self) -> Reply:
@@ -357,6 +408,13 @@ class _Reader:
         elif not is_known and any(_is_code_shaped(self._lines[at]) for at in outside):
             return []
         return self._chosen(fences)
+
+    def _fences_of_any(self) -> list[Fence]:
+        """The fences of this file, or of all files where it is not clear which are."""
+        try:
+            return self._own_fences()
+        except MalformedEdit:
+            return self._fences
 
     def _is_prefixed_body(self, fences: Sequence[Fence]) -> bool:
         return is_prefixed(self._body(fences), self._original)
@@ -400,7 +458,7 @@ class _Reader:
             found.append(Verdict(CHECK, "warning", f"the edit names another file: {wrong[0]}"))
         if fences[-1].closing == len(self._lines):
             found.append(Verdict(CHECK, "warning", "the fence around the edit has no end: it may be cut short"))
-        return Reply(reply.format, reply.update, reply.prose, tuple(found))
+        return replace(reply, findings=tuple(found))
 
     # -- what is left ----------------------------------------------------------------------------------------------
     def _reply(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> Reply:
@@ -414,9 +472,11 @@ class _Reader:
             is_code = is_fenced or any(self._is_code(at) or self._lines[at].rstrip().endswith(CODE_ENDS) for at in left)
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
-            findings.append(Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}"))
+            findings.append(
+                Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
+            )
         if names_left := sorted({path for path in others if path}):
-            findings.append(Verdict(CHECK, "warning", "the reply also changes " + ", ".join(names_left)))
+            findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
         return Reply(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
 
     def _other_files(self, name: str) -> list[str]:
@@ -436,16 +496,28 @@ class _Reader:
             return [item.path for item in read_replacements(self._text) if item.path]
         return [fence.path for fence in self._fences if fence.path]
 
-    def named_paths(self) -> list[str]:
-        """The files of the reply's format; of fences those of text alone."""
-        return self._paths_of(self.format)
+    def named_files(self, known: Collection[str]) -> tuple[str, ...]:
+        """The files of the reply's format."""
+        if self.format in ("lazy_snippet", "unified_diff") and self._diff_start is None:
+            found = [
+                fence.path
+                for fence in self._fences
+                if fence.path and (fence.is_surely_named or any(is_same_file(fence.path, path) for path in known))
+            ]
+        else:
+            found = self._paths_of(self.format)
+        return tuple(dict.fromkeys(found))
 
 
 def _is_wrapping(line: str) -> bool:
     """Whether a line outside an edit says nothing that a reader would miss."""
     bare = line.strip()
-    return bare in ("", "...", "…") or is_fence(line) or fence_tag(line) is not None or is_call(line) or (
-        named_path(line) is not None
+    return (
+        bare in ("", "...", "…")
+        or is_fence(line)
+        or fence_tag(line) is not None
+        or is_call(line)
+        or (named_path(line) is not None)
     )
 
 
@@ -463,5 +535,3 @@ def _is_code_shaped(line: str) -> bool:
 
 def _opens_json(line: str) -> bool:
     return line.lstrip()[:1] in ("{", "[")
-
-

@@ -117,7 +117,7 @@ def _for_file(blocks: Sequence[Block], path: str | None, trust: Trust) -> list[B
 
 def _hunk(block: Block, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> Hunk:
     """The block as a hunk; of several possible dividers the one whose old text stands in the file."""
-    found = [_read_sides(block, old, new, file, trust) for old, new in splits(block, lines)]
+    found = [_read_sides(block, old, new, file) for old, new in splits(block, lines)]
     fitting = [hunk for hunk in found if not _quotes(hunk) or file.stands(hunk.old, Likeness.EDGES)]
     hunk = max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]
     if len(found) == 1:
@@ -127,7 +127,7 @@ def _hunk(block: Block, lines: Sequence[str], file: FileLines, path: str | None,
     return _without_spare_divider(block, hunk, path, trust)
 
 
-def _read_sides(block: Block, old: Numbered, new: Numbered, file: FileLines, trust: Trust) -> Hunk:
+def _read_sides(block: Block, old: Numbered, new: Numbered, file: FileLines) -> Hunk:
     """The two sides without escapes and line numbers, unless the file holds them so.
 
     Raises:

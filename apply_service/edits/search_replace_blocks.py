@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from apply_service.edits.envelope import find_fences, is_around, is_fence, is_path, mentioned_path, named_path
@@ -123,12 +124,13 @@ class BlockText:
     """Every line that is in no block."""
 
 
-def read_blocks(lines: Sequence[str], is_content: Callable[[int], bool] = lambda at: False) -> BlockText:
+def read_blocks(lines: Sequence[str], is_content: Callable[[int], bool] | None = None) -> BlockText:
     """The blocks of an update.  `is_content`: whether a line that looks like a fence is the file's own text.
 
     Raises:
         MalformedEdit: none, or one that is not complete; names the line.
     """
+    is_content = is_content or (lambda _: False)
     blocks: list[Block] = []
     outside: list[int] = []
     path: str | None = None
@@ -256,5 +258,5 @@ def without_numbers(old: Numbered) -> tuple[Numbered, int] | None:
         numbers.append(int(digits))
         body = rest.lstrip(" ")[1:]
         found.append((at, body.removeprefix(" ") if sign == "|" else body))
-    is_rising = all(a + 1 == b for a, b in zip(numbers, numbers[1:], strict=False))
+    is_rising = all(a + 1 == b for a, b in pairwise(numbers))
     return (found, numbers[0]) if numbers and is_rising else None

@@ -31,6 +31,8 @@ BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 DIRECTIVE = "*** "
 FILE_WORDS: dict[str, Action] = {"Update File:": "modify", "Add File:": "create", "Delete File:": "delete"}
 MOVE_WORDS = ("Move to:", "Rename to:")
+MIN_WORDS = 3
+"""Fewer words right below a patch are no prose: they may be a piece of it."""
 CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
 
 
@@ -118,6 +120,10 @@ def parse_v4a(update: str) -> PatchText:
         start = begin + (lines[begin].strip() == BEGIN)
         changes += _Parser(lines, start, end, sum(len(change.hunks) for change in changes)).run()
     strays = tuple(at for at in sorted(outside) if not is_around(lines[at]) and not is_call(lines[at]))
+    ends = {end for _, end in spans}
+    for at in strays:
+        if at - 1 in ends and len(lines[at].split()) < MIN_WORDS:
+            raise _malformed(f"line {at + 1} right after the patch is no part of it", lines[at])
     return PatchText(tuple(changes), strays)
 
 

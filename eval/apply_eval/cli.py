@@ -1,7 +1,8 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
 Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz: a failure; peers:
-a wrong answer that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
+a wrong answer that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad
+arguments or data, 130 interrupted.
 """
 
 from __future__ import annotations

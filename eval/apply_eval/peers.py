@@ -180,4 +180,3 @@ def print_peers(console: Console, rows: Sequence[PeerRow]) -> None:
     console.print(table)
     for row in summary["left"]:
         console.print(f"{row['outcome']}: {row['source']} | {row['name'][:90]} | {row['detail'][:160]}", markup=False)
-
