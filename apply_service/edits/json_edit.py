@@ -103,7 +103,8 @@ def read_replacements(text: str) -> tuple[Replacement, ...]:
 
 def has_pair(text: str) -> bool:
     """Whether the text holds the names of old and new text as JSON has them."""
-    return any(f'"{old}"' in text and f'"{new}"' in text for old, new in PAIRS)
+    signs = ('"', '\\"')  # the second where the arguments of a call are JSON in a string
+    return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in PAIRS for sign in signs)
 
 
 def _bare(lines: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ left out goes unsaid: it is in `prose` and `findings`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,12 +26,13 @@ from apply_service.edits.envelope import (
     is_same_file,
     named_path,
 )
+from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange
 from apply_service.edits.json_edit import has_pair, read_replacements
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.edits.search_replace import read_file_blocks
-from apply_service.edits.search_replace_blocks import Block, BlockText, read_mark
+from apply_service.edits.search_replace_blocks import Block, BlockText, Mark, read_mark
 from apply_service.edits.unified_diff import is_prefixed, starts_diff
 from apply_service.edits.v4a_parser import PatchText, is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
@@ -56,7 +58,11 @@ CODE_WORDS = (
     "export ",
     "return ",
 )
+WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
 CODE_ENDS = (";", "{", "}")
+MIN_WORDS = 4
+MAX_INDENTED = 500
+"""Lines of an indented block at most."""
 MIN_KNOWN = 6
 """Letters and digits that a line needs to be known for one of the file."""
 
@@ -89,25 +95,42 @@ def read_reply(
         raise UnknownEditFormat(
             "no such edit format", value=named, limit=list(names(EDIT_FORMATS)), remedy="name one of these, or none"
         )
-    reader = _Reader(text, original, path, language)
+    reader = _Reader(_unwrapped(text), original, path, language)
     return reader.read(named or reader.format)
 
 
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """The files that a reply names as those it edits, in its order; a fence's name that only the sentence above it
     mentions counts where it is one of the `known` files'."""
-    return _Reader(text, "", None, None).named_files(known)
+    return _Reader(_unwrapped(text), "", None, None).named_files(known)
 
 
 def read_patch_reply(text: str, originals: Iterable[str] = ()) -> Reply:
     """A reply over several files, as far as its format is one for several: a unified diff or a V4A patch without
     anything around it.  Of any other format `update` is the reply as it is, to be read for each file."""
-    reader = _Reader(text, "\n".join(originals), None, None)
+    reader = _Reader(_unwrapped(text), "\n".join(originals), None, None)
     if reader.format == "unified_diff" and reader.has_diff_headers:
         return replace(reader.read("unified_diff"), is_patch=True)
     if reader.format == "v4a_patch":
         return replace(reader.read_patch(), is_patch=True)
     return Reply(reader.format, text)
+
+
+def _unwrapped(text: str) -> str:
+    """The edit out of the JSON of a tool's call: its one string with markers of an edit."""
+    if text.lstrip()[:1] not in ("{", "[") or not any(sign in text for sign in WRAPPED_SIGNS) or has_pair(text):
+        return text
+    try:
+        value: object = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    found, waiting = [], [value]
+    while waiting and len(found) < 2:
+        item = waiting.pop()
+        if isinstance(item, str) and any(sign in item for sign in WRAPPED_SIGNS):
+            found.append(item)
+        waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+    return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
 
 
 def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
@@ -125,9 +148,9 @@ def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
 
 class _Reader:
     def __init__(self, text: str, original: str, path: str | None, language: str | None) -> None:
-        self._text = text
-        self._lines = text.split("\n")
         self._file = FileLines(original)
+        self._lines = _unindented(text.split("\n"), self._file)
+        self._text = "\n".join(self._lines)
         self._original = original
         self._path = path
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
@@ -376,7 +399,7 @@ class _Reader:
     def _read_diff(self) -> Reply:
         """The diff with all else blanked, so that its lines keep their numbers."""
         kept = self._diff_kept()
-        text = self._diff(kept)
+        text = self._diff(kept) if self.has_diff_headers else None
         if text is not None:
             last = max((line.update_line for c in text.changes for h in c.hunks for line in h.lines), default=-1)
             for at in text.strays:
@@ -469,7 +492,7 @@ class _Reader:
         if left:
             in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
             is_fenced = any(f.opening < at < f.closing for f in in_code for at in left[:200])
-            is_code = is_fenced or any(self._is_code(at) or self._lines[at].rstrip().endswith(CODE_ENDS) for at in left)
+            is_code = is_fenced or any(self._is_code(at) or _ends_as_code(self._lines[at]) for at in left)
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
             findings.append(
@@ -531,6 +554,58 @@ def _is_code_shaped(line: str) -> bool:
     if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
         return True
     return text.startswith(CODE_WORDS) and text.endswith((":", "{", ";", ")", "}")) and not text.endswith(".)")
+
+
+def _ends_as_code(line: str) -> bool:
+    """Whether the line ends as a statement does and has too few words for a sentence."""
+    return line.rstrip().endswith(CODE_ENDS) and sum(word.isalpha() for word in line.split()) < MIN_WORDS
+
+
+def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
+    """The lines with fenced text and blocks at the left edge where they stand in an item of a list.
+
+    An indented block stays where it is unless what it quotes stands in the file: it may be text of the file."""
+    found = list(lines)
+    for fence in find_fences(lines):
+        blanks = lines[fence.opening][: len(lines[fence.opening]) - len(lines[fence.opening].lstrip())]
+        body = range(fence.opening + 1, fence.closing)
+        if blanks and not file.stands([lines[fence.opening]]) and _can_shift(lines, body, blanks):
+            _shift(found, range(fence.opening, min(fence.closing + 1, len(lines))), blanks)
+    at = 0
+    while at < len(found):
+        mark = read_mark(found[at].lstrip()) if found[at][:1] in (" ", "\t") else None
+        if mark is None or mark.kind != "open":
+            at += 1
+            continue
+        blanks = found[at][: len(found[at]) - len(found[at].lstrip())]
+        marks = [
+            (k, m.kind)
+            for k in range(at + 1, min(at + MAX_INDENTED, len(found)))
+            if (m := _shifted_mark(found[k], blanks))
+        ]
+        divider = next((k for k, kind in marks if kind == "divide"), None)
+        end = next((k for k, kind in marks if kind == "close"), None)
+        if divider is None or end is None or divider > end or not _can_shift(found, range(at, end + 1), blanks):
+            at += 1
+            continue
+        old = [line.removeprefix(blanks) for line in found[at + 1 : divider]]
+        if file.stands(old) or not any(line.strip() for line in old):
+            _shift(found, range(at, end + 1), blanks)
+        at = end + 1
+    return found
+
+
+def _shifted_mark(line: str, blanks: str) -> Mark | None:
+    return read_mark(line[len(blanks) :]) if line.startswith(blanks) else None
+
+
+def _can_shift(lines: Sequence[str], rows: range, blanks: str) -> bool:
+    return all(lines[at].startswith(blanks) for at in rows if lines[at].strip())
+
+
+def _shift(lines: list[str], rows: range, blanks: str) -> None:
+    for at in rows:
+        lines[at] = lines[at].removeprefix(blanks)
 
 
 def _opens_json(line: str) -> bool:

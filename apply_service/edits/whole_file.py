@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from apply_service.edits.envelope import PROSE_SUFFIXES, PROSE_TITLES, SHELLS, Fence, find_fences, is_same_file
+from apply_service.edits.envelope import (
+    PROSE_SUFFIXES,
+    PROSE_TITLES,
+    SHELLS,
+    Fence,
+    find_fences,
+    is_same_file,
+    is_sentence,
+)
 from apply_service.edits.hunk_merge import write_file
 from apply_service.edits.line_diff import Hunk, diff_lines
 from apply_service.edits.markers import is_marker
@@ -47,6 +55,9 @@ class WholeFile:
         fence = file_fence(lines, path, original)
         if fence is None:
             start, end = 0, len(lines) - (lines[-1] == "")
+            first = next((line for line in lines if line.strip()), "")
+            if is_sentence(first) and first.rstrip().endswith(":") and first not in original and find_fences(lines):
+                trust.lower(Certainty.LIKELY, "its first line may be said about the file")
         else:
             start, end = fence.opening + 1, fence.closing
             _judge_fence(fence, lines, path, trust)
@@ -71,20 +82,22 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
         return None
     is_prose = (path or "").lower().endswith(PROSE_SUFFIXES)
     opens, wraps = fences[0].opening == shown[0], fences[-1].closing >= shown[-1]
-    if not is_prose and opens and wraps and len(fences) > 1 and not any(fence.path for fence in fences):
+    is_one = not any(fence.path for fence in fences) and not any(fence.title for fence in fences[1:])
+    if not is_prose and opens and wraps and len(fences) > 1 and is_one:
         # fences inside the file have cut the outer one short
         ends_alone = fences[-1].opening == shown[-1]
         return Fence(fences[0].opening, shown[-1] if ends_alone else fences[-1].closing, fences[0].title)
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
+    outside = [line for at, line in enumerate(lines) if not any(f.opening <= at <= f.closing for f in fences)]
     if is_prose and not mine:
         is_whole = len(fences) == 1 and opens and wraps
         titled = [fence for fence in fences if fence.language in ("md", "mdx", "markdown")]
         if opens and wraps and titled[:1] == fences[:1]:
             return Fence(fences[0].opening, fences[-1].closing, fences[0].title)
-        return fences[0] if is_whole else titled[0] if len(titled) == 1 and len(fences) == 1 else None
-    known = {line.strip() for line in original.split("\n") if line.strip()}
-    outside = [line for at, line in enumerate(lines) if not any(f.opening <= at <= f.closing for f in fences)]
-    if not mine and any(line.strip() in known or line[:1] in " \t" for line in outside if line.strip()):
+        starts = next((line for line in lines[fences[0].opening + 1 : fences[0].closing] if line.strip()), "")
+        is_page = len(fences) == 1 and (bool(titled) or (starts.startswith("# ") and not _is_known(outside, original)))
+        return fences[0] if is_whole or is_page else None
+    if not mine and (_is_known(outside, original) or any(line[:1] in " \t" for line in outside if line.strip())):
         return None
     if not mine and len(fences) > 1:
         mine = [fence for fence in fences if fence.language not in SHELLS]
@@ -97,6 +110,11 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
             remedy="send the `path` of the file, as the reply names it, or the file's text alone",
         )
     return candidates[0]
+
+
+def _is_known(lines: Sequence[str], original: str) -> bool:
+    known = {line.strip() for line in original.split("\n")}
+    return any(line.strip() in known for line in lines if line.strip())
 
 
 def _judge_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:
