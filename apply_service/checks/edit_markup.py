@@ -31,15 +31,18 @@ class EditMarkup:
 
     def find(self, answer: CheckInput) -> list[Verdict]:
         scope = EditScope(answer)
-        if not scope.has_update or any(_is_markup(line) for line in scope.unplaced):
+        if not scope.has_update:
             return []
+        reads_markers = any(_is_markup(line) for line in scope.unplaced)
+        accepted = {text.strip() for text in scope.taken} if reads_markers else set()
         written = {line.rstrip() for line in answer.update.split("\n")}
         rows = {line.strip() for line in answer.original.split("\n")}
         has_plus = "\n+" in f"\n{answer.original}"
         new: list[int] = []
         again: list[int] = []
         for number, line in find_arrivals(answer, ()):
-            if line.rstrip() not in written and line.strip() not in written:
+            is_written = line.rstrip() in written or line.strip() in written
+            if not is_written or line.strip() in accepted:
                 continue
             is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
             if is_fence or _is_markup(line) or _is_sign(line, answer.language, rows, has_plus=has_plus):

@@ -30,7 +30,7 @@ PAIRS = (
     ("old_content", "new_content"),
     ("search", "replace"),
 )
-"""Names of old and new text, in the spellings of the tools."""
+"""Names of old and new text, in the spellings of the tools; the last is also a name of other things."""
 PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "filename", "file")
 LISTS = ("edits", "replacements", "changes", "operations", "files")
 CALLS = ("arguments", "input", "parameters", "args", "tool_calls", "function", "tool_input")
@@ -101,10 +101,10 @@ def read_replacements(text: str) -> tuple[Replacement, ...]:
     return tuple(found for body in bodies for value in _values(body) for found in _replacements(value, None))
 
 
-def has_pair(text: str) -> bool:
+def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
     """Whether the text holds the names of old and new text as JSON has them."""
     signs = ('"', '\\"')  # the second where the arguments of a call are JSON in a string
-    return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in PAIRS for sign in signs)
+    return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
 
 
 def _bare(lines: Sequence[str]) -> str | None:

@@ -28,7 +28,7 @@ from apply_service.edits.envelope import (
 )
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange
-from apply_service.edits.json_edit import has_pair, read_replacements
+from apply_service.edits.json_edit import PAIRS, has_pair, read_replacements
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.edits.search_replace import read_file_blocks
@@ -61,8 +61,6 @@ CODE_WORDS = (
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
 CODE_ENDS = (";", "{", "}")
 MIN_WORDS = 4
-MAX_INDENTED = 500
-"""Lines of an indented block at most."""
 MIN_KNOWN = 6
 """Letters and digits that a line needs to be known for one of the file."""
 
@@ -124,7 +122,8 @@ def _unwrapped(text: str) -> str:
         value: object = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return text
-    found, waiting = [], [value]
+    found: list[str] = []
+    waiting = [value]
     while waiting and len(found) < 2:
         item = waiting.pop()
         if isinstance(item, str) and any(sign in item for sign in WRAPPED_SIGNS):
@@ -154,7 +153,6 @@ class _Reader:
         self._original = original
         self._path = path
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
-        self._known = {line.strip() for line in self._file.lines if _says_something(line)}
 
     @property
     def has_diff_headers(self) -> bool:
@@ -184,6 +182,10 @@ class _Reader:
         if used is None:
             return Reply(name, self._text)
         return self._reply(name, self._text, used(), self._other_files(name))
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return {line.strip() for line in self._file.lines if _says_something(line)}
 
     # -- which format ----------------------------------------------------------------------------------------------
     @cached_property
@@ -262,10 +264,10 @@ class _Reader:
     @cached_property
     def _is_json(self) -> bool:
         """Whether there is a JSON edit, or a text that can only be meant as one."""
-        if not has_pair(self._text):
-            return False
         if read_replacements(self._text):
             return True
+        if not has_pair(self._text, PAIRS[:-1]):
+            return False
         opens = [self._text.lstrip()[:1]]
         opens += [self._lines[f.opening + 1].lstrip()[:1] for f in self._fences if f.opening + 1 < f.closing]
         return any(char in ("{", "[") for char in opens)
@@ -387,13 +389,13 @@ class _Reader:
             return None
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
-        lines = ["```" if fence_tag(line) else line for line in self._lines]
+        lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
         for fence in self._fences:
             body = self._lines[fence.opening + 1 : fence.closing]
             starts = [at for at in range(len(body)) if starts_diff(body, at)]
             if fence.path and fence.is_surely_named and starts and HUNK_HEADER.match(body[starts[0]]):
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
-                kept = [keeps or at == fence.opening for at, keeps in enumerate(kept)]
+                kept[fence.opening] = True
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
     def _read_diff(self) -> Reply:
@@ -473,7 +475,8 @@ class _Reader:
         if fences[-1].closing == len(self._lines) and body and body[-1] == "":
             body = body[:-1]
         used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
-        others = [f.path for f in self._fences if f.path and f not in fences and f.is_surely_named]
+        chosen = {fence.opening for fence in fences}
+        others = [f.path for f in self._fences if f.opening not in chosen and f.is_surely_named]
         reply = self._reply("lazy_snippet", "\n".join([*body, ""]), used, others)
         found = list(reply.findings)
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
@@ -578,15 +581,21 @@ def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
             at += 1
             continue
         blanks = found[at][: len(found[at]) - len(found[at].lstrip())]
-        marks = [
-            (k, m.kind)
-            for k in range(at + 1, min(at + MAX_INDENTED, len(found)))
-            if (m := _shifted_mark(found[k], blanks))
-        ]
-        divider = next((k for k, kind in marks if kind == "divide"), None)
-        end = next((k for k, kind in marks if kind == "close"), None)
-        if divider is None or end is None or divider > end or not _can_shift(found, range(at, end + 1), blanks):
-            at += 1
+        divider, end = None, None
+        for k in range(at + 1, len(found)):
+            inner = _shifted_mark(found[k], blanks)
+            if inner is None:
+                continue
+            if inner.kind != "divide":
+                end = k
+                break
+            divider = k if divider is None else divider
+        if end is None:
+            break
+        mark = _shifted_mark(found[end], blanks)
+        is_whole = divider is not None and mark is not None and mark.kind == "close"
+        if not is_whole or not _can_shift(found, range(at, end + 1), blanks):
+            at = end
             continue
         old = [line.removeprefix(blanks) for line in found[at + 1 : divider]]
         if file.stands(old) or not any(line.strip() for line in old):

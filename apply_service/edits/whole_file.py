@@ -88,7 +88,8 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
         ends_alone = fences[-1].opening == shown[-1]
         return Fence(fences[0].opening, shown[-1] if ends_alone else fences[-1].closing, fences[0].title)
     mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
-    outside = [line for at, line in enumerate(lines) if not any(f.opening <= at <= f.closing for f in fences)]
+    inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
+    outside = [line for at, line in enumerate(lines) if at not in inside]
     if is_prose and not mine:
         is_whole = len(fences) == 1 and opens and wraps
         titled = [fence for fence in fences if fence.language in ("md", "mdx", "markdown")]
