@@ -512,7 +512,11 @@ class _Reader:
 
     def _paths_of(self, name: str) -> list[str]:
         if name == "search_replace":
-            return [block.path for block in self._blocks.blocks if block.path] if self._blocks is not None else []
+            blocks = self._blocks.blocks if self._blocks is not None else ()
+            named = [block.path for block in blocks if block.path]
+            spoken = [block.mention for block in blocks if block.mention]
+            is_routed = not named and any(is_same_file(mention, self._path) for mention in spoken) and self._path
+            return spoken if is_routed else named
         if name == "v4a_patch":
             return [change.path for change in self._patch.changes] if self._patch is not None else []
         if name == "unified_diff":
@@ -532,6 +536,9 @@ class _Reader:
             ]
         else:
             found = self._paths_of(self.format)
+        if not found and self.format == "search_replace" and self._blocks is not None:
+            spoken = [block.mention for block in self._blocks.blocks if block.mention]
+            found = [name for name in spoken if any(is_same_file(name, path) for path in known)]
         return tuple(dict.fromkeys(found))
 
 

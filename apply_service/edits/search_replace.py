@@ -98,6 +98,11 @@ def read_file_blocks(lines: Sequence[str], file: FileLines) -> BlockText:
 def _for_file(blocks: Sequence[Block], path: str | None, trust: Trust) -> list[Block]:
     """The blocks that are for the file at `path`; those that name no file are for any."""
     named = sorted({block.path for block in blocks if block.path is not None})
+    if not named:
+        spoken = {block.mention for block in blocks if block.mention is not None}
+        mine = [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
+        is_routed = path is not None and len(spoken) > 1 and any(is_same_file(name, path) for name in spoken)
+        return mine if is_routed else list(blocks)
     if len(named) == 1 and not is_same_file(named[0], path):
         trust.lower(Certainty.LIKELY, f"the edit names another file: {named[0]}")
     if len(named) <= 1:
@@ -123,7 +128,10 @@ def _hunk(block: Block, lines: Sequence[str], file: FileLines, path: str | None,
     if len(found) == 1:
         return hunk
     if len(fitting) > 1:
-        trust.lower(Certainty.GUESS, f"{block.label}: has several dividers")
+        whole = [h for h in fitting if not any(is_divider(line.text) for line in h.lines if line.kind == "add")]
+        hunk = whole[0] if len(whole) == 1 else hunk
+        certainty = Certainty.LIKELY if len(whole) == 1 else Certainty.GUESS
+        trust.lower(certainty, f"{block.label}: has several dividers")
     return _without_spare_divider(block, hunk, path, trust)
 
 

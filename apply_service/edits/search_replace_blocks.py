@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -112,6 +112,8 @@ class Block:
     closing: int
     path: str | None = None
     stated_line: int | None = None
+    mention: str | None = None
+    """The file that the text above speaks of, where none names it outright."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ def read_blocks(lines: Sequence[str], is_content: Callable[[int], bool] | None =
     blocks: list[Block] = []
     outside: list[int] = []
     path: str | None = None
+    mention: str | None = None
     at = 0
     while at < len(lines):
         mark = read_mark(lines[at])
@@ -141,10 +144,12 @@ def read_blocks(lines: Sequence[str], is_content: Callable[[int], bool] | None =
             if mark.kind == "close":
                 raise _malformed(f"line {at + 1} ends a block that has not begun", lines[at])
             path = mark.path or path
-            blocks.append(_read_block(lines, at, mark, f"block {len(blocks) + 1}", path, is_content))
+            block = _read_block(lines, at, mark, f"block {len(blocks) + 1}", path, is_content)
+            blocks.append(block if path else replace(block, mention=mention))
             at = blocks[-1].closing + 1
             continue
         path = _path_before(lines, at) or path
+        mention = mentioned_path(lines[at]) or mention
         outside.append(at)
         at += 1
     if not blocks:

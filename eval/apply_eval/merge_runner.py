@@ -14,8 +14,8 @@ from typing import Any
 
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
-from apply_service.edits.detect import detect_format
 from apply_service.edits.fidelity import normalise, restore
+from apply_service.edits.reply import read_reply
 from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Certainty
@@ -69,11 +69,13 @@ def format_merger(format_name: str) -> Merger:
 
     def merge(record: EditRecord) -> MergeAnswer:
         original, update = normalise(record.before), normalise(record.update)
-        name = detect_format(update, named=None if format_name == "auto" else format_name)
-        edit_format = resolve(EDIT_FORMATS, name)()
-        prediction = edit_format.predict(original, update, language=record.language, path=record.path)
+        named = None if format_name == "auto" else format_name
+        reply = read_reply(update, original=original, path=record.path, language=record.language, named=named)
+        prediction = resolve(EDIT_FORMATS, reply.format)().predict(
+            original, reply.update, language=record.language, path=record.path, instruction=reply.prose
+        )
         text = restore(record.before, prediction.ops)
-        return MergeAnswer(text, prediction.certainty, prediction.determined, prediction.reasons, name)
+        return MergeAnswer(text, prediction.certainty, prediction.determined, prediction.reasons, reply.format)
 
     return merge
 
