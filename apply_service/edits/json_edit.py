@@ -35,6 +35,10 @@ PATHS = ("path", "file_path", "filePath", "target_file", "target_filepath", "fil
 LISTS = ("edits", "replacements", "changes", "operations", "files")
 CALLS = ("arguments", "input", "parameters", "args", "tool_calls", "function", "tool_input")
 ALL = ("replace_all", "replaceAll", "allow_multiple")
+CREATED = "file_text"
+"""The text of a new file, where a tool's `create` has it."""
+OTHER_CALLS = ("insert_line", "insert_text", CREATED)
+"""Names in calls of such tools that say something else than old and new text."""
 MAX_TRIES = 50
 REMEDY = 'send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects'
 
@@ -91,7 +95,7 @@ class JsonEdit:
 
 def read_replacements(text: str) -> tuple[Replacement, ...]:
     """The replacements that a text tells in JSON, bare or fenced; none where it tells none."""
-    if not has_pair(text):
+    if not has_pair(text) and CREATED not in text:
         return ()
     lines = text.split("\n")
     bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
@@ -152,6 +156,8 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
     if pair is not None and all(isinstance(value[name], str) for name in pair):
         old, new = (normalise(value[name]) for name in pair)
         yield Replacement(old, new, path, any(value.get(name) is True for name in ALL))
+    elif value.get("command") == "create" and isinstance(value.get(CREATED), str):
+        yield Replacement("", normalise(value[CREATED]), path)
     for name in (*LISTS, *CALLS):
         if name in value:
             yield from _replacements(value[name], path, depth + 1)

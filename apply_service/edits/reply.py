@@ -28,7 +28,7 @@ from apply_service.edits.envelope import (
 )
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange
-from apply_service.edits.json_edit import PAIRS, has_pair, read_replacements
+from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_replacements
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.edits.search_replace import read_file_blocks
@@ -266,7 +266,8 @@ class _Reader:
         """Whether there is a JSON edit, or a text that can only be meant as one."""
         if read_replacements(self._text):
             return True
-        if not has_pair(self._text, PAIRS[:-1]):
+        is_call = '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
+        if not is_call and not has_pair(self._text, PAIRS[:-1]):
             return False
         opens = [self._text.lstrip()[:1]]
         opens += [self._lines[f.opening + 1].lstrip()[:1] for f in self._fences if f.opening + 1 < f.closing]
@@ -285,6 +286,8 @@ class _Reader:
         if name == "unified_diff":
             text = self._diff(self._diff_kept())
             return text is not None and self._changes_stand(text.changes)
+        if any(self._is_code(at) for at in self._outside(name)):
+            return False  # a value in a program
         found = read_replacements(self._text)
         return any(item.old in self._original if item.old.strip() else not self._original.strip() for item in found)
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from apply_service.edits.detect import detect_format
 from apply_service.edits.json_edit import JsonEdit, Replacement, read_replacements
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
@@ -49,6 +50,28 @@ def test_edits_are_made_one_after_the_other() -> None:
 def test_content_that_looks_like_markers_is_content() -> None:
     new = "<<<<<<< SEARCH\nx\n=======\n```\n*** End Patch"
     assert predict("a\n", pair("a", new)).text == new + "\n"
+
+
+def test_a_value_in_a_program_is_content() -> None:
+    original = "def test():\n    check(1)\n"
+    update = (
+        'def test():\n    edits = [\n        {"old_string": "check", "new_string": "b"},\n    ]\n    check(edits)\n'
+    )
+    assert detect_format(update, named=None, original=original) == "lazy_snippet"
+
+
+def test_the_text_of_a_new_file() -> None:
+    create = {"command": "create", "path": "n.py", "file_text": "x = 1\n"}
+    assert predict("", create, "n.py").text == "x = 1\n"
+    with pytest.raises(NeedsMoreContext):
+        predict("y = 1\n", create, "n.py")
+
+
+def test_other_calls_of_such_tools_are_refused() -> None:
+    insert = json.dumps({"command": "insert", "path": "n.py", "insert_line": 1, "new_str": "x"})
+    assert detect_format(insert, named=None) == "json_edit"
+    with pytest.raises(MalformedEdit):
+        predict("a\n", insert)
 
 
 def test_an_empty_old_text_means_a_new_file() -> None:
