@@ -277,6 +277,11 @@ class _Reader:
     def _fences(self) -> list[Fence]:
         return find_fences(self._lines, self._in_marked)
 
+    @cached_property
+    def _plain_fences(self) -> list[Fence]:
+        """The fences where no marker is taken for one."""
+        return find_fences(self._lines)
+
     def _stands(self, name: str) -> bool:
         """Whether the format's quotes stand in the file, other than inside such markers of the file's own."""
         if name == "search_replace":
@@ -308,12 +313,15 @@ class _Reader:
         return False
 
     def _outside(self, name: str) -> Sequence[int]:
-        """The lines that are no part of the format's edit, fenced text aside."""
+        """The lines that are no part of the format's edit; of fenced text only what stands beside a part of it."""
         if name == "search_replace" and self._blocks is None:
             marks = [(at, mark.kind) for at, line in enumerate(self._lines) if (mark := read_mark(line)) is not None]
             used: Iterable[int] = range(marks[0][0], marks[-1][0] + 1 if marks[-1][1] == "close" else len(self._lines))
         elif name == "unified_diff":
-            used = (at for at, keeps in enumerate(self._diff_kept()) if keeps)
+            kept = self._diff_kept()
+            text = self._diff(kept)
+            strays = set(text.strays) if text is not None else set()
+            used = [at for at, keeps in enumerate(kept) if keeps and at not in strays]
         else:
             used = {
                 "search_replace": self._block_lines,
@@ -321,10 +329,17 @@ class _Reader:
                 "json_edit": self._json_lines,
             }[name]()
         inside = [*self._in_marked]
-        for fence in self._fences:
-            inside[fence.opening : fence.closing + 1] = [True] * len(inside[fence.opening : fence.closing + 1])
         for at in used:
             inside[at] = True
+        first = inside.index(True) if True in inside else 0
+        is_own = self._file.stands(self._lines[first : first + 3], Likeness.TRAILING)
+        for fence in self._fences if not is_own else ():
+            span = slice(fence.opening, fence.closing + 1)
+            if any(inside[span]):
+                inside[fence.opening] = True
+                inside[fence.closing : fence.closing + 1] = [True] * len(inside[fence.closing : fence.closing + 1])
+            else:
+                inside[span] = [True] * len(inside[span])
         left = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
         return [at for at in left if name != "unified_diff" or not is_preamble(self._lines[at])]
 
@@ -421,7 +436,7 @@ class _Reader:
         Raises:
             MalformedEdit: the fences are of several files, and none is known to be this one.
         """
-        fences = self._fences
+        fences = self._plain_fences
         inside = [False] * len(self._lines)
         for fence in fences:
             inside[fence.opening : fence.closing + 1] = [True] * len(inside[fence.opening : fence.closing + 1])
@@ -442,7 +457,7 @@ class _Reader:
         try:
             return self._own_fences()
         except MalformedEdit:
-            return self._fences
+            return self._plain_fences
 
     def _is_prefixed_body(self, fences: Sequence[Fence]) -> bool:
         return is_prefixed(self._body(fences), self._original)
@@ -479,7 +494,7 @@ class _Reader:
             body = body[:-1]
         used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
         chosen = {fence.opening for fence in fences}
-        others = [f.path for f in self._fences if f.opening not in chosen and f.is_surely_named]
+        others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
         reply = self._reply("lazy_snippet", "\n".join([*body, ""]), used, others)
         found = list(reply.findings)
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]

@@ -411,6 +411,27 @@ def test_random_prefixed_snippets_never_write_their_signs() -> None:
         assert not any(line[:1] in ("+", "-") for line in result.merged_code.split("\n")), reply
 
 
+def test_a_file_that_holds_an_edit_is_edited_by_snippets() -> None:
+    """The edit stands in a string of the file, and the snippet shows it beside what changes."""
+    rng = random.Random(draw_seed())
+    held = (BLOCK, DIFF, PATCH, JSON + "\n", f"```\n{BLOCK}```\n", "<<<<<<< SEARCH\n", "*** Begin Patch\n")
+    for _ in range(60):
+        name = rng.choice("bcd")
+        functions = [f"def {n}(a):\n    {n}{n} = a + 1\n    return {n}{n}\n" for n in "bcd"]
+        functions.insert(
+            rng.randrange(4), f'def test_it():\n    edit = """\\\n{rng.choice(held)}"""\n    check(edit)\n'
+        )
+        new = [text.replace(f"{name}{name} = a + 1", f"{name}{name} = a * 2") for text in functions]
+        shown = [
+            text.rstrip("\n") if text != old or "test_it" in text else "# ... existing code ..."
+            for text, old in zip(new, functions, strict=True)
+        ]
+        update = "\n\n\n".join(text for k, text in enumerate(shown) if not k or text != shown[k - 1]) + "\n"
+        update = f"```python\n{update}```\n" if rng.random() < 0.5 else update
+        result = run(update, "\n\n".join(functions), "tests/test_it.py")
+        assert (result.format, result.merged_code) == ("lazy_snippet", "\n\n".join(new)), update
+
+
 @pytest.mark.parametrize(
     "text",
     [
