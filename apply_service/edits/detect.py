@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apply_service.edits.reply import read_reply
+from apply_service.edits.reply import known_format, read_format
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
@@ -11,4 +11,4 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
     Raises:
         UnknownEditFormat: `named` is none that the service knows.
     """
-    return read_reply(update, original=original, named=named).format
+    return read_format(update, original=original) if named is None else known_format(named)

@@ -89,12 +89,22 @@ def read_reply(
         UnknownEditFormat: `named` is none that the service knows.
         MalformedEdit: the reply is for several files or in several texts, and it is not clear which is this one's.
     """
-    if named is not None and named not in EDIT_FORMATS:
+    reader = _Reader(_unwrapped(text), original, path, language)
+    return reader.read(reader.format if named is None else known_format(named))
+
+
+def read_format(text: str, *, original: str, path: str | None = None) -> str:
+    """The name of the format that a reply's edit is in."""
+    return _Reader(_unwrapped(text), original, path, None).format
+
+
+def known_format(named: str) -> str:
+    """The name.  Raises UnknownEditFormat for one that the service does not know."""
+    if named not in EDIT_FORMATS:
         raise UnknownEditFormat(
             "no such edit format", value=named, limit=list(names(EDIT_FORMATS)), remedy="name one of these, or none"
         )
-    reader = _Reader(_unwrapped(text), original, path, language)
-    return reader.read(named or reader.format)
+    return named
 
 
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
