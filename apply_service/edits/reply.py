@@ -202,7 +202,7 @@ class _Reader:
     def format(self) -> str:
         """The format whose markers the reply has; of several the one that quotes the file."""
         found = [
-            (name, is_there)
+            name
             for name, is_there in (
                 ("search_replace", self._blocks is not None or self._has_marks),
                 ("v4a_patch", bool(self._patch_spans)),
@@ -211,11 +211,11 @@ class _Reader:
             )
             if is_there
         ]
-        for name, _ in found:
+        for name in found:
             if self._stands(name):
                 return name
-        if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0][0])):
-            return found[0][0]
+        if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0])):
+            return found[0]
         if not found:
             fences = self._fences_of_any()
             body = self._body(fences) if fences else self._lines
