@@ -385,10 +385,7 @@ class _Reader:
     def _diff_kept(self) -> list[bool]:
         """Which lines a diff may stand in: the fences that hold one, else all from its first header on."""
         kept = [False] * len(self._lines)
-        signed = [
-            is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
-        ]
-        holding = [fence for fence in find_fences(self._lines, signed) if self._holds_diff(fence)]
+        holding = self._diff_fences
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         for fence in mine or holding:
             self._keep(fence, kept)
@@ -406,6 +403,14 @@ class _Reader:
         end = min(fence.closing + 1, len(self._lines))
         kept[fence.opening + 1 : end] = [True] * (end - fence.opening - 1)
 
+    @cached_property
+    def _diff_fences(self) -> list[Fence]:
+        """The fences that hold a diff; a line with a sign is a hunk's and no fence."""
+        signed = [
+            is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
+        ]
+        return [fence for fence in find_fences(self._lines, signed) if self._holds_diff(fence)]
+
     def _holds_diff(self, fence: Fence) -> bool:
         body = self._lines[fence.opening + 1 : fence.closing]
         return any(starts_diff(body, at) for at in range(len(body)))
@@ -418,7 +423,7 @@ class _Reader:
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
         lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
-        for fence in self._fences:
+        for fence in self._diff_fences:
             body = self._lines[fence.opening + 1 : fence.closing]
             starts = [at for at in range(len(body)) if starts_diff(body, at)]
             if fence.path and fence.is_surely_named and starts and HUNK_HEADER.match(body[starts[0]]):
