@@ -130,7 +130,9 @@ def _add_several_files(parser: ArgumentParser) -> None:
         help="edit several files: JSON as POST /v1/apply/batch takes it, without the files; - is standard input",
     )
     parser.add_argument(
-        "--patch", metavar="FILE", help="apply one diff or V4A patch over several files; - reads it from standard input"
+        "--patch",
+        metavar="FILE",
+        help="apply one diff, patch or reply over several files; - reads it from standard input",
     )
     parser.add_argument(
         "--independent", action="store_true", help="of a --patch, write the files that fit even if others do not"
@@ -167,7 +169,8 @@ def _add_decision(parser: ArgumentParser) -> None:
         action="append",
         type=_verdict_rule,
         metavar="CHECK=warn|fail",
-        help="accept or refuse what a check finds; so for fallback, merge_certainty, placement and instruction",
+        help="accept or refuse what a check finds; so for fallback, merge_certainty, placement, instruction, replay, "
+        "reply and other_files",
     )
 
 

@@ -1,6 +1,6 @@
 """One request from parse to result: the page to read first.
 
-    validate -> detect the edit's format -> predict the merge -> (prompt -> decode with drafts) -> restore bytes ->
+    validate -> read the reply -> predict the merge -> (prompt -> decode with drafts) -> restore bytes ->
     checks -> result
 
 `run` is a generator, the only path: streaming clients forward its token events, others wait for the last one, and the
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from apply_service.confidence import confidence_in
 from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
-from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import SourceText, encode, normalise, restore
 from apply_service.edits.ranges import text_hunks
+from apply_service.edits.reply import name_finding, read_reply
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
@@ -113,13 +113,22 @@ def _refuse_late(request: ApplyRequest) -> None:
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
     """The edit's format, and the job with the predicted merge in it."""
     original, update = normalise(request.original), normalise(request.update)
-    if update.strip():
-        format_name = detect_format(update, named=request.format)
-        edit_format = resolve(EDIT_FORMATS, format_name)()
-        prediction = edit_format.predict(original, update, language=language, path=request.path)
-    else:
-        format_name, prediction = INSTRUCTION_ONLY, unchanged(original)
-    return format_name, EditJob(original, update, request.instruction, request.path, language, prediction)
+    if not update.strip():
+        job = EditJob(original, update, request.instruction, request.path, language, unchanged(original))
+        return INSTRUCTION_ONLY, job
+    reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
+    prediction = resolve(EDIT_FORMATS, reply.format)().predict(
+        original,
+        reply.update,
+        language=language,
+        path=request.path,
+        instruction="\n".join(said for said in (request.instruction, reply.prose) if said),
+    )
+    left_out = name_finding(reply, prediction)
+    findings = reply.findings if left_out is None else (*reply.findings, left_out)
+    return reply.format, EditJob(
+        original, reply.update, request.instruction, request.path, language, prediction, findings
+    )
 
 
 def unchanged(original: str) -> Prediction:

@@ -28,12 +28,11 @@ class EditFormat(Protocol):
 
     name: str
 
-    def detect(self, update: str) -> bool:
-        """Whether `update` is surely of this format.  Asked in registry order; the lazy snippet takes what is left."""
-        ...
-
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:
-        """The merged text as far as a program can tell.  `original` and `update` have LF line ends.
+    def predict(
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
+    ) -> Prediction:
+        """The merged text as far as a program can tell.  `original` and `update` have LF line ends; `update` is what
+        `edits.reply` found in the reply.  `instruction`: what was said beside the edit, which may tell its place.
 
         Raises:
             MalformedEdit: the update is not of this format.
@@ -75,6 +74,8 @@ class EditJob:
     path: str | None
     language: str | None
     prediction: Prediction
+    findings: tuple[Verdict, ...] = ()
+    """What the reader of the reply left out of the edit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ EDIT_FORMATS = {
     "unified_diff": "apply_service.edits.unified_diff:UnifiedDiff",
     "v4a_patch": "apply_service.edits.v4a_patch:V4APatch",
     "search_replace": "apply_service.edits.search_replace:SearchReplace",
+    "json_edit": "apply_service.edits.json_edit:JsonEdit",
     "whole_file": "apply_service.edits.whole_file:WholeFile",
     "lazy_snippet": "apply_service.edits.lazy_snippet:LazySnippet",
 }
-"""In order of detection; the last takes what no other is sure of."""
+"""`edits.reply` tells them apart by their markers; the last takes what has none."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.marker_leak:MarkerLeak",
@@ -28,6 +29,7 @@ CHECKS = {
     "syntax": "apply_service.checks.syntax:Syntax",
     "chat_text": "apply_service.checks.chat_text:ChatText",
     "indentation": "apply_service.checks.indentation:Indentation",
+    "edit_markup": "apply_service.checks.edit_markup:EditMarkup",
 }
 
 PROMPT_FORMATS = {

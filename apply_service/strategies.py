@@ -35,7 +35,7 @@ from apply_service.windows.splice import splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
-STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay")
+STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
 REPLAYED = (
@@ -218,6 +218,7 @@ def _is_clean(verdicts: tuple[Verdict, ...]) -> bool:
 
 def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
+    yield from job.findings
     if outcome.strategy == "fallback":
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if outcome.target is not None and outcome.target.is_replay:

@@ -48,7 +48,7 @@ class BatchRequest(BaseModel):
         None, description="Edits, each of a file of its own, as `POST /v1/apply` takes them, without `stream`."
     )
     patch: str | None = Field(
-        None, description="In place of `edits`: one unified diff or V4A patch over `files`; no model is asked."
+        None, description="In place of `edits`: one patch or reply over `files`, in any format; no model is asked."
     )
     files: list[BatchFile] = Field([], description="The files that the patch names, as they are.")
     on_verdict: dict[str, Literal["warn", "fail"]] = Field(

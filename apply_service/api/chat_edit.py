@@ -86,7 +86,7 @@ def is_edit(text: str, original: str) -> bool:
     one fenced block and nothing else; or, without fences and without repeating the whole file, a snippet with a line
     for what stays, or one that begins with a line of the file."""
     *_, otherwise = EDIT_FORMATS
-    if detect_format(text, named=None) != otherwise:
+    if detect_format(text, named=None, original=original) != otherwise:
         return True
     lines = [line for line in text.split("\n") if line.strip()]
     fences = [at for at, line in enumerate(lines) if is_fence(line)]

@@ -1,5 +1,7 @@
-"""One patch over several files: applied by the program alone, each file checked as any answer is.
+"""One patch or reply over several files: applied by the program alone, each file checked as any answer is.
 
+A unified diff or V4A patch says what happens to files as a whole (`edits.patch`); of any other format each file that
+the reply names gets its own part of it, as a request of its own would.
 A file whose part does not fit for sure fails with the anchor that was not found; no model is asked.  To have one
 decide, send the patch as the `update` of an edit of that file.
 """
@@ -11,12 +13,16 @@ from dataclasses import replace
 from apply_service.batch.edits import refuse_same_paths
 from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchResult, judge, settle
+from apply_service.decider import Decider
 from apply_service.edits.diff_text import FileNames, change_diff_text
+from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import SourceText, normalise
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
-from apply_service.errors import ApplyError, UnsupportedParameter
-from apply_service.pipeline import Stopwatch, finish
+from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
+from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
+from apply_service.pipeline import Stopwatch, apply, finish
 from apply_service.protocols import EditJob
+from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
 from apply_service.types import ApplyRequest, ApplyResult, DecodeStats, Verdict
@@ -31,15 +37,79 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     """Every file that the patch touches, in its order.
 
     Raises:
-        MalformedEdit: the patch is not readable.
+        MalformedEdit: the patch is not readable, or names no file.
         InvalidField: a file is there twice, or `on_verdict` names a check that there is none of.
     """
     refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
     texts = {source.path: source.text for source in request.files}
-    results = apply_changes(request.patch, texts)
-    return settle(request.mode, [_item(result, request) for result in results])
+    reply = read_patch_reply(normalise(request.patch), map(normalise, texts.values()))
+    if not reply.is_patch:
+        return settle(request.mode, [_edited(path, request) for path in _paths(request)])
+    patch = replace(request, patch=reply.update)
+    results = apply_changes(patch.patch, texts)
+    items = [_item(result, patch) for result in results]
+    return settle(request.mode, [_told(item, reply.findings) for item in items])
+
+
+# -- each file by itself -----------------------------------------------------------------------------------------------
+def _paths(request: PatchRequest) -> list[str]:
+    """The files that a reply is for, as the caller names them; the only one where it names none.
+
+    Raises:
+        MalformedEdit: it names none, and there are several.
+    """
+    known = [source.path for source in request.files]
+    named = named_files(normalise(request.patch), known)
+    if not named and len(known) == 1:
+        return known
+    if not named:
+        raise MalformedEdit(
+            "the reply names no file",
+            value=request.patch[:200],
+            limit=known,
+            remedy="write each file's path above its part",
+        )
+    alike = [[path for path in known if is_same_file(name, path)] for name in named]
+    return list(dict.fromkeys(paths[0] if len(paths) == 1 else name for name, paths in zip(named, alike, strict=True)))
+
+
+def _edited(path: str, request: PatchRequest) -> BatchItem:
+    """One file after its part of the reply."""
+    before = next((source for source in request.files if source.path == path), None)
+    item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
+    wanted = ApplyRequest(
+        before.text if before else "",
+        request.patch,
+        path=path,
+        encoding=before.encoding if before else "utf-8",
+        strategy="exact",
+        on_verdict={"truncation": "warn"},  # judged with the others
+        diff=request.diff,
+    )
+    try:
+        answer = apply(wanted, Runtime(load=_no_model))
+    except ApplyError as error:
+        return replace(item, status="failed", error=error)
+    verdicts = tuple(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
+    done = replace(item, verdicts=verdicts, result=replace(answer, verdicts=verdicts, diff=None), diff=answer.diff)
+    return judge(done, request.on_verdict)
+
+
+def _no_model(name: str) -> Decider:
+    raise UnsupportedParameter("No model takes part in a patch.", value=name, remedy="Send the files as `edits`.")
+
+
+def _told(item: BatchItem, findings: tuple[Verdict, ...]) -> BatchItem:
+    """The item with what the reply holds beside the patch."""
+    if item.result is None:
+        return item
+    verdicts = (*findings, *item.verdicts)
+    return replace(item, verdicts=verdicts, result=replace(item.result, verdicts=verdicts))
+
+
+# -- a patch -----------------------------------------------------------------------------------------------------------
 
 
 def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchItem:

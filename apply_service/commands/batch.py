@@ -127,11 +127,16 @@ def _refuse_contents(part: Mapping[str, Any]) -> None:
 
 def _plan_patch(fields: Mapping[str, Any], encoding: str, roots: Roots, *, wants_diff: bool) -> Plan:
     """A patch with the files that it names and that there are."""
+    from apply_service.edits.fidelity import normalise
     from apply_service.edits.patch import read_patch
+    from apply_service.edits.reply import named_files, read_patch_reply
 
-    changes = read_patch(str(fields["patch"]))
+    reply = read_patch_reply(normalise(str(fields["patch"])))
+    changes = read_patch(reply.update) if reply.is_patch else ()
     _refuse_moved_links([change.path for change in changes if change.action in ("delete", "rename")], roots)
     names = dict.fromkeys(name for change in changes for name in change.names if name)
+    if not reply.is_patch:
+        names = dict.fromkeys(named_files(reply.update))
     sources = {name: read_source(roots.resolve(name), needs_folder=False) for name in names}
     files = [
         {"path": name, **dict(original_fields(source.data, encoding))}

@@ -124,7 +124,10 @@ def squeeze(text: str) -> str:
     return "".join(text.split())
 
 
-_KEY = re.compile(r"\s*(?:- )?(?:(?:const|let|var|pub|static|final|export|self\.|this\.)\s*)*([\w$.\"'/@-]{1,80})\s*(?::|=|:=)(?![=:])")
+_KEY = re.compile(
+    r"\s*(?:- )?(?:(?:const|let|var|pub|static|final|export|self\.|this\.)\s*)*"
+    r"([\w$.\"'/@-]{1,80})\s*(?::|=|:=)(?![=:])"
+)
 
 
 def key_of(line: str) -> str | None:

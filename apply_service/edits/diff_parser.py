@@ -163,7 +163,12 @@ class _Parser:
             return True
         if SIGNATURE.match(line):
             return at == self._last_shown[0] and VERSION.match(self._lines[self._last_shown[-1]]) is not None
-        return at > self._last_change and is_sentence(line)
+        return at > self._last_change and (is_sentence(line) or self._starts_prose(at))
+
+    def _starts_prose(self, at: int) -> bool:
+        """Whether a paragraph begins: below a blank line, with a word at the left edge and no sign of the hunk's."""
+        line = self._lines[at]
+        return at > 0 and not self._lines[at - 1] and line[:1].isalpha() and " " in line.strip()
 
     def _hunk(self, label: str, start: int, end: int, header: HunkHeader, *, is_counted: bool) -> Hunk:
         lines: list[HunkLine] = []

@@ -1,27 +1,68 @@
-"""What models put around an edit that is no part of it: code fences, sentences, a line naming the file.
+"""What models put around an edit that is no part of it: code fences, sentences, lines that name the file.
 
-Used by the parsers of blocks, diffs and patches to tell their own lines from the rest, and by detection: a text with
-anything else around its hunks is not surely an edit of that format.
+Lines alone are judged here; `reply` puts them together.  Every scan is one pass over its line: a line of a reply may
+be as long and as odd as it likes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-FENCE = re.compile(r"^(?:`{3,}|~{3,})[\w+#.:/\\ -]*$")
-_PATH = r"[\w.@+~()\[\]-]+(?:[/\\][\w.@+~()\[\]-]+)*"
-_NAMED = re.compile(
-    rf"^\s*(?:[#*>/;-]+\s*)?(?:\*\*|`)?(?:file(?:name)?|path)?\s*[:=]?\s*(?:\*\*|`)*(?P<path>{_PATH})(?:\*\*|`)*:?\s*$",
-    re.I,
-)
-_SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 MAX_LENGTH = 400
 """A longer line is never taken for anything around an edit."""
+FENCE_TAGS = ("source", "sourcecode", "codename", "code", "pre")
+"""Tags that stand for a fence where a fence would break the text around it."""
+NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeLists.txt", "Justfile", "Procfile")
+SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "shellsession")
+PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
+PROSE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
+_WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
+_SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
+_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
+_NUMBER = re.compile(r"^\d{1,3}[.)]\s")
+
+
+@dataclass(frozen=True, slots=True)
+class FenceLine:
+    """A line that opens or closes a fence; only one without a title closes."""
+
+    indent: int
+    char: str
+    length: int
+    title: str
+
+
+def read_fence(line: str) -> FenceLine | None:
+    """The fence that the line is, if it is one."""
+    if len(line) > MAX_LENGTH:
+        return None
+    text = line.strip()
+    char = text[:1]
+    if char not in ("`", "~"):
+        return None
+    length = len(text) - len(text.lstrip(char))
+    title = text[length:].strip()
+    if length < 3 or "`" in title or (char == "~" and "~" in title) or title.endswith("!"):
+        return None
+    return FenceLine(len(line) - len(line.lstrip()), char, length, title)
 
 
 def is_fence(line: str) -> bool:
-    return len(line) <= MAX_LENGTH and FENCE.match(line.strip()) is not None
+    return read_fence(line) is not None
+
+
+def fence_tag(line: str) -> tuple[str, str] | None:
+    """`<source>python` as ("source", "python"), `</source>` as ("/source", "")."""
+    text = line.strip()
+    if len(text) > 40 or not text.startswith("<"):
+        return None
+    name, sign, title = text[1:].partition(">")
+    if not sign or name.removeprefix("/") not in FENCE_TAGS or not (title.isalnum() or not title):
+        return None
+    return None if title and name.startswith("/") else (name, title)
 
 
 def is_sentence(line: str) -> bool:
@@ -32,19 +73,133 @@ def is_sentence(line: str) -> bool:
     return " " in text[3:] and _SENTENCE.match(text) is not None
 
 
+def is_path(word: str) -> bool:
+    """Whether the word can only be meant as the name of a file."""
+    if not _WORD.fullmatch(word) or word.startswith("//") or word.endswith(("/", "\\", "()")):
+        return False
+    name = re.split(r"[/\\]", word)[-1]
+    is_named = name in NAMES_WITHOUT_SUFFIX or _SUFFIX.search(word) is not None
+    return is_named or "/" in word or "\\" in word
+
+
 def named_path(line: str) -> str | None:
     """The path, where the line does nothing but name a file."""
-    match = _NAMED.match(line) if len(line) <= MAX_LENGTH else None
-    if match is None:
+    if len(line) > MAX_LENGTH:
         return None
-    path = match["path"]
-    is_path = "/" in path or "\\" in path or bool(re.search(r"\.[A-Za-z]\w{0,9}$", path))
-    return path if is_path or path in ("Dockerfile", "Makefile", "Gemfile", "Rakefile") else None
+    text = line.strip().rstrip(":").strip().lstrip("#*>;/- \t").removesuffix("-->").strip(" \t*`#\"'")
+    label, sign, rest = text.partition(":")
+    if sign and label.strip(" *`").lower() in ("file", "filename", "file name", "path", "filepath"):
+        text = rest.strip(" \t*`\"'")
+    elif text[:5].lower() == "file ":
+        text = text[5:].strip(" \t*`\"'")
+    text = text.rstrip(":").rstrip("*`")
+    if line.lstrip().startswith("/") and not line.lstrip().startswith(("//", "/*")):
+        text = "/" + text
+    return text if text and is_path(text) else None
+
+
+def mentioned_path(line: str) -> str | None:
+    """The one path that a lead-in or heading mentions in backticks or bold ("In `src/a.py`:", "### 1. `a.py`")."""
+    text = line.strip()
+    if len(text) > MAX_LENGTH or not text:
+        return None
+    pieces = [word for word in text.split("`")[1::2] if is_path(word)]
+    if not pieces:
+        words = (word.strip("*`\"'():,.") for word in text.split())
+        is_lead = text.endswith(":") or text.startswith(("#", "**")) or _NUMBER.match(text) is not None
+        pieces = [word for word in words if is_path(word) and _SUFFIX.search(word)] if is_lead else []
+    return pieces[0] if len(set(pieces)) == 1 else None
+
+
+def titled_path(title: str) -> str | None:
+    """The path in a fence's title: `python src/a.py`, `python:src/a.py`, `12:15:src/a.py`, `py title="a.py"`."""
+    for word in title.replace("=", " ").replace(",", " ").split():
+        bare = word.strip("\"'{}`")
+        for part in (bare, bare.rpartition(":")[2]):
+            if is_path(part) and (_SUFFIX.search(part) or "/" in part or part in NAMES_WITHOUT_SUFFIX):
+                return part
+    return None
 
 
 def is_around(line: str) -> bool:
     """Whether the line can stand around an edit without being part of it."""
-    return not line.strip() or is_fence(line) or named_path(line) is not None or is_sentence(line)
+    return (
+        not line.strip()
+        or is_fence(line)
+        or fence_tag(line) is not None
+        or named_path(line) is not None
+        or is_sentence(line)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fenced stretch: lines `opening` and `closing` of the text are the fence.  One without end closes behind the
+    last line."""
+
+    opening: int
+    closing: int
+    title: str
+    path: str | None = None
+    """The file that it is said to be of."""
+    is_surely_named: bool = False
+    """The path stands alone in its line or in the title, not in a sentence."""
+
+    @property
+    def language(self) -> str:
+        words = self.title.replace(":", " ").split()
+        return words[0].lower() if words else ""
+
+
+def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]:
+    """The outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no fences."""
+    found: list[Fence] = []
+    last_tags = {tag[0]: at for at, line in enumerate(lines) if (tag := fence_tag(line)) and tag[0].startswith("/")}
+    at, names_from = 0, 0
+    while at < len(lines):
+        fence = None if taken and taken[at] else read_fence(lines[at])
+        tag = None if fence or (taken and taken[at]) else fence_tag(lines[at])
+        if fence is not None:
+            closing, title = _closing(lines, at, fence, taken), fence.title
+        elif tag is not None and last_tags.get("/" + tag[0], -1) > at:
+            title = tag[1]
+            closing = next(k for k in range(at + 1, len(lines)) if fence_tag(lines[k]) == ("/" + tag[0], ""))
+        else:
+            at += 1
+            continue
+        path, is_sure = _name_of(lines, names_from, at, title)
+        found.append(Fence(at, closing, title, path, is_sure))
+        at = names_from = closing + 1
+    return found
+
+
+def _closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequence[bool]) -> int:
+    depth = 1
+    for at in range(opening + 1, len(lines)):
+        other = None if taken and taken[at] else read_fence(lines[at])
+        if other is None or other.char != fence.char or other.indent > fence.indent:
+            continue
+        if other.title:
+            depth += 1
+        elif other.length >= fence.length or depth > 1:
+            depth -= 1
+            if depth == 0:
+                return at
+    return len(lines)
+
+
+def _name_of(lines: Sequence[str], start: int, opening: int, title: str) -> tuple[str | None, bool]:
+    """The file that a fence is of: its title, a name right above, else one that the text above mentions."""
+    if titled := titled_path(title):
+        return titled, True
+    above = [lines[at] for at in range(opening - 1, max(start, opening - 12) - 1, -1) if lines[at].strip()]
+    for line in above[:2]:
+        if path := named_path(line):
+            return path, True
+    for line in above[:4]:
+        if path := named_path(line) or mentioned_path(line):
+            return path, False
+    return None, False
 
 
 def is_same_file(named: str, path: str | None) -> bool:

@@ -34,7 +34,7 @@ class FuzzyPlace(NamedTuple):
     """Share of the quote found there, at most 1."""
 
 
-def find_similar(file: FileLines, quote: Sequence[str]) -> list[FuzzyPlace]:
+def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[FuzzyPlace]:
     """The most similar places, best first, none overlapping; empty where nothing is similar enough."""
     keys = [line.strip()[:KEY_LENGTH] for line in quote]
     if not file.lines or not any(keys) or len(keys) > MAX_QUOTE:
@@ -43,7 +43,7 @@ def find_similar(file: FileLines, quote: Sequence[str]) -> list[FuzzyPlace]:
     found = [_aligned(rows, keys, start) for start in _likely_starts(rows, keys)]
     places: list[FuzzyPlace] = []
     for candidate in sorted(found, key=lambda f: -f.score):
-        if candidate.score >= MIN_SCORE and not any(_overlap(candidate.place, other.place) for other in places):
+        if candidate.score >= min_score and not any(_overlap(candidate.place, other.place) for other in places):
             places.append(candidate)
     return places
 

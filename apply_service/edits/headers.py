@@ -32,7 +32,9 @@ _HEADER = re.compile(
 _GROUPS = ("defined", "spoken", "assigned", "called", "section", "heading", "quoted", "key")
 _ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
 _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
-_BRANCH = re.compile(r"^\s*(?:\}\s*)?(?:else|elif|elsif|except|finally|catch|rescue|ensure|case|default|when)\b|^\s*\{\s*$")
+_BRANCH = re.compile(
+    r"^\s*(?:\}\s*)?(?:else|elif|elsif|except|finally|catch|rescue|ensure|case|default|when)\b|^\s*\{\s*$"
+)
 MAX_HEADER_LENGTH = 400
 
 

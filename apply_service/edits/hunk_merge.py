@@ -201,6 +201,7 @@ class _Canvas:
             row = next(rows)
             if row is None:
                 continue
+            reindent.pass_line(line.text, self.file.lines[row])
             if line.kind == "remove":
                 self._drop(row, hunk)
             else:
@@ -211,7 +212,8 @@ class _Canvas:
         if placed.place is None or placed.place.likeness < Likeness.EDGES:
             return Reindent({})
         pairs = zip(placed.hunk.old, placed.place.rows, strict=True)
-        return Reindent.of((text, self.file.lines[row]) for text, row in pairs if row is not None)
+        quoted = [(text, self.file.lines[row]) for text, row in pairs if row is not None]
+        return Reindent.of(quoted, placed.hunk.new)
 
     def _judge_shared_gap(self, gap: int, hunk: Hunk, *, is_new: bool) -> None:
         if is_new and self.added.get(gap):

@@ -15,6 +15,7 @@ from apply_service.edits.fuzzy_search import find_similar
 from apply_service.edits.headers import definition_end
 from apply_service.edits.hunks import Hunk
 from apply_service.edits.line_search import FileLines, Likeness, Place
+from apply_service.edits.nearest import nearest_lines
 from apply_service.edits.trust import Trust
 from apply_service.errors import NeedsMoreContext
 from apply_service.types import Certainty
@@ -171,6 +172,9 @@ class _Placement:
             return PlacedHunk(hunk, None, hunk.stated_line)
         if hunk.is_at_end:
             return PlacedHunk(hunk, None, n_lines)
+        if hunk.scopes_bind and not hunk.scopes:
+            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: quotes no line, appended to the file")
+            return PlacedHunk(hunk, None, n_lines)
         spans = self._scope_spans(hunk.scopes)
         if not spans:
             raise _needs_context(hunk, "it quotes no line of the file")
@@ -188,8 +192,9 @@ class _Placement:
     def _similar(self, hunk: Hunk) -> Place:
         found = find_similar(self._file, hunk.old)
         if not found:
-            raise _needs_context(hunk, "its lines are not in the file")
-        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, taken at the most similar lines")
+            raise _needs_context(hunk, "its lines are not in the file", nearest_lines(self._file.lines, hunk.old))
+        shown = nearest_lines(self._file.lines, hunk.old)
+        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
         if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
             self._trust.note(f"{hunk.label}: several places are similar")
         return found[0].place
@@ -197,10 +202,18 @@ class _Placement:
     # -- all placed ------------------------------------------------------------------------------------------------
     def _judge(self, placed: Sequence[PlacedHunk]) -> None:
         for p in placed:
+            if p.hunk.scopes_bind and p.hunk.scopes and p.place is not None:
+                self._judge_scopes(p.hunk)
             if p.place is not None and not p.place.is_applied:
                 self._judge_likeness(p.hunk, p.place)
         if self._is_ordered and any(a.start > b.start for a, b in pairwise(placed)):
             self._trust.lower(Certainty.LIKELY, "the hunks are not in the file's order")
+
+    def _judge_scopes(self, hunk: Hunk) -> None:
+        """A scope that stands nowhere is no part of the file, however well the lines below it are found."""
+        for scope in hunk.scopes:
+            if not self._rows(scope, 0, len(self._file)):
+                self._trust.lower(Certainty.LIKELY, f"{hunk.label}: no scope {scope[:100]!r}")
 
     def _judge_likeness(self, hunk: Hunk, place: Place) -> None:
         if place.likeness is Likeness.TRAILING and self._loses_blanks(hunk, place):
@@ -219,9 +232,10 @@ class _Placement:
         )
 
 
-def _needs_context(hunk: Hunk, why: str) -> NeedsMoreContext:
+def _needs_context(hunk: Hunk, why: str, nearest: str = "") -> NeedsMoreContext:
+    told = f"; the nearest lines are:\n{nearest}" if nearest else ""
     return NeedsMoreContext(
-        f"{hunk.label} has no place in the file: {why}",
+        f"{hunk.label} has no place in the file: {why}{told}",
         value=hunk.anchor,
         remedy="quote the lines around the change exactly as they stand in the file",
     )

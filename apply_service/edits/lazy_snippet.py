@@ -5,13 +5,9 @@ The format that takes whatever no other format is sure of.  The work is done by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import chain, groupby
-
 from apply_service.edits.lazy.merge import merge
 from apply_service.errors import EmptyUpdate, TooLarge
-from apply_service.types import LineOp, Prediction
+from apply_service.types import Prediction
 
 MAX_CHARACTERS = 32_000_000
 
@@ -21,11 +17,15 @@ class LazySnippet:
 
     name = "lazy_snippet"
 
-    def detect(self, update: str) -> bool:  # noqa: ARG002
-        """Never sure: it takes what is left."""
-        return False
-
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,
+        path: str | None,
+        instruction: str = "",
+    ) -> Prediction:
         """The predicted merge.
 
         Raises:
@@ -41,15 +41,4 @@ class LazySnippet:
                 limit=MAX_CHARACTERS,
                 remedy="send a smaller file",
             )
-        prediction = merge(original, update, language=language, path=path)
-        return replace(prediction, ops=drops_first(prediction.ops))
-
-
-def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
-    """The same merge with the drops before the takes in every run of both, as the contract of `LineOp` has it."""
-    runs = groupby(ops, key=lambda op: op.kind in ("drop", "take"))
-    return tuple(chain.from_iterable(sorted(run, key=_place) if is_change else run for is_change, run in runs))
-
-
-def _place(op: LineOp) -> bool:
-    return op.kind == "take"
+        return merge(original, update, language=language, path=path, instruction=instruction)

@@ -109,8 +109,9 @@ class Reading:
         """Where the scope that line j opens ends, past the closing brackets of its header and its further branches."""
         end = self.close_of(j)
         while end < len(self.original):
-            line = self.original[end].strip()
-            if not (is_closer(line) or is_branch(line)) or line[-1:] not in "{([:>" or indent_of(self.original[end]) != indent_of(self.original[j]):
+            line = self.original[end]
+            goes_on = is_closer(line) or is_branch(line)
+            if not goes_on or line.rstrip()[-1:] not in "{([:>" or indent_of(line) != indent_of(self.original[j]):
                 break
             end = self.close_of(end)
         return end

@@ -6,7 +6,7 @@ written there; its added lines follow suit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -21,13 +21,27 @@ class Reindent:
     table: dict[str, str]
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> Reindent:
-        """From (quoted line, file's line) pairs; where they disagree, the first wins."""
-        table: dict[str, str] = {}
-        for quoted, line in pairs:
-            if quoted.strip() and line.strip():
-                table.setdefault(leading(quoted), leading(line))
-        return cls({} if all(a == b for a, b in table.items()) else table)
+    def of(cls, pairs: Sequence[tuple[str, str]], new: Sequence[str] = ()) -> Reindent:
+        """From (quoted line, file's line) pairs and the lines of the new side."""
+        shown = [(leading(quoted), leading(line)) for quoted, line in pairs if quoted.strip() and line.strip()]
+        if not shown or all(a == b for a, b in shown):
+            return cls({})
+        table = dict(reversed(shown))  # where they disagree, the first wins until another is passed
+        blanks = [leading(line) for line in new if line.strip()]
+        if blanks and len(shown) > 0:
+            theirs, ours = min((a for a, _ in shown), key=len), min((b for _, b in shown), key=len)
+            least = min(blanks, key=len)
+            if len(theirs) < len(ours) == len(least):
+                return cls({})  # the new side is indented as the file is already
+            is_even = least == blanks[0] == blanks[-1] == shown[0][0]
+            if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
+                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as one
+        return cls(table)
+
+    def pass_line(self, quoted: str, line: str) -> None:
+        """A quoted line's own indentation holds for the new lines below it."""
+        if self.table.get(leading(quoted)) is not None and quoted.strip() and line.strip() and len(self.table) > 1:
+            self.table[leading(quoted)] = leading(line)
 
     def apply(self, line: str) -> str:
         """The line as the place has it; blank lines stay as they are."""

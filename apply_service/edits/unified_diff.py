@@ -6,13 +6,16 @@ file once determines the result, wherever its line numbers point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
-from apply_service.edits.diff_headers import HUNK_HEADER, is_preamble
+from apply_service.edits.diff_headers import HUNK_HEADER, read_hunk_header
 from apply_service.edits.diff_parser import parse_diff
-from apply_service.edits.envelope import is_around
 from apply_service.edits.file_change import FileChange, pick_change, predict_change
 from apply_service.edits.hunks import Hunk
+from apply_service.edits.lazy.merge import merge
+from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.trust import Trust
 from apply_service.errors import MalformedEdit
@@ -24,18 +27,15 @@ class UnifiedDiff:
 
     name = "unified_diff"
 
-    def detect(self, update: str) -> bool:
-        """Whether the update is hunks, their headers and what may stand around them, and nothing else."""
-        lines = update.split("\n")
-        if not _opens_with_diff(lines):
-            return False
-        try:
-            text = parse_diff(update)
-        except MalformedEdit:
-            return any(line.startswith("diff --git ") for line in lines)
-        return not text.strays and all(_is_plain(hunk, lines) for change in text.changes for hunk in change.hunks)
-
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:  # noqa: ARG002
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,
+        path: str | None,
+        instruction: str = "",
+    ) -> Prediction:
         """The original with the diff's hunks for this file applied.
 
         Raises:
@@ -43,6 +43,13 @@ class UnifiedDiff:
             NeedsMoreContext: a hunk has no place in the file.
         """
         trust = Trust()
+        lines = update.split("\n")
+        if not any(starts_diff(lines, at) for at in range(len(lines))):
+            if not is_signed(original.split("\n"), lines):
+                raise MalformedEdit(
+                    "there is no hunk in the diff", value=update[:200], remedy="send @@ hunks with - and + lines"
+                )
+            return merge(original, update, language=language, path=path, instruction=instruction)
         text = parse_diff(update)
         if text.strays:
             trust.lower(Certainty.LIKELY, f"line {text.strays[0] + 1} belongs to no hunk and was left out")
@@ -50,27 +57,20 @@ class UnifiedDiff:
         return predict_change(original, update, with_found_context(change, original, update), trust)
 
 
-def _is_fenced_diff(lines: list[str]) -> bool:
-    first = next((line for line in lines if line.strip()), "")
-    return first.strip("`~ ").lower() in ("diff", "patch", "udiff") and first.startswith(("```", "~~~"))
-
-
-def _opens_with_diff(lines: list[str]) -> bool:
-    """Whether the first line that is part of an edit is a diff's."""
-    shown = (at for at, line in enumerate(lines) if not (is_around(line) or is_preamble(line)))
-    at = next(shown, len(lines))
-    here, below = (lines[k] if k < len(lines) else "" for k in (at, at + 1))
-    if here.startswith("diff --git ") or HUNK_HEADER.match(here):
+def starts_diff(lines: Sequence[str], at: int) -> bool:
+    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
+    line = lines[at]
+    if line.startswith("diff --git "):
         return True
-    if here.startswith(("--- ", "+++ ")):
-        return below.startswith("+++ ") or HUNK_HEADER.match(below) is not None
-    return _is_fenced_diff(lines)
-
-
-def _is_plain(hunk: Hunk, lines: list[str]) -> bool:
-    """Whether it is a hunk beyond doubt: it changes something, and its context lines carry their blank."""
-    context = [line for line in hunk.lines if line.kind == "context"]
-    return len(context) < len(hunk.lines) and all(lines[line.update_line][:1] in ("", " ") for line in context)
+    below = lines[at + 1] if at + 1 < len(lines) else ""
+    if line.startswith("--- "):
+        return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
+    if not HUNK_HEADER.match(line):
+        return False
+    if read_hunk_header(line).old_start is not None:
+        return True
+    body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
+    return any(text[:1] in ("+", "-") for text in body)
 
 
 def with_found_context(change: FileChange, original: str, update: str) -> FileChange:

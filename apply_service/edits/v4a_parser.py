@@ -17,7 +17,6 @@ directive.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,14 +27,13 @@ from apply_service.edits.file_change import Action, FileChange
 from apply_service.edits.hunks import Hunk, HunkLine
 from apply_service.errors import MalformedEdit
 
-BEGIN = re.compile(r"^\*\*\* Begin Patch\s*$")
-END = re.compile(r"^\*\*\* End Patch\s*$")
-END_OF_FILE = re.compile(r"^\*\*\* End of File\s*$")
-FILE = re.compile(r"^\*\*\* (?P<action>Update|Add|Delete) File: ?(?P<path>.*\S)\s*$")
-MOVE = re.compile(r"^\*\*\* (?:Move|Rename) to: ?(?P<path>.*\S)\s*$")
-DIRECTIVE = re.compile(r"^\*\*\* ")
-CALL = re.compile(r"^(?:\$ )?apply_patch\b.*$|^(?:EOF|PATCH|'?EOF'?)[\s)\"']*$")
-ACTIONS: dict[str, Action] = {"Update": "modify", "Add": "create", "Delete": "delete"}
+BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+DIRECTIVE = "*** "
+FILE_WORDS: dict[str, Action] = {"Update File:": "modify", "Add File:": "create", "Delete File:": "delete"}
+MOVE_WORDS = ("Move to:", "Rename to:")
+MIN_WORDS = 3
+"""Fewer words right below a patch are no prose: they may be a piece of it."""
+CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
 
 
 class PatchText(NamedTuple):
@@ -57,48 +55,94 @@ class _Section:
         return FileChange(self.path, action, self.new_path, tuple(self.hunks))
 
 
+def read_file_line(line: str) -> tuple[Action, str] | None:
+    """The action and the path of a line that names a file."""
+    for words, action in FILE_WORDS.items():
+        if line.startswith(DIRECTIVE + words):
+            path = line[len(DIRECTIVE + words) :].strip()
+            return (action, path) if path else None
+    return None
+
+
 def is_patch_line(line: str) -> bool:
     """Whether the line can only be the beginning of a patch."""
-    return BEGIN.match(line) is not None or FILE.match(line) is not None
+    return line.rstrip() == BEGIN or read_file_line(line) is not None
+
+
+def is_call(line: str) -> bool:
+    """Whether the line only hands the patch over to a program, or ends that (`apply_patch <<'EOF'`, `EOF`)."""
+    return len(line) < 400 and (line.strip().startswith(CALLS) or line.strip() == BEGIN)
+
+
+def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The lines of every patch, its own first and last line included; the end of one that has none is the last line.
+
+    Inside a patch an end with blanks before it is one only where no line follows that could be a patch's.
+    """
+    spans: list[tuple[int, int]] = []
+    is_padded = not any(is_patch_line(line) for line in lines)
+    at = 0
+    while at < len(lines):
+        if not (is_patch_line(lines[at]) or (is_padded and lines[at][:200].strip() == BEGIN)):
+            at += 1
+            continue
+        end = at + 1
+        padded: int | None = None
+        while end < len(lines) and lines[end].rstrip() != END:
+            if lines[end].strip() == BEGIN and lines[end][:1] not in ("+", "-", " "):
+                break
+            if lines[end][:1] == " " and len(lines[end]) < 200 and lines[end].strip() == END:
+                padded = end
+            end += 1
+        if end == len(lines) and padded is not None:
+            end = padded
+        spans.append((at, min(end, len(lines) - 1)))
+        at = end + 1
+    return spans
 
 
 def parse_v4a(update: str) -> PatchText:
-    """The changes that a patch tells.
+    """The changes that the patches of an update tell; each has its lines outside left to `strays`.
 
     Raises:
         MalformedEdit: there is no patch, it has no end, or a line that does not belong.
     """
     lines = update.split("\n")
-    begin = next((at for at, line in enumerate(lines) if is_patch_line(line)), None)
-    if begin is None:
+    spans = patch_spans(lines)
+    if not spans:
         raise _malformed("there is no *** Begin Patch", lines[0])
-    start = begin + 1 if BEGIN.match(lines[begin]) else begin
-    end = next((at for at in range(start, len(lines)) if END.match(lines[at])), None)
-    if end is None:
-        raise _malformed("there is no *** End Patch: the patch may be cut short", lines[-1])
-    outside = [*range(begin), *range(end + 1, len(lines))]
-    strays = tuple(at for at in outside if not is_around(lines[at]) and not CALL.match(lines[at]))
-    return PatchText(_Parser(lines, start, end).run(), strays)
+    changes: list[FileChange] = []
+    outside = set(range(len(lines)))
+    for begin, end in spans:
+        if lines[end].strip() != END:
+            raise _malformed("there is no *** End Patch: the patch may be cut short", lines[end])
+        outside -= set(range(begin, end + 1))
+        start = begin + (lines[begin].strip() == BEGIN)
+        changes += _Parser(lines, start, end, sum(len(change.hunks) for change in changes)).run()
+    strays = tuple(at for at in sorted(outside) if not is_around(lines[at]) and not is_call(lines[at]))
+    ends = {end for _, end in spans}
+    for at in strays:
+        if at - 1 in ends and len(lines[at].split()) < MIN_WORDS:
+            raise _malformed(f"line {at + 1} right after the patch is no part of it", lines[at])
+    return PatchText(tuple(changes), strays)
 
 
 class _Parser:
-    def __init__(self, lines: Sequence[str], start: int, end: int) -> None:
+    def __init__(self, lines: Sequence[str], start: int, end: int, n_hunks: int) -> None:
         self._lines = lines
         self._at = start
         self._end = end
-        self._n_hunks = 0
+        self._n_hunks = n_hunks
 
     def run(self) -> tuple[FileChange, ...]:
         sections: list[_Section] = []
         while self._at < self._end:
             line = self._lines[self._at]
-            if (match := FILE.match(line)) is None:
-                if line.strip():
-                    raise _malformed(f"line {self._at + 1} names no file", line)
-                self._at += 1
-                continue
             self._at += 1
-            sections.append(self._read_section(_Section(ACTIONS[match["action"]], match["path"])))
+            if (named := read_file_line(line.lstrip(" \t"))) is not None:
+                sections.append(self._read_section(_Section(*named)))
+            elif line.strip():
+                raise _malformed(f"line {self._at} names no file", line)
         if not sections:
             raise _malformed("the patch changes no file", "")
         return tuple(section.change() for section in sections)
@@ -111,7 +155,7 @@ class _Parser:
         return section
 
     def _is_open(self) -> bool:
-        return self._at < self._end and FILE.match(self._lines[self._at]) is None
+        return self._at < self._end and read_file_line(self._lines[self._at]) is None
 
     def _read_new_file(self, path: str) -> Hunk:
         added: list[HunkLine] = []
@@ -125,9 +169,12 @@ class _Parser:
         return Hunk(self._label(), tuple(added))
 
     def _read_update(self, section: _Section) -> None:
-        if self._is_open() and (match := MOVE.match(self._lines[self._at])):
-            section.new_path = match["path"]
-            self._at += 1
+        if self._is_open():
+            line = self._lines[self._at]
+            words = next((words for words in MOVE_WORDS if line.startswith(DIRECTIVE + words)), None)
+            if words is not None and (path := line[len(DIRECTIVE + words) :].strip()):
+                section.new_path = path
+                self._at += 1
         while self._is_open():
             hunk = self._read_hunk()
             if hunk.lines:
@@ -145,7 +192,7 @@ class _Parser:
             scopes += [header.heading] if header.heading else []
             self._at += 1
         lines = self._read_lines()
-        is_at_end = self._is_open() and END_OF_FILE.match(self._lines[self._at]) is not None
+        is_at_end = self._is_open() and self._lines[self._at].rstrip() == END_OF_FILE
         if is_at_end:
             self._at += 1
         if scopes and not lines:
@@ -156,8 +203,8 @@ class _Parser:
         body: list[int] = []
         while self._is_open() and not self._lines[self._at].startswith("@@"):
             line = self._lines[self._at]
-            if DIRECTIVE.match(line):
-                if END_OF_FILE.match(line):
+            if line.startswith(DIRECTIVE):
+                if line.rstrip() == END_OF_FILE:
                     break
                 raise _malformed(f"line {self._at + 1} is no directive of a patch", line)
             body.append(self._at)

@@ -6,19 +6,27 @@ with one is what users of such tools complain of most.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from apply_service.edits.envelope import is_fence, is_sentence, named_path
+from apply_service.edits.envelope import (
+    PROSE_SUFFIXES,
+    PROSE_TITLES,
+    SHELLS,
+    Fence,
+    find_fences,
+    is_same_file,
+    is_sentence,
+)
 from apply_service.edits.hunk_merge import write_file
 from apply_service.edits.line_diff import Hunk, diff_lines
 from apply_service.edits.markers import is_marker
 from apply_service.edits.trust import Trust
+from apply_service.errors import MalformedEdit
 from apply_service.types import Certainty, LineOp, Prediction
 
 MIN_SHARE = 0.4
 """A result with a smaller share of the original's characters and lines may be cut short."""
-PROSE = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
-PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
 MIN_LINES = 10
 """Shorter originals are not guarded."""
 
@@ -28,40 +36,96 @@ class WholeFile:
 
     name = "whole_file"
 
-    def detect(self, update: str) -> bool:  # noqa: ARG002
-        """Never sure: it must be named."""
-        return False
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,  # noqa: ARG002
+        path: str | None,
+        instruction: str = "",  # noqa: ARG002
+    ) -> Prediction:
+        """The update as the file, out of its fence; the final newline stays as in the original.
 
-    def predict(self, original: str, update: str, *, language: str | None, path: str | None) -> Prediction:  # noqa: ARG002
-        """The update as the file, out of its fence; the final newline stays as in the original."""
+        Raises:
+            MalformedEdit: several fenced texts, and none is known to be this file.
+        """
         lines = update.split("\n")
         trust = Trust()
-        start, end, is_fenced = _body(lines, path, trust)
+        fence = file_fence(lines, path, original)
+        if fence is None:
+            start, end = 0, len(lines) - (lines[-1] == "")
+            first = next((line for line in lines if line.strip()), "")
+            if is_sentence(first) and first.rstrip().endswith(":") and first not in original and find_fences(lines):
+                trust.lower(Certainty.LIKELY, "its first line may be said about the file")
+        else:
+            start, end = fence.opening + 1, fence.closing
+            _judge_fence(fence, lines, path, trust)
+            end -= end == len(lines) and lines[-1] == ""
         new = [(at, lines[at]) for at in range(start, end)]
-        ends_open = not is_fenced and bool(lines[-1])
+        ends_open = fence is None and bool(lines[-1])
         has_newline = original.endswith("\n") if original.strip() else not ends_open
         _judge(original, [text for _, text in new], trust)
         written = write_file(original, update, new, trust, has_final_newline=has_newline)
         return _aligned(original, written)
 
 
-def _body(lines: list[str], path: str | None, trust: Trust) -> tuple[int, int, bool]:
-    """First line and end of the file's text, and whether it came in a fence.  A file of prose with fences of its own
-    counts as fenced only where the fence says that it holds prose."""
+def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
+    """The fence whose inside is the file; None where the text itself is.
+
+    Raises:
+        MalformedEdit: several, and none is known to be this file.
+    """
     shown = [at for at, line in enumerate(lines) if line.strip()]
-    fences = [at for at in shown if is_fence(lines[at])]
-    if len(fences) >= 2 and all(_is_talk(lines[at]) for at in shown if at < fences[0] or at > fences[-1]):
-        is_prose = (path or "").lower().endswith(PROSE)
-        if not is_prose or (fences[0] == shown[0] and lines[fences[0]].strip("`~ ").lower() in PROSE_TITLES):
-            return fences[0] + 1, fences[-1], True
-    if len(fences) == 1 and fences[0] == shown[0]:
+    fences = find_fences(lines)
+    if not fences:
+        return None
+    is_prose = (path or "").lower().endswith(PROSE_SUFFIXES)
+    opens, wraps = fences[0].opening == shown[0], fences[-1].closing >= shown[-1]
+    is_one = not any(fence.path for fence in fences) and not any(fence.title for fence in fences[1:])
+    if not is_prose and opens and wraps and len(fences) > 1 and is_one:
+        # fences inside the file have cut the outer one short
+        ends_alone = fences[-1].opening == shown[-1]
+        return Fence(fences[0].opening, shown[-1] if ends_alone else fences[-1].closing, fences[0].title)
+    mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, path)]
+    inside = {at for fence in fences for at in range(fence.opening, fence.closing + 1)}
+    outside = [line for at, line in enumerate(lines) if at not in inside]
+    if is_prose and not mine:
+        is_whole = len(fences) == 1 and opens and wraps
+        titled = [fence for fence in fences if fence.language in ("md", "mdx", "markdown")]
+        if opens and wraps and titled[:1] == fences[:1]:
+            return Fence(fences[0].opening, fences[-1].closing, fences[0].title)
+        starts = next((line for line in lines[fences[0].opening + 1 : fences[0].closing] if line.strip()), "")
+        is_page = len(fences) == 1 and (bool(titled) or (starts.startswith("# ") and not _is_known(outside, original)))
+        return fences[0] if is_whole or is_page else None
+    if not mine and (_is_known(outside, original) or any(line[:1] in " \t" for line in outside if line.strip())):
+        return None
+    if not mine and len(fences) > 1:
+        mine = [fence for fence in fences if fence.language not in SHELLS]
+    candidates = mine or fences
+    if len(candidates) > 1:
+        raise MalformedEdit(
+            "there are several fenced texts, and it is not clear which of them is this file",
+            value=path,
+            limit=[fence.path for fence in fences],
+            remedy="send the `path` of the file, as the reply names it, or the file's text alone",
+        )
+    return candidates[0]
+
+
+def _is_known(lines: Sequence[str], original: str) -> bool:
+    known = {line.strip() for line in original.split("\n")}
+    return any(line.strip() in known for line in lines if line.strip())
+
+
+def _judge_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:
+    if fence.closing == len(lines):
         trust.lower(Certainty.LIKELY, "the fence around the file has no end: it may be cut short")
-        return fences[0] + 1, len(lines) - (lines[-1] == ""), True
-    return 0, len(lines) - (lines[-1] == ""), False
-
-
-def _is_talk(line: str) -> bool:
-    return is_sentence(line) or named_path(line) is not None
+    is_prose = (path or "").lower().endswith(PROSE_SUFFIXES)
+    if is_prose and fence.path is None and fence.language not in PROSE_TITLES:
+        trust.lower(Certainty.LIKELY, "a fence around the whole file was taken off")
+    if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
+        trust.lower(Certainty.LIKELY, f"the edit names another file: {fence.path}")
 
 
 def _judge(original: str, new: list[str], trust: Trust) -> None:

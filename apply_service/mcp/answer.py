@@ -12,8 +12,9 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
+from apply_service.edits.reply import OTHER_FILES
 from apply_service.errors import ApplyError, shorten
-from apply_service.mcp.editing import EditOutcome
+from apply_service.mcp.editing import EditOutcome, FailedEdit
 from apply_service.types import Verdict
 
 QUIET = frozenset({"instruction"})
@@ -45,29 +46,56 @@ OUTPUT_SCHEMA: dict[str, Any] = {
         "source_sha256": {"type": "string"},
         "result_sha256": {"type": "string"},
         "verdicts": {"type": "array", "items": VERDICT_SCHEMA},
+        "others": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "The other files of a reply over several, as this one is told; `error` where one failed.",
+        },
     },
     "required": ["path", "status", "diff", "verdicts"],
 }
 
 
-def outcome_answer(outcome: EditOutcome) -> CallToolResult:
-    """The tool's answer to an edit that could be applied, written or not."""
-    return CallToolResult(
-        content=[_text(_lines(outcome))],
-        structured_content=_fields(outcome),
-        is_error=outcome.status == "refused",
-    )
+def outcome_answer(outcome: EditOutcome, *others: EditOutcome | FailedEdit) -> CallToolResult:
+    """The tool's answer to an edit that could be applied, written or not; `others`: the reply's other files."""
+    lines = [*_lines(outcome, is_one_of_many=bool(others))]
+    fields = _fields(outcome)
+    is_failed = outcome.status == "refused"
+    for other in others:
+        is_failed |= isinstance(other, FailedEdit) or other.status == "refused"
+        lines += ["", *_other_lines(other)]
+    if others:
+        fields["others"] = [_other_fields(other) for other in others]
+    return CallToolResult(content=[_text(lines)], structured_content=fields, is_error=is_failed)
+
+
+def _other_lines(other: EditOutcome | FailedEdit) -> Iterator[str]:
+    if isinstance(other, EditOutcome):
+        yield from _lines(other, is_one_of_many=True)
+        return
+    yield f"{other.path} was NOT written."
+    yield from _error_lines(other.error)
+
+
+def _other_fields(other: EditOutcome | FailedEdit) -> dict[str, Any]:
+    if isinstance(other, EditOutcome):
+        return _fields(other)
+    return {"path": other.path, "status": "refused", "diff": "", "verdicts": [], "error": other.error.as_dict()}
 
 
 def error_answer(error: ApplyError) -> CallToolResult:
     """The tool's answer where there is nothing to write: code first, then what and what to do."""
+    return CallToolResult(content=[_text(_error_lines(error))], is_error=True)
+
+
+def _error_lines(error: ApplyError) -> Iterator[str]:
     details = error.as_dict()
-    lines = [f"error [{error.code}]: {error.message}"]
-    lines += (
-        f"{name}: {shorten(details[name], MAX_VALUE_CHARS)}" for name in ("value", "limit") if details[name] is not None
-    )
-    lines += [f"remedy: {error.remedy}"] if error.remedy else []
-    return CallToolResult(content=[_text(lines)], is_error=True)
+    yield f"error [{error.code}]: {error.message}"
+    for name in ("value", "limit"):
+        if details[name] is not None:
+            yield f"{name}: {shorten(details[name], MAX_VALUE_CHARS)}"
+    if error.remedy:
+        yield f"remedy: {error.remedy}"
 
 
 def _text(lines: Iterable[str]) -> TextContent:
@@ -75,10 +103,12 @@ def _text(lines: Iterable[str]) -> TextContent:
     return TextContent(text="\n".join(lines).encode("utf-8", "backslashreplace").decode())
 
 
-def _lines(outcome: EditOutcome) -> Iterator[str]:
+def _lines(outcome: EditOutcome, *, is_one_of_many: bool = False) -> Iterator[str]:
     result = outcome.result
     yield f"{_headline(outcome)} Decided by: {result.strategy}{f' ({result.model})' if result.model else ''}."
     for verdict in result.verdicts:
+        if is_one_of_many and verdict.check == OTHER_FILES:
+            continue
         if not verdict.is_pass and verdict.check not in QUIET:
             yield f"{verdict.severity}: {verdict.check}: {verdict.message}{_place(verdict)}"
     if outcome.refused:

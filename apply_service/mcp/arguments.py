@@ -34,7 +34,8 @@ INPUT_SCHEMA: dict[str, Any] = {
             "type": "string",
             "description": "The lines that change, with a few unchanged lines around each, and a comment "
             "`... existing code ...` for every stretch left out. To delete a block, show its neighbours with nothing "
-            "between them, or write a comment `removed NAME`. Search/replace blocks and diffs are taken as well.",
+            "between them, or write a comment `removed NAME`. Search/replace blocks, diffs, patches and JSON "
+            "edits are taken as well, with other files' parts among them where each names its file.",
         },
         "instruction": {
             "type": "string",

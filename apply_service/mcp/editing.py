@@ -18,9 +18,11 @@ import anyio
 import anyio.to_thread
 
 from apply_service.backups import BackupStore
+from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import SourceText, decode, encode, normalise
 from apply_service.edits.markers import is_marker
-from apply_service.errors import FileNotReadable, TooLarge
+from apply_service.edits.reply import named_files
+from apply_service.errors import ApplyError, FileNotReadable, TooLarge
 from apply_service.files import FileWrite, SourceFile, read_source
 from apply_service.mcp.arguments import EditCall
 from apply_service.roots import Roots
@@ -42,6 +44,14 @@ class EditOutcome:
     """Findings that stand against writing the result: why it was refused, or would be."""
 
 
+@dataclass(frozen=True, slots=True)
+class FailedEdit:
+    """Another file of a reply that could not be edited."""
+
+    path: str
+    error: ApplyError
+
+
 class FileEditor:
     """Edits files in the allowed folders."""
 
@@ -61,6 +71,22 @@ class FileEditor:
         self._store = store
         self._strategy: Strategy = strategy
         self._locks: dict[Path, tuple[anyio.Lock, int]] = {}
+
+    async def edit_all(self, call: EditCall) -> tuple[EditOutcome, list[EditOutcome | FailedEdit]]:
+        """Carry out one call on its own file and, where the edit is a reply over several files with this one among
+        them, on the others; each file for itself.
+
+        Raises:
+            ApplyError: the call's own file could not be edited; the others were left alone.
+        """
+        own = await self.edit(call)
+        others: list[EditOutcome | FailedEdit] = []
+        for path in _other_files(call):
+            try:
+                others.append(await self.edit(replace(call, path=path, base_sha256=None)))
+            except ApplyError as error:
+                others.append(FailedEdit(path, error))
+        return own, others
 
     async def edit(self, call: EditCall) -> EditOutcome:
         """Carry out one call.
@@ -120,6 +146,13 @@ class FileEditor:
             self._locks[target] = (lock, n_waiting)
             if n_waiting == 0:
                 del self._locks[target]
+
+
+def _other_files(call: EditCall) -> list[str]:
+    """The other files that the edit names, where the call's own is one of those."""
+    named = named_files(normalise(call.code_edit))
+    others = [name for name in named if not is_same_file(name, call.path)]
+    return others if len(others) < len(named) else []
 
 
 def _refuse_gaps_of_nothing(source: SourceFile, call: EditCall) -> None:

@@ -40,7 +40,8 @@ def create_server(editor: FileEditor) -> Server[Any]:
 
     async def call_tool(_: object, params: CallToolRequestParams) -> CallToolResult:
         try:
-            return outcome_answer(await editor.edit(read_arguments(_arguments(params))))
+            own, others = await editor.edit_all(read_arguments(_arguments(params)))
+            return outcome_answer(own, *others)
         except ApplyError as error:
             return error_answer(error)
         except Exception as error:

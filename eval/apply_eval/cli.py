@@ -1,7 +1,8 @@
 """`apply-eval`: make data sets of real edits, and measure on them.
 
-Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz: a failure; run:
-a contestant of whom nothing could be scored; compare: a regression), 2 bad arguments or data, 130 interrupted.
+Parses arguments, calls one function, prints.  Exit codes: 0 done, 1 the measured thing failed (fuzz: a failure; peers:
+a wrong answer that no verdict tells; run: a contestant of whom nothing could be scored; compare: a regression), 2 bad
+arguments or data, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_mine(add_command("mine", help="real edits out of a local git history, with lazy snippets"))
     _add_import(add_command("import", help="any JSONL with before, after and update as a data set"))
     _add_merge(add_command("merge", help="the deterministic merger on a data set"))
+    _add_peers(add_command("peers", help="other projects' cases of edit formats, strategy exact"))
     _add_fuzz(add_command("fuzz", help="random edits of real files through the merger"))
     add_run(add_command("run", help="drafters, peers or a service on a data set: right answers, speed, report"))
     add_report(add_command("report", help="the HTML page of a run"))
@@ -207,6 +209,26 @@ def _write_json(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(f"results in {path}")
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+def _add_peers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
+    parser.add_argument("--out", type=Path, help="folder for results.json")
+    parser.set_defaults(command=_peers)
+
+
+def _peers(arguments: argparse.Namespace) -> int:
+    from apply_eval.peers import print_peers, run_peers, summarise_peers
+    from apply_eval.provenance import provenance
+
+    with _progress() as progress:
+        task = progress.add_task("peers", total=None)
+        rows = run_peers(arguments.data, on_case=lambda: progress.advance(task))
+    print_peers(Console(), rows)
+    if arguments.out is not None:
+        _write_json(arguments.out / "results.json", {**summarise_peers(rows), "provenance": provenance([arguments.data])})
+    return FAILED if any(row.outcome == "silent" for row in rows) else 0
 
 
 # -- fuzz --------------------------------------------------------------------------------------------------------------

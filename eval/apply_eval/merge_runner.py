@@ -19,9 +19,9 @@ from apply_eval.metrics.risk import Judged, at_threshold, calibration_figures, h
 from apply_eval.scorers.misquotes import is_same_but_misquotes
 from apply_eval.scorers.text_match import is_same_but_blanks
 from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
-from apply_service.edits.detect import detect_format
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.lazy.chooser import load
+from apply_service.edits.reply import read_reply
 from apply_service.errors import ApplyError, ModelNotLoadable
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Certainty
@@ -89,15 +89,17 @@ def format_merger(format_name: str) -> Merger:
 
     def merge(record: EditRecord) -> MergeAnswer:
         original, update = normalise(record.before), normalise(record.update)
-        name = detect_format(update, named=None if format_name == "auto" else format_name)
-        edit_format = resolve(EDIT_FORMATS, name)()
-        prediction = edit_format.predict(original, update, language=record.language, path=record.path)
+        named = None if format_name == "auto" else format_name
+        reply = read_reply(update, original=original, path=record.path, language=record.language, named=named)
+        prediction = resolve(EDIT_FORMATS, reply.format)().predict(
+            original, reply.update, language=record.language, path=record.path, instruction=reply.prose
+        )
         return MergeAnswer(
             text=restore(record.before, prediction.ops),
             certainty=prediction.certainty,
             determined=prediction.determined,
             reasons=prediction.reasons,
-            format=name,
+            format=reply.format,
             probability=prediction.probability,
             readings=tuple(restore(record.before, reading.ops) for reading in prediction.readings),
         )

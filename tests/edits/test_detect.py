@@ -54,20 +54,29 @@ def test_each_format_is_known(update: str, name: str) -> None:
         "- item\n+ item\n@ home\n",
         "- one\n- two\n+ three\n",
         "@@counter = 0\n@@names = []\n\ndef self.count\n  @@counter\nend\n",
-        "@@ -1 +1 @@\nprint(1)\n",
-        "--- a\n+++ b\n",
         "---\ntitle: x\n---\n\n+++ more\n",
         "=======\nTitle\n=======\n",
         "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> branch\n",
         "*** Settings ***\nLibrary    Browser\n\n*** Test Cases ***\nOpen\n    No Operation\n",
         "    <<<<<<< SEARCH\n    a\n    =======\n    b\n    >>>>>>> REPLACE\n",
-        "x = 1\n" + BLOCK,
-        "x = 1\n" + DIFF,
-        "git apply <<EOF\ndiff --git a/x b/x\n" + DIFF + "EOF\n",
     ],
 )
 def test_content_is_never_control(update: str) -> None:
     assert detect_format(update, named=None) == "lazy_snippet"
+
+
+@pytest.mark.parametrize(
+    ("update", "name"),
+    [
+        ("x = 1\n" + BLOCK, "search_replace"),
+        ("x = 1\n" + DIFF, "unified_diff"),
+        ("git apply <<EOF\ndiff --git a/x b/x\n" + DIFF + "EOF\n", "unified_diff"),
+        ("@@ -1 +1 @@\n print(1)\n", "unified_diff"),
+        ("--- a\n+++ b\n", "unified_diff"),
+    ],
+)
+def test_complete_markers_decide(update: str, name: str) -> None:
+    assert detect_format(update, named=None) == name
 
 
 @pytest.mark.parametrize("name", list(EDIT_FORMATS))

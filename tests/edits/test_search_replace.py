@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.edits.detect import detect_format
+from apply_service.edits.reply import read_reply
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
@@ -297,9 +298,9 @@ def test_no_block_at_all() -> None:
 
 
 def test_code_outside_the_blocks_is_told() -> None:
-    prediction = predict(FILE, block("import os\n", "import sys\n") + "x = compute(1);\n")
-    assert prediction.certainty is Certainty.LIKELY
-    assert "left out" in prediction.reasons[0]
+    update = block("import os\n", "import sys\n") + "x = compute(1);\n"
+    assert predict(FILE, update).text == FILE.replace("import os", "import sys")
+    assert [verdict.severity for verdict in read_reply(update, original=FILE).findings] == ["warning"]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

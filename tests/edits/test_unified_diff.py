@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.reply import read_reply
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
@@ -42,8 +43,9 @@ class Order:
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = UnifiedDiff().predict(original, update, language=None, path=path)
-    assert_contract(prediction, original, update)
+    read = read_reply(update, original=original, path=path, named="unified_diff").update
+    prediction = UnifiedDiff().predict(original, read, language=None, path=path)
+    assert_contract(prediction, original, read)
     return prediction
 
 
@@ -252,9 +254,9 @@ def test_a_diff_that_ends_before_its_count_may_be_cut_short(counts: str, body: s
 
 
 def test_a_line_outside_any_hunk_is_told() -> None:
-    prediction = predict(FILE, CHANGE.rstrip() + "\n```\nprint(1);\n")
-    assert prediction.certainty is Certainty.LIKELY
-    assert "left out" in prediction.reasons[0]
+    update = CHANGE.rstrip() + "\n```\nprint(1);\n"
+    assert predict(FILE, update).text == CHANGED
+    assert [verdict.severity for verdict in read_reply(update, original=FILE).findings] == ["warning"]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -111,9 +111,16 @@ def test_lines_added_to_a_scope_without_context_are_a_guess() -> None:
     assert prediction.text == FILE + "    def size(self):\n        return 1\n"
 
 
-def test_lines_without_any_place_are_refused() -> None:
-    with pytest.raises(NeedsMoreContext):
-        predict(FILE, patch("@@\n+x = 1\n"))
+def test_lines_without_any_place_are_appended() -> None:
+    prediction = predict(FILE, patch("@@\n+x = 1\n"))
+    assert prediction.text == FILE + "x = 1\n"
+    assert prediction.certainty is Certainty.LIKELY
+
+
+def test_a_scope_that_is_nowhere_is_a_doubt() -> None:
+    prediction = predict(FILE, patch("@@ class Nowhere:\n-        return 0\n+        return 1\n"))
+    assert prediction.certainty is Certainty.LIKELY
+    assert "no scope" in prediction.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -307,3 +307,15 @@ async def wait_until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(5):
         while not condition():
             await anyio.sleep(0.002)
+
+
+# -- replies over several files ----------------------------------------------------------------------------------------
+def test_a_reply_over_several_files_edits_each(root: Path) -> None:
+    (root / "src" / "b.py").write_bytes(b"y = 1\n")
+    reply = f"src/a.py\n{EDIT}\nsrc/b.py\n{block('y = 1', 'y = 2')}\nsrc/c.py\n{block('gone', 'x')}"
+    answer = call(root, {"path": "src/a.py", "code_edit": reply})
+    assert tree(root) == {"src/a.py": NEW.encode(), "src/b.py": b"y = 2\n"}
+    assert answer.is_error
+    others = [(other["path"], other["status"]) for other in fields(answer)["others"]]
+    assert others == [("src/b.py", "written"), ("src/c.py", "refused")]
+    assert "src/c.py was NOT written" in text(answer)

@@ -165,13 +165,13 @@ class Alignment:
         score = self._ahead[i][at]
         row = self._rows[i - 1]
         k = int(np.searchsorted(row.columns, at - 1))
-        if k < len(row.columns) and row.columns[k] == at - 1:
-            if self._entry[i - 1][at - 1] + row.scores[k] >= score - 1e-9:
-                return Match(i - 1, 1, at - 1, 1)
+        is_candidate = k < len(row.columns) and row.columns[k] == at - 1
+        if is_candidate and self._entry[i - 1][at - 1] + row.scores[k] >= score - 1e-9:
+            return Match(i - 1, 1, at - 1, 1)
         for group in self._groups.get(i, ()):
-            if group.column + group.n_columns == at:
-                if self._entry[group.row][group.column] + group.score >= score - 1e-9:
-                    return Match(*group[:4])
+            is_here = group.column + group.n_columns == at
+            if is_here and self._entry[group.row][group.column] + group.score >= score - 1e-9:
+                return Match(*group[:4])
         return None
 
     def _origin(self, i: int, at: int) -> int:
@@ -246,7 +246,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _between(
     rows: Sequence[Row], groups: Sequence[Group], terrain: Terrain, part: tuple[int, int], pins: tuple[int, int]
 ) -> list[Match]:
-    """Aligns rows `part` that lie behind the first pinned column; the last matches the second unless that is the end."""
+    """Aligns the rows of `part` behind the first pinned column; the last matches the second one if that is a line."""
     first, stop = part
     after, pin = pins
     if first >= stop:

@@ -66,6 +66,7 @@ class SnippetFacts:
         says = [substance(text.strip()) for text in shown]
         alone = [index.count(text) == 1 for text in shown]
         roles = Counter(snippet.roles)
+        blocks = [reading.block_texts(b) for b in range(len(snippet.blocks))]
         edges = [(b.lines[0], b.lines[-1]) for b in snippet.blocks]
         held = [[index.has(reading.texts[i].rstrip()) for i in pair] for pair in edges]
         sure = [
@@ -91,7 +92,9 @@ class SnippetFacts:
             "unmarked_end": float(bool(snippet.blocks) and not snippet.blocks[-1].marked_after),
             "held_starts": sum(pair[0] for pair in held) / max(1, len(held)),
             "held_ends": sum(pair[1] for pair in held) / max(1, len(held)),
-            "loose_blocks": float(sum(not any(map(index.has, map(str.rstrip, reading.block_texts(b)))) for b in range(len(held)))),
+            "loose_blocks": float(
+                sum(not any(index.has(reading.texts[i].rstrip()) for i in b.lines) for b in snippet.blocks)
+            ),
             "unsure_blocks": float(len(sure) - sum(sure)),
             "is_yaml": float(reading.language in ("yaml", "toml", "json", "markdown")),
             "is_python": float(reading.language == "python"),
@@ -163,7 +166,8 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         text = op.text.strip()
         if text not in gone and substance(text) >= SHOWN and reading.index.count(text):
             duplicates += 1
-    balance = [a - b for a, b in zip(surplus([op.text for op in takes]), surplus([op.text for op in drops]), strict=True)]
+    sides = [surplus([op.text for op in side]) for side in (takes, drops)]
+    balance = [a - b for a, b in zip(*sides, strict=True)]
     used = {op.update_line for op in ops if op.update_line is not None}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
     overridden = sum(
@@ -198,6 +202,6 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "new_levels": float(len(set(levels) - facts.levels)),
         "changes_nothing": float(not drops and not takes),
         "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
-        **{f"left_{what}": float(kinds[what]) for what in ("format", "layout", "reordered", "remark", "comment", "omission", "edit")},
+        **{f"left_{what}": float(kinds[what]) for what in KINDS if what not in ("elided", "stub")},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
     }

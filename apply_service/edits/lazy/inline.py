@@ -36,7 +36,9 @@ def _behind(line: str, known: Collection[str]) -> Inline | None:
     """`code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
-        if not head.strip() or any(head.count(quote) % 2 for quote in "\"'`") or not note[len(sign.group()) :].lstrip().startswith(("...", "…")) or not is_marker(note):
+        is_text = any(head.count(quote) % 2 for quote in "\"'`")
+        has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
+        if not head.strip() or is_text or not has_dots or not is_marker(note):
             continue
         if head.strip() in ("...", "…"):
             return Inline(head, False)
@@ -62,9 +64,7 @@ def _inside(line: str) -> Inline | None:
     return None
 
 
-def read_inline_markers(
-    lines: Sequence[str], roles: Sequence[Role], known: Collection[str]
-) -> dict[int, Inline]:
+def read_inline_markers(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> dict[int, Inline]:
     """The lines with a marker inside, by number."""
     found = {}
     for i, line in enumerate(lines):

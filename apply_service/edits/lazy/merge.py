@@ -64,9 +64,8 @@ def readings(
 def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
     """The same merge with the drops before the takes in every run of both, as the contract of `LineOp` has it."""
     runs = groupby(ops, key=lambda op: op.kind in ("drop", "take"))
-    return tuple(
-        chain.from_iterable(sorted(run, key=lambda op: op.kind == "take") if is_change else run for is_change, run in runs)
-    )
+    ordered = (sorted(run, key=lambda op: op.kind == "take") if is_change else run for is_change, run in runs)
+    return tuple(chain.from_iterable(ordered))
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:

@@ -137,7 +137,7 @@ def _features(before: str, after: str) -> dict[str, float]:
         "is_comment": float(strip_comment(before).is_comment and strip_comment(after).is_comment),
         "old_comment": float(code_old != old),
         "new_comment": float(code_new != new),
-        "elided": float("..." in after and "..." not in before or "…" in after and "…" not in before),
+        "elided": float(("..." in after and "..." not in before) or ("…" in after and "…" not in before)),
         "lines_old": float(before.count("\n") + 1),
         "lines_new": float(after.count("\n") + 1),
         "length": float(len(new)),
@@ -150,7 +150,7 @@ def _without_comment(text: str) -> str:
 
 
 def kind(features: dict[str, float]) -> str:
-    """What sort of difference a pair shows: `format`, `layout`, `reordered`, `remark`, `comment`, `omission`, `edit`."""
+    """What sort of difference a pair shows."""
     if features["elided"]:
         return "elided"
     if features["same_essence"]:

@@ -17,8 +17,8 @@ from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, kind, passed_over
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
-from apply_service.edits.lazy.write import Writer
 from apply_service.edits.lazy.statements import statements
+from apply_service.edits.lazy.write import Writer
 from apply_service.edits.questions import doubts_of
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import marker_indent

@@ -12,7 +12,16 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.candidates import MAX_FUZZY_LENGTH, MAX_JOINED, NOTHING, Candidates, Kind, key_of, squeeze, substance
+from apply_service.edits.candidates import (
+    MAX_FUZZY_LENGTH,
+    MAX_JOINED,
+    NOTHING,
+    Candidates,
+    Kind,
+    key_of,
+    squeeze,
+    substance,
+)
 from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
@@ -94,10 +103,10 @@ class Rows:
                     places = index.runs.get(key, ())
                     worth = GROUP_WORTH * substance(" ".join(key)) * n_rows / max(1, len(places))
                     for start, stop in places[:20]:
-                        if n_rows > 1 or stop - start > 1:
-                            if self._differs(texts[part.start : parts[m].stop], index.lines[start:stop]):
-                                found.append(Group(row, n_rows, start, stop - start, worth))
-                                is_found = is_found or m == n
+                        shown = texts[part.start : parts[m].stop]
+                        if (n_rows > 1 or stop - start > 1) and self._differs(shown, index.lines[start:stop]):
+                            found.append(Group(row, n_rows, start, stop - start, worth))
+                            is_found = is_found or m == n
                 if not is_found and not self.candidates[block.lines[part.start]].is_exact:
                     found += self._similar_groups(row, texts, part)
         return found
@@ -192,7 +201,7 @@ class Rows:
                 open_scopes = [scope for scope in open_scopes if left is not None and scope[0] < left]
                 n_carried, previous = len(open_scopes), b
             n_carried = min(n_carried, len(open_scopes))
-            while open_scopes and (open_scopes[-1][0] > indent or (open_scopes[-1][0] == indent and not is_closer(text))):
+            while open_scopes and open_scopes[-1][0] >= indent + is_closer(text):
                 open_scopes.pop()
             found = self.candidates[i]
             if open_scopes and open_scopes[-1][0] < indent and len(found.columns):

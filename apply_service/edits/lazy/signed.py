@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.lazy.align import Row, Terrain, align
 from apply_service.edits.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.indentation import indent_of, leading
+from apply_service.edits.lazy.align import Row, Terrain, align
 from apply_service.edits.markers import Role, classify, is_marker, strip_comment
 from apply_service.edits.note_patterns import FENCE, ONLY_ELLIPSIS
 from apply_service.edits.reindent import Reindent
@@ -422,7 +422,7 @@ class _Writer:
         )
         if 2 * sum(n for (ours, theirs), n in votes.items() if ours == theirs) >= votes.total():
             return
-        shift = Reindent.of((ours + "x", theirs + "x") for (ours, theirs), _ in votes.most_common())
+        shift = Reindent.of([(ours + "x", theirs + "x") for (ours, theirs), _ in votes.most_common()])
         for k in hunk:
             number = self._lines[k].number
             self._texts[number] = shift.apply(self._texts[number])

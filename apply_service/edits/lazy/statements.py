@@ -74,7 +74,8 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             i = stop
             continue
         depth = _depth(lines[i])
-        while depth > 0 and stop < len(lines) and stop - i < MAX_STATEMENT and not lines[stop - 1].rstrip().endswith("{"):
+        last = min(len(lines), i + MAX_STATEMENT)
+        while depth > 0 and stop < last and not lines[stop - 1].rstrip().endswith("{"):
             depth += _depth(lines[stop])
             stop += 1
         found.append(Statement(i, stop if depth <= 0 else i + 1, "code"))
@@ -89,4 +90,5 @@ def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = Tru
     if left == right:
         return 1.0 + 0.1 * same_kind
     shared = (len(left) + len(right) - Indel.distance(left, right)) / 2
-    return max(Indel.normalized_similarity(left, right), 0.9 * shared / len(right) * (len(right) >= 3)) * (1.0 if same_kind else 0.8)
+    part = 0.9 * shared / len(right) if len(right) >= 3 else 0.0
+    return max(Indel.normalized_similarity(left, right), part) * (1.0 if same_kind else 0.8)

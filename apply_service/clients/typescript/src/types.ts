@@ -30,7 +30,8 @@ export interface NativeRequest {
   timeout_s?: number | null;
   /**
    * What a finding does, by the name of its check: marker_leak, truncation, no_op, outside_edit, symbols, syntax,
-   * chat_text, indentation, fallback, merge_certainty, placement, instruction, replay.
+   * chat_text, indentation, edit_markup, fallback, merge_certainty, placement, instruction, replay, reply,
+   * other_files.
    */
   on_verdict?: Record<string, "warn" | "fail">;
   /** Also answer with a unified diff. */
@@ -53,7 +54,7 @@ export interface BatchRequest {
   mode?: "all_or_nothing" | "independent";
   /** Edits, each of a file of its own, as `POST /v1/apply` takes them, without `stream`. */
   edits?: NativeRequest[] | null;
-  /** In place of `edits`: one unified diff or V4A patch over `files`; no model is asked. */
+  /** In place of `edits`: one patch or reply over `files`, in any format; no model is asked. */
   patch?: string | null;
   /** The files that the patch names, as they are. */
   files?: BatchFile[];

@@ -1,0 +1,182 @@
+"""What other projects' tests expect of an edit format, asked of this service: strategy exact, no model.
+
+A case is a file (or several), an edit as the peer's test or recorded chat has it, and the text that comes out, or the
+fact that the peer refuses it.  A difference that a user would accept is `intentional` where the committed list gives a
+reason for it.  What is wrong without a warning or an error is counted apart: nobody would notice it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from apply_eval.datasets import read_rows
+from apply_eval.errors import DataError
+from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.requests import PatchRequest, PatchSource
+from apply_service.decider import Decider
+from apply_service.errors import ApplyError, ModelError
+from apply_service.pipeline import apply
+from apply_service.runtime import Runtime
+from apply_service.types import ApplyRequest, Verdict
+
+INTENTIONAL = Path(__file__).parent / "fixtures" / "peer_intentional.jsonl"
+NAMED_FORMATS = ("whole_file",)
+"""Formats that are never detected: the cases name them, as a caller must."""
+
+Outcome = Literal["exact", "intentional", "refused", "wrong", "silent", "unscored"]
+OUTCOMES: tuple[Outcome, ...] = ("exact", "intentional", "refused", "wrong", "silent", "unscored")
+Key = tuple[str, str]
+"""Source and name of a case."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRow:
+    """One case's result.  `silent`: wrong, and no verdict says so; `unscored`: the case says no result."""
+
+    source: str
+    name: str
+    outcome: Outcome
+    detail: str = ""
+    judged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service made of a case: the texts by path, or the error."""
+
+    texts: Mapping[str, str] | None
+    is_flagged: bool
+    detail: str
+
+
+def run_peers(path: Path, *, on_case: Callable[[], object] = lambda: None) -> list[PeerRow]:
+    """A row for every case of a data set, in order.
+
+    Raises:
+        DataError: no such file, or a case that lacks a field.
+    """
+    reasons = read_intentional(INTENTIONAL)
+    rows = []
+    for number, case in read_rows(path):
+        try:
+            rows.append(judge_case(case, reasons))
+        except KeyError as error:
+            raise DataError(f"{path.name}, line {number}: the field {error} is missing", value=str(error)) from error
+        on_case()
+    if not rows:
+        raise DataError(f"{path} holds no case", value=0, limit=1)
+    return rows
+
+
+def read_intentional(path: Path) -> dict[Key, str]:
+    """The reason of every difference that is meant."""
+    return {(row["source"], row["name"]): row["reason"] for _, row in read_rows(path)}
+
+
+def judge_case(case: Mapping[str, Any], reasons: Mapping[Key, str]) -> PeerRow:
+    """The case's row."""
+    key = (case["source"], case["name"])
+    wanted = _wanted(case)
+    refuses = case.get("error") is not None
+    if wanted is None and not refuses:
+        return PeerRow(*key, "unscored", judged=case.get("judged", ""))
+    answer = _apply_batch(case) if case["mode"] == "batch" else _apply_one(case)
+    outcome: Outcome
+    if answer.texts == wanted:
+        outcome = "exact"
+    elif key in reasons:
+        return PeerRow(*key, "intentional", reasons[key], case.get("judged", ""))
+    elif answer.texts is None:
+        outcome = "refused"
+    else:
+        outcome = "wrong" if answer.is_flagged else "silent"
+    return PeerRow(*key, outcome, answer.detail, case.get("judged", ""))
+
+
+def _wanted(case: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """The texts by path; None where the peer refuses."""
+    if case["mode"] == "batch":
+        files: Mapping[str, str] | None = case.get("expected_files")
+        return files
+    return None if case.get("expected") is None else {case["path"]: case["expected"]}
+
+
+def _apply_one(case: Mapping[str, Any]) -> Answer:
+    named = case["format"] if case["format"] in NAMED_FORMATS else None
+    request = ApplyRequest(case["original"], case["update"], path=case["path"], format=named, strategy="exact")
+    try:
+        result = apply(request, Runtime(load=_no_model))
+    except ApplyError as error:
+        return _refused(error)
+    return Answer({case["path"]: result.merged_code}, _is_flagged(result.verdicts), _told(result.verdicts))
+
+
+def _apply_batch(case: Mapping[str, Any]) -> Answer:
+    files = dict(case.get("files") or {})
+    sources = tuple(PatchSource(path, text) for path, text in files.items())
+    try:
+        result = apply_patch_request(PatchRequest(case["update"], sources))
+    except ApplyError as error:
+        return _refused(error)
+    if result.status != "applied":
+        return _refused(next(item.error for item in result.items if item.error is not None))
+    for item in result.items:
+        if item.action in ("delete", "rename") and item.source is not None:
+            files.pop(item.source, None)
+        if item.result is not None and item.path is not None:
+            files[item.path] = item.result.merged_code
+    verdicts = [verdict for item in result.items for verdict in item.verdicts]
+    return Answer(files, _is_flagged(verdicts), _told(verdicts))
+
+
+def _no_model(name: str) -> Decider:
+    raise ModelError("no model takes part", value=name)
+
+
+def _refused(error: ApplyError) -> Answer:
+    return Answer(None, True, f"{error.code}: {error.message}")
+
+
+def _is_flagged(verdicts: Iterable[Verdict]) -> bool:
+    return any(not verdict.is_pass for verdict in verdicts)
+
+
+def _told(verdicts: Iterable[Verdict]) -> str:
+    return "; ".join(f"{verdict.check}: {verdict.message}" for verdict in verdicts if not verdict.is_pass)
+
+
+def summarise_peers(rows: Sequence[PeerRow]) -> dict[str, Any]:
+    """Counts by source and of all, and the rows that are neither exact nor meant."""
+    by_source: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts = by_source.setdefault(row.source, dict.fromkeys(OUTCOMES, 0))
+        counts[row.outcome] += 1
+    total = {name: sum(counts[name] for counts in by_source.values()) for name in OUTCOMES}
+    left = [row for row in rows if row.outcome in ("refused", "wrong", "silent")]
+    return {
+        "kind": "peers",
+        "n_total": len(rows),
+        "total": total,
+        "by_source": dict(sorted(by_source.items())),
+        "left": [{"source": r.source, "name": r.name, "outcome": r.outcome, "detail": r.detail} for r in left],
+    }
+
+
+def print_peers(console: Console, rows: Sequence[PeerRow]) -> None:
+    """The table by source, and every case that is left."""
+    summary = summarise_peers(rows)
+    table = Table(title="peers' cases, strategy exact", title_justify="left")
+    table.add_column("source")
+    for name in OUTCOMES:
+        table.add_column("wrong and silent" if name == "silent" else name, justify="right")
+    for source, counts in (*summary["by_source"].items(), ("all", summary["total"])):
+        table.add_row(source, *(str(counts[name]) for name in OUTCOMES))
+    console.print(table)
+    for row in summary["left"]:
+        console.print(f"{row['outcome']}: {row['source']} | {row['name'][:90]} | {row['detail'][:160]}", markup=False)

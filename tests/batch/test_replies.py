@@ -1,0 +1,70 @@
+"""Replies over several files, in every format, through the batch's patch."""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.batch.patch import apply_patch_request
+from apply_service.batch.requests import PatchRequest, PatchSource
+from apply_service.batch.results import BatchResult
+from apply_service.errors import MalformedEdit
+
+FILES = {"a.py": "x = 1\n", "src/b.py": "y = 1\n"}
+WANTED = {"a.py": "x = 2\n", "src/b.py": "y = 2\n"}
+
+
+def block(old: str, new: str) -> str:
+    return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+
+
+def apply(reply: str) -> BatchResult:
+    return apply_patch_request(PatchRequest(reply, tuple(PatchSource(*file) for file in FILES.items())))
+
+
+def texts(result: BatchResult) -> dict[str | None, str | None]:
+    return {item.path: None if item.result is None else item.result.merged_code for item in result.items}
+
+
+X, Y = block("x = 1", "x = 2"), block("y = 1", "y = 2")
+BLOCKS = f"Sure; here:\n\na.py\n```python\n{X}```\n\nb.py\n```python\n{Y}```\nDone.\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        BLOCKS,
+        f"In `a.py`:\n\n{X}\nIn `src/b.py`:\n\n{Y}",
+        '[{"path": "a.py", "old_str": "1", "new_str": "2"}, {"path": "src/b.py", "old_str": "1", "new_str": "2"}]',
+        "### a.py\n```diff\n@@ -1 +1 @@\n-x = 1\n+x = 2\n```\n"
+        "### src/b.py\n```diff\n@@ -1 +1 @@\n-y = 1\n+y = 2\n```\n",
+        "```diff a.py\n-x = 1\n+x = 2\n```\n```diff src/b.py\n-y = 1\n+y = 2\n```\n",
+        "All of it, as you said:\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+        "--- a/src/b.py\n+++ b/src/b.py\n@@ -1 +1 @@\n-y = 1\n+y = 2\n\nThat changes both files.\n",
+        "First:\n\n*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** End Patch\n\nand the other one:\n\n"
+        "*** Begin Patch\n*** Update File: src/b.py\n@@\n-y = 1\n+y = 2\n*** End Patch\n",
+    ],
+    ids=range(7),
+)
+def test_every_part_goes_to_its_file(reply: str) -> None:
+    result = apply(reply)
+    assert result.status == "applied"
+    assert texts(result) == WANTED
+    assert not any(verdict.check == "other_files" for item in result.items for verdict in item.verdicts)
+
+
+def test_a_new_file_of_a_reply_is_created() -> None:
+    reply = f"a.py\n{block('x = 1', 'x = 2')}\nnew.py\n<<<<<<< SEARCH\n=======\nz = 1\n>>>>>>> REPLACE\n"
+    result = apply(reply)
+    assert [(item.path, item.action) for item in result.items] == [("a.py", "modify"), ("new.py", "create")]
+    assert texts(result) == {"a.py": "x = 2\n", "new.py": "z = 1\n"}
+
+
+def test_one_part_that_fails_withholds_the_others() -> None:
+    result = apply(BLOCKS.replace("y = 1", "nothing_like_this"))
+    assert [item.status for item in result.items] == ["withheld", "failed"]
+
+
+def test_a_reply_that_names_no_file_is_refused() -> None:
+    with pytest.raises(MalformedEdit) as refused:
+        apply(block("x = 1", "x = 2"))
+    assert refused.value.remedy
