@@ -227,7 +227,8 @@ def _peers(arguments: argparse.Namespace) -> int:
         rows = run_peers(arguments.data, on_case=lambda: progress.advance(task))
     print_peers(Console(), rows)
     if arguments.out is not None:
-        _write_json(arguments.out / "results.json", {**summarise_peers(rows), "provenance": provenance([arguments.data])})
+        results = {**summarise_peers(rows), "provenance": provenance([arguments.data])}
+        _write_json(arguments.out / "results.json", results)
     return FAILED if any(row.outcome == "silent" for row in rows) else 0
 
 

@@ -66,7 +66,6 @@ class SnippetFacts:
         says = [substance(text.strip()) for text in shown]
         alone = [index.count(text) == 1 for text in shown]
         roles = Counter(snippet.roles)
-        blocks = [reading.block_texts(b) for b in range(len(snippet.blocks))]
         edges = [(b.lines[0], b.lines[-1]) for b in snippet.blocks]
         held = [[index.has(reading.texts[i].rstrip()) for i in pair] for pair in edges]
         sure = [

@@ -98,22 +98,30 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield Draft(signed.ops, signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra)
         return
     directives = find_directives(original, update, language=language, path=path)
-    if directives or instruction.strip():
-        placed = merge_placed(original, update, language=language, path=path, instruction=instruction)
-        for n, (places, ops) in enumerate(placed):
-            reasons = tuple(place.reason for place in places)
-            yield Draft(ops, _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
-        if directives and not placed:
-            yield from _mixed(reading, update, directives)
+    placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
+    if directives:
+        yield from placed or _mixed(reading, update, directives)
     first: list[Draft] = []
     for draft in _laid(reading):
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
+    if not directives:
+        yield from placed
     for draft in first:
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
             yield replace(draft, ops=other.of(draft.ops), name=f"other{n}")
+
+
+def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
+    """The snippet's code where its directives, or the instruction, want it."""
+    found = merge_placed(
+        reading.original, update, language=reading.language, path=reading.path, instruction=instruction
+    )
+    for n, (places, ops) in enumerate(found):
+        reasons = tuple(place.reason for place in places)
+        yield Draft(ops, _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
