@@ -53,7 +53,7 @@ def _conversion(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         fit = 0.0 if _is_same(width, uses_tabs, unit.text) else _fit(indented, shift, index)
         if fit > most:
             best, most = shift, fit
-    if best is plain and not stands and _is_foreign(indented, unit.text):
+    if best is plain and _is_foreign(indented, unit.text):
         own = find_unit([line for lines in indented for line in lines])
         return Shift(own_columns=own.columns if own is not None else TAB_COLUMNS, unit=unit.text)
     return best

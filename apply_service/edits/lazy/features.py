@@ -24,7 +24,7 @@ from apply_service.types import LineOp
 
 KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit", "stub")
 MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "other")
-POLICIES = ("careful", "literal", "stubs", "format", "remarks", "omissions", "comments", "loose", "most", "all")
+POLICIES = ("careful", "literal", "stubs", "format", "remarks", "omissions", "comments", "loose", "most", "all", "flow")
 SIGNED = (
     "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
     "unknown", "repeated", "between", "unquoted", "reindented", "margin",

@@ -13,6 +13,7 @@ from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
+from apply_service.edits.lazy.flow import lost_indentation, reflow
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, kind, passed_over
 from apply_service.edits.lazy.rows import Rows
@@ -203,6 +204,10 @@ def _laid(reading: Reading) -> Iterator[Draft]:
                 written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gone)
                 counts = Counter(what for _, what in chosen)
                 known[key] = Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
+            if name == "format" and lost_indentation(reading, known[key].ops):
+                flowed = reflow(reading, known[key].ops)
+                texts = _texts_of(flowed, writer.texts)
+                yield replace(known[key], ops=tuple(flowed), texts=texts, name=f"{base}:flow")
             first = known[key]
             yield first if first.name.endswith(f":{name}") else _renamed(first, f"{base}:{name}")
 
