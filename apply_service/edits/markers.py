@@ -158,6 +158,8 @@ def classify(
         if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
             continue
         roles[i] = _note_role(line, first=_starts_block(roles, i))
+        if roles[i] is Role.CONTENT and _trails_off(lines, i):
+            roles[i] = Role.MARKER
         is_own_comment = roles[i] is Role.DELETION and _continues_comment(lines, roles, i)
         sounds_like_hint = roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line)
         if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, original)):
@@ -188,6 +190,15 @@ def _note_role(line: str, *, first: bool) -> Role:
     if hint is not None:
         return Role.HINT if first else Role.ASIDE
     return Role.CONTENT
+
+
+def _trails_off(lines: Sequence[str], i: int) -> bool:
+    """Whether the line is a comment of its own that ends in dots: it names what is left out."""
+    if len(lines[i]) > MAX_NOTE_LENGTH or not lines[i].rstrip(" )]*/->}").endswith(("...", "…")):
+        return False
+    beside = (lines[i - 1] if i else "", lines[i + 1] if i + 1 < len(lines) else "")
+    is_alone = not any(strip_comment(line).is_comment and not is_marker(line) for line in beside)
+    return is_alone and not beside[1].strip() and strip_comment(lines[i]).is_comment and not _is_docstring(lines[i])
 
 
 def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:

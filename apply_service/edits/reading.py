@@ -53,7 +53,7 @@ class Reading:
             if is_marker(read.text):
                 roles[i] = Role.MARKER
         self.elided = {i for i, read in inline.items() if not is_marker(read.text)}
-        stubs = {i for i in self.elided if inline[i].is_stub}
+        stubs = self.elided
         self.snippet: Snippet = cut_blocks(update, roles, stubs)
         self.texts = [inline[i].text if i in self.elided else line for i, line in enumerate(update)]
         for reason in doubt_roles(roles, update, self.index):

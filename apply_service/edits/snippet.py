@@ -59,6 +59,9 @@ class _Cutter:
         run: list[int] = []
         for i, role in enumerate(self.roles):
             if role is Role.CONTENT or (run and role in (Role.BLANK, Role.DELETION, Role.ASIDE)):
+                if i in self.stubs and run and self._stands_alone(i):
+                    gap = self._close(run, gap)
+                    run, self._is_stubbed = [], True
                 run.append(i)
                 if i in self.stubs:
                     gap = self._close(run, gap)
@@ -74,6 +77,10 @@ class _Cutter:
             gap = self._close(run, gap)
         self._finish(gap)
         return Snippet(tuple(self.texts), tuple(self.roles), tuple(self.blocks), tuple(self.strays))
+
+    def _stands_alone(self, i: int) -> bool:
+        """Whether a stub does not belong to the line above it: that is blank, opens a scope or is a stub itself."""
+        return self.roles[i - 1] is Role.BLANK or i - 1 in self.stubs or self.texts[i - 1].rstrip().endswith(("{", ":"))
 
     def _close(self, run: list[int], gap: list[int]) -> list[int]:
         """Ends a block; returns the lines behind its last visible one, which open the next gap."""

@@ -136,6 +136,25 @@ def features_of(
     return found | _effects(facts, ops)
 
 
+def _odd_steps(ops: Sequence[LineOp]) -> int:
+    """Neighbours that the reading brought together and whose indentation does not fit: deeper below a line that opens
+    nothing, or not deeper below one that does."""
+    n, above, is_new = 0, "", False
+    for op in ops:
+        if op.kind == "drop":
+            is_new = True
+        elif op.text.strip():
+            is_new = is_new or op.kind == "take"
+            if is_new and above:
+                step, last = indent_of(op.text) - indent_of(above), above.rstrip()
+                opens = last.endswith(("{", "(", "[", ":", ">", "=", ",", "\\", "|", "&", "+", "do", "then", "else"))
+                n += (step > 0 and not opens) or (
+                    step <= 0 and last.endswith(("{", "(", "[", ":")) and not is_closer(op.text)
+                )
+            above, is_new = op.text, op.kind == "take"
+    return n
+
+
 def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     """What the reading does to the file."""
     reading = facts.reading
@@ -198,6 +217,7 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "unused": float(len(unused)),
         "overridden": float(overridden),
         "odd_levels": float(odd),
+        "odd_steps": float(_odd_steps(ops)),
         "new_levels": float(len(set(levels) - facts.levels)),
         "changes_nothing": float(not drops and not takes),
         "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
