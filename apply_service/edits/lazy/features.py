@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 
+from rapidfuzz import fuzz
+
 from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import substance
 from apply_service.edits.headers import header_name, is_attached, is_closer
@@ -22,9 +24,22 @@ from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
-KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit", "stub")
+KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit", "stub", "renewed")
 MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "other")
-POLICIES = ("careful", "literal", "stubs", "format", "remarks", "omissions", "comments", "loose", "most", "all", "flow")
+POLICIES = (
+    "careful",
+    "literal",
+    "stubs",
+    "headers",
+    "format",
+    "remarks",
+    "omissions",
+    "comments",
+    "loose",
+    "most",
+    "all",
+    "flow",
+)
 SIGNED = (
     "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
     "unknown", "repeated", "between", "unquoted", "reindented", "margin",
@@ -36,6 +51,8 @@ REASONS = (
     "fragment re-indented", "definitions left out", "remark or comment", "brackets read in pairs", "deletion note",
     "a deletion is noted", "no anchor; placed", "placed by its hint", "indented otherwise",
 )  # fmt: skip
+BESIDE = 8
+"""Hidden lines beside new ones that these may stand for."""
 SHOWN = 0.8
 """What a line must say for a second copy of it to be noticed."""
 Features = dict[str, float]
@@ -155,6 +172,11 @@ def _odd_steps(ops: Sequence[LineOp]) -> int:
     return n
 
 
+def _likest(text: str, ops: Sequence[LineOp]) -> float:
+    """How like a new line is to the likest of the hidden lines beside it: it may stand for that one."""
+    return max((fuzz.ratio(text.strip(), op.text.strip()) for op in ops if op.text.strip()), default=0.0) / 100
+
+
 def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     """What the reading does to the file."""
     reading = facts.reading
@@ -162,7 +184,7 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     runs = list(changes(ops))
     inserted = deleted = longest_gone = gone_headers = gone_leads = open_top = open_bottom = blank_only = 0
-    duplicates = 0.0
+    duplicates = beside = 0.0
     gone = Counter(op.text.strip() for op in drops)
     headers = facts.headers
     gone_names = Counter(header_name(op.text) for op in drops)
@@ -178,8 +200,14 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
             gone_headers += sum(header_name(text) is not None for text in old)
             gone_leads += all(map(is_attached, old))
         if new:
-            open_top += start == 0 or ops[start - 1].kind == "keep"
-            open_bottom += stop == len(ops) or ops[stop].kind == "keep"
+            is_top = start == 0 or ops[start - 1].kind == "keep"
+            is_bottom = stop == len(ops) or ops[stop].kind == "keep"
+            open_top += is_top
+            open_bottom += is_bottom
+            if is_top:
+                beside = max(beside, _likest(new[0], ops[max(0, start - BESIDE) : start]))
+            if is_bottom:
+                beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
     for op in takes:
         text = op.text.strip()
         if text not in gone and substance(text) >= SHOWN and reading.index.count(text):
@@ -190,6 +218,13 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
     overridden = sum(
         op.kind == "both" and op.update_line is not None and op.text != reading.texts[op.update_line] for op in ops
+    )
+    invisible = sum(
+        op.kind == "both"
+        and op.update_line is not None
+        and op.text != reading.texts[op.update_line]
+        and op.text.split() == reading.texts[op.update_line].split()
+        for op in ops
     )
     pairs = find_pairs(ops)
     kinds = Counter(kind(pair.features) for pair in pairs)
@@ -210,6 +245,8 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
         "open_tops": float(open_top),
         "open_bottoms": float(open_bottom),
+        "beside_likeness": beside,
+        "invisible": float(invisible),
         "duplicates": duplicates,
         "same_names": float(sum(headers[name] > gone_names[name] for name in new_headers)),
         "new_headers": float(len(new_headers)),
@@ -221,6 +258,6 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "new_levels": float(len(set(levels) - facts.levels)),
         "changes_nothing": float(not drops and not takes),
         "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
-        **{f"left_{what}": float(kinds[what]) for what in KINDS if what not in ("elided", "stub")},
+        **{f"left_{what}": float(kinds[what]) for what in KINDS if what not in ("elided", "stub", "renewed")},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
     }

@@ -31,6 +31,7 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("literal", frozenset(), False, ""),
     ("stubs", frozenset({"stub"}), False, ""),
     ("stubs+leads", frozenset({"stub"}), False, "leads"),
+    ("headers+leads", frozenset({"stub", "renewed"}), False, "leads"),
     ("stubs+gaps", frozenset({"stub"}), False, "all"),
     ("format", FORMAT, False, ""),
     ("format+blanks", FORMAT, True, ""),
@@ -222,7 +223,10 @@ def _renamed(draft: Draft, name: str) -> Draft:
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
     what = kind(pair.features)
     is_stub = all(ops[k].update_line in stubs for k in pair.new)
-    return "stub" if is_stub and what in LOOSE else what
+    if not is_stub:
+        return what
+    is_namesake = header_name(ops[pair.old[0]].text) == header_name(ops[pair.new[0]].text)
+    return "stub" if what in LOOSE else "renewed" if is_namesake else what
 
 
 def stub_headers(reading: Reading) -> set[int]:
