@@ -169,14 +169,16 @@ def _add_decision(parser: ArgumentParser) -> None:
         action="append",
         type=_verdict_rule,
         metavar="CHECK=warn|fail",
-        help="accept or refuse what a check finds; so for fallback, merge_certainty, placement, instruction, replay, "
-        "reply and other_files",
+        help="accept or refuse what a check finds; so for fallback, doubt, instruction, replay, reply and other_files",
     )
 
 
 def _add_output(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--in-place", action="store_true", help="write the file (atomically, with a backup) instead of printing it"
+    )
+    parser.add_argument(
+        "--allow-doubt", action="store_true", help="with --in-place: write an answer that may be wrong (verdict doubt)"
     )
     parser.add_argument("--diff", action="store_true", help="print a unified diff instead of the merged file")
     parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")

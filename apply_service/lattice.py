@@ -57,7 +57,7 @@ def weigh(
         ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for more.
     """
     others = [] if is_certain(parts) else _other_paths(parts)
-    if is_guessed(parts) or not (others or is_certain(parts)):
+    if thresholds.decides and is_guessed(parts):
         return NOTHING
     merges = [Path(i, part.prediction) for i, part in enumerate(parts)]
     scored = yield from _scored(target, parts, merges, request, cancelled)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from apply_service.checks import run_checks
-from apply_service.checks.placement import find_guess
 from apply_service.decided import confidence_of, shifted_logprobs, sum_stats, total_invented, total_stats
 from apply_service.decider import Decider
 from apply_service.decoding.scheduler import Need
 from apply_service.decoding.verify import Step
+from apply_service.doubt import find_doubt
 from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.lattice import NOTHING, is_certain, weigh
 from apply_service.protocols import CheckInput, EditJob
@@ -35,7 +35,7 @@ from apply_service.windows.splice import splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
-STRATEGY_VERDICTS = ("fallback", "merge_certainty", "placement", "instruction", "replay", "reply", "other_files")
+STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "replay", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
 
 REPLAYED = (
@@ -229,12 +229,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
     if "completion_tokens" in outcome.stats.untold:
         yield Verdict("usage", "pass", "the remote server told no counts of tokens; they stand at 0")
-    if outcome.strategy == "exact" and job.prediction.certainty is not Certainty.CERTAIN:
-        yield Verdict(
-            "merge_certainty", "warning", "the merge is likely, not certain: " + "; ".join(job.prediction.reasons)
-        )
-    if (guess := find_guess(job)) is not None:
-        yield guess
+    if (doubt := find_doubt(job, outcome.merged)) is not None:
+        yield doubt
 
 
 def _is_instruction_read(outcome: Outcome) -> bool:

@@ -155,7 +155,7 @@ def _answer(patched: PatchedFile, request: PatchRequest) -> ApplyResult:
 def _speaks_of(verdict: Verdict, patched: PatchedFile, answer: ApplyResult) -> bool:
     """Whether a verdict means this change.  Of a deleted file there is no text to check."""
     if patched.path is None:
-        return verdict.check == "merge_certainty"
+        return verdict.check == "doubt"
     return patched.action == "modify" or bool(answer.edits) or verdict.check not in ABOUT_TEXT
 
 

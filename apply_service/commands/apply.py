@@ -30,6 +30,7 @@ from apply_service.commands.exit_codes import OK, REFUSED
 from apply_service.commands.options import refuse_unused
 from apply_service.commands.output import color_diff, print_failure, summary_lines, write_line, write_note, write_out
 from apply_service.commands.recover import roll_back_dead
+from apply_service.doubt import NAME as DOUBT
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.files import SourceFile, read_source
 from apply_service.settings import Settings, is_color_wanted
@@ -119,19 +120,21 @@ def _request_fields(arguments: Namespace, source: SourceFile | PipedText) -> Ite
     yield from ((name, value) for name in PASSED_ON if (value := getattr(arguments, name)) is not None)
     if arguments.timeout is not None:
         yield "timeout_s", arguments.timeout
-    if arguments.on_verdict:
-        yield "on_verdict", dict(arguments.on_verdict)
+    if arguments.on_verdict or arguments.allow_doubt:
+        allowed = {DOUBT: "warn"} if arguments.allow_doubt else {}
+        yield "on_verdict", {**allowed, **dict(arguments.on_verdict or ())}
     if arguments.diff:
         yield "diff", True
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
 def _write_back(source: SourceFile, answer: Mapping[str, Any], request: Mapping[str, Any], settings: Settings) -> None:
-    if failed := _failed_checks(answer, request):
+    if failed := _failed_checks(answer, {"on_verdict": {DOUBT: "fail", **(request.get("on_verdict") or {})}}):
         raise CheckFailed(
             f"{source.path} was left alone: {failed[0]['check']}: {failed[0]['message']}",
             value=sorted({verdict["check"] for verdict in failed}),
-            remedy="Look at the answer with --diff; --on-verdict CHECK=warn accepts a check's findings.",
+            remedy="Look at the answer with --diff; --allow-doubt writes it all the same, and --on-verdict CHECK=warn "
+            "accepts another check's findings.",
         )
     data = merged_bytes(answer)
     if source.exists and data == source.data:

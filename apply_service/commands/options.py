@@ -13,7 +13,19 @@ from apply_service.errors import InvalidField, UnsupportedParameter
 from apply_service.settings import Settings, setting_specs
 
 IN_REQUEST = (
-    *("file", "stdin_path", "update", "instruction", "in_place", "diff", "format", "language", "encoding", "strategy"),
+    *(
+        "file",
+        "stdin_path",
+        "update",
+        "instruction",
+        "in_place",
+        "allow_doubt",
+        "diff",
+        "format",
+        "language",
+        "encoding",
+        "strategy",
+    ),
     *("drafter", "temperature", "seed", "max_tokens", "timeout", "on_verdict"),
 )
 """What a JSON request says itself, or leaves no room for."""

@@ -1,0 +1,103 @@
+"""What happens to an answer that may be wrong: the one policy, for all who hand it out or write it.
+
+The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on the answer
+stands by itself.  Below it the verdict `doubt` says how sure the merge is, why not more, and where the next reading
+differs: a warning, which `--in-place` refuses to write unless told otherwise.  Below `refuse` the answer is more likely
+wrong than right: an error, which every client that can't show a verdict is told instead of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.edits.lazy.chooser import load
+from apply_service.protocols import EditJob
+from apply_service.types import Certainty, LineOp, Prediction, Verdict
+
+NAME = "doubt"
+MAX_RANGES = 3
+"""Places of another reading that are told."""
+
+
+def chance_of(prediction: Prediction, merged: str) -> float | None:
+    """The probability that `merged` is right, as the merger counted it; None where nobody counted, or where a target
+    wrote what is no reading of the edit."""
+    if prediction.probability is None:
+        return None
+    if merged == prediction.text:
+        return prediction.probability
+    return next((other.probability for other in prediction.readings if _text(other.ops) == merged), None)
+
+
+def find_doubt(job: EditJob, merged: str) -> Verdict | None:
+    """The verdict on an answer that its edit does not make sure; None for a sure one, and for an instruction alone."""
+    prediction = job.prediction
+    if prediction.determined or not job.update.strip():
+        return None
+    if prediction.probability is None:
+        return _of_format(prediction)
+    chance = chance_of(prediction, merged)
+    if chance is None:
+        return Verdict(NAME, "warning", "the model wrote what is no reading of the edit")
+    thresholds = load().thresholds
+    if chance >= thresholds.apply:
+        return None
+    severity = "warning" if chance >= thresholds.refuse else "error"
+    why = "; ".join(prediction.reasons[:MAX_RANGES])
+    other = _difference(prediction, merged)
+    return Verdict(NAME, severity, "; ".join(part for part in (in_words(chance), why, other) if part))
+
+
+def in_words(chance: float) -> str:
+    """`93% sure`; never 100%, and never 0%."""
+    return f"{min(99, max(1, round(100 * chance)))}% sure"
+
+
+def _of_format(prediction: Prediction) -> Verdict | None:
+    """The doubt of a format that names its reasons and counts nothing."""
+    if prediction.certainty is Certainty.CERTAIN:
+        return None
+    reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
+    told = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
+    return Verdict(NAME, "warning", f"where the edit belongs is {told}: {reasons}")
+
+
+def _difference(prediction: Prediction, merged: str) -> str:
+    """Where the likeliest other reading differs, in lines of the original."""
+    other = next((one for one in prediction.readings if _text(one.ops) != merged), None)
+    if other is None:
+        return ""
+    here, there = _changed(prediction.ops), _changed(other.ops)
+    lines = sorted(line for line, _ in here ^ there)
+    if not lines:
+        return ""
+    ranges = _ranges([line + 1 for line in lines])
+    told = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
+    return f"another reading differs at line{'s' if len(lines) > 1 else ''} {told} of the original"
+
+
+def _changed(ops: Sequence[LineOp]) -> set[tuple[int, str]]:
+    """What a reading changes: lines of the original that go, and new ones at the line that they stand above."""
+    found, at = set(), 0
+    for op in ops:
+        if op.original_line is not None:
+            at = op.original_line + 1
+        if op.kind == "drop":
+            found.add((at - 1, ""))
+        elif op.kind == "take":
+            found.add((max(0, at - 1), op.text))
+    return found
+
+
+def _ranges(lines: Sequence[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        if found and line <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    return found
+
+
+def _text(ops: Sequence[LineOp]) -> str:
+    return "\n".join([op.text for op in ops if op.kind != "drop"])
