@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import Certainty, LineOp, Prediction, Verdict
+from apply_service.types import Certainty, LineOp, Prediction, Severity, Verdict
 
 NAME = "doubt"
 MAX_RANGES = 3
@@ -42,7 +42,7 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    severity = "warning" if chance >= thresholds.refuse else "error"
+    severity: Severity = "warning" if chance >= thresholds.refuse else "error"
     why = "; ".join(prediction.reasons[:MAX_RANGES])
     other = _difference(prediction, merged)
     return Verdict(NAME, severity, "; ".join(part for part in (in_words(chance), why, other) if part))

@@ -1,10 +1,14 @@
 """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
-approximation of its language, warning.
+approximation of its language, warning.  Python is compiled, which also finds what a grammar overlooks (an indent that
+belongs to nothing).
 
 Needs a grammar; nothing is found without one, nor in a file that the grammar could not read before.
 """
 
 from __future__ import annotations
+
+import ast
+import warnings
 
 from apply_service.checks.line_changes import group_lines
 from apply_service.protocols import CheckInput
@@ -23,9 +27,26 @@ class Syntax:
     def find(self, answer: CheckInput) -> list[Verdict]:
         if answer.merged == answer.original:
             return []
+        said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
+        if answer.language == "python" and not _python_error(answer.original):
+            error = _python_error(answer.merged)
+            if error is not None:
+                return [Verdict(self.name, "error", f"{said}: {error.msg}", (error.lineno or 1, error.lineno or 1))]
         errors = count_syntax_errors(answer.merged, answer.language)
         if not errors or count_syntax_errors(answer.original, answer.language):
             return []
         severity: Severity = "warning" if answer.language in APPROXIMATE else "error"
-        said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
         return [Verdict(self.name, severity, said, lines) for lines in group_lines(errors)[:MAX_FINDINGS]]
+
+
+def _python_error(text: str) -> SyntaxError | None:
+    """Why this Python does not compile; None where it does, or where the compiler can't tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    return None

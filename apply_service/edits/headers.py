@@ -43,17 +43,22 @@ def header_name(line: str) -> str | None:
     """What the line defines, if it opens a definition."""
     if len(line) > MAX_HEADER_LENGTH:
         return None
-    match = _HEADER.match(line)
+    match = _HEADER.match(_collapsed(line))
     if match is None:
         return None
     return next((match[group] for group in _GROUPS if match[group]), None)
+
+
+def _collapsed(line: str) -> str:
+    """The line with single blanks: a pattern tries every way to share out a run of them."""
+    return " ".join(line.split())
 
 
 def is_definition(line: str) -> bool:
     """Whether the line opens, or is attached to, what files part by blank lines: a function, class, test or section."""
     if is_attached(line):
         return True
-    match = _HEADER.match(line) if len(line) <= MAX_HEADER_LENGTH else None
+    match = _HEADER.match(_collapsed(line)) if len(line) <= MAX_HEADER_LENGTH else None
     if match is None:
         return False
     is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)

@@ -30,6 +30,7 @@ from apply_service.edits.note_patterns import (
     TRAILING,
 )
 
+RUN_OF_DOTS = re.compile(r"\.{4,}")
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
 
@@ -59,8 +60,13 @@ def strip_comment(line: str) -> Comment:
     """The line without its comment signs."""
     lead = LEAD.match(line)
     if lead is None:
-        return Comment(line.strip(), False)
-    return Comment(TAIL.sub("", line[lead.end() :]).strip(), True)
+        return Comment(_collapsed(line), False)
+    return Comment(_collapsed(TAIL.sub("", _collapsed(line[lead.end() :]))), True)
+
+
+def _collapsed(text: str) -> str:
+    """The text with single blanks and at most three dots in a row: a pattern tries every way to share out a run."""
+    return RUN_OF_DOTS.sub("...", " ".join(text.split()))
 
 
 def is_marker(line: str) -> bool:

@@ -1,0 +1,80 @@
+"""What is said of an answer that may be wrong, and of none that is sure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from apply_service.doubt import chance_of, find_doubt, in_words
+from apply_service.edits.lazy.chooser import load
+from apply_service.protocols import EditJob
+from apply_service.types import Certainty, LineOp, Prediction, Reading
+
+FIRST = (LineOp("keep", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
+OTHER = (LineOp("drop", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
+
+
+def job(chance: float | None, certainty: Certainty = Certainty.LIKELY) -> EditJob:
+    readings = (Reading(FIRST, {}, chance or 0.0, ""), Reading(OTHER, {}, 0.01, ""))
+    prediction = Prediction(FIRST, ("b = 2",), certainty, ("no anchor",), probability=chance, readings=readings)
+    return EditJob("a = 1", "b = 2", "", "a.py", "python", prediction)
+
+
+def test_a_sure_answer_is_not_doubted() -> None:
+    sure = job(max(0.999, load().thresholds.apply))
+    assert find_doubt(sure, sure.prediction.text) is None
+
+
+def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
+    doubted = job(0.6)
+    found = find_doubt(doubted, doubted.prediction.text)
+    assert found is not None
+    assert (found.check, found.severity) == ("doubt", "warning")
+    assert found.message == "60% sure; no anchor; another reading differs at line 1 of the original"
+
+
+def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
+    doubted = job(0.3)
+    found = find_doubt(doubted, doubted.prediction.text)
+    assert found is not None
+    assert found.severity == "error"
+
+
+def test_a_model_that_takes_another_reading_has_the_chance_of_that_reading() -> None:
+    doubted = job(0.9)
+    assert chance_of(doubted.prediction, "b = 2") == 0.01
+    found = find_doubt(doubted, "b = 2")
+    assert found is not None
+    assert found.severity == "error"
+
+
+def test_what_a_model_wrote_that_is_no_reading_is_told() -> None:
+    doubted = job(0.9)
+    assert chance_of(doubted.prediction, "c = 3") is None
+    found = find_doubt(doubted, "c = 3")
+    assert found is not None
+    assert "no reading" in found.message
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        replace(job(0.3), prediction=replace(job(0.3).prediction, determined=True)),
+        replace(job(0.3), update=" \n", instruction="add b"),
+        job(None, Certainty.CERTAIN),
+    ],
+    ids=["the format determines it", "an instruction has no place", "a format that is certain"],
+)
+def test_what_nobody_can_doubt_is_not_doubted(known: EditJob) -> None:
+    assert find_doubt(known, known.prediction.text) is None
+
+
+def test_a_format_that_counts_nothing_tells_its_reasons() -> None:
+    found = find_doubt(job(None), FIRST[0].text)
+    assert found is not None
+    assert found.message == "where the edit belongs is likely, not certain: no anchor"
+
+
+def test_chances_in_words_are_never_nothing_and_never_all() -> None:
+    assert [in_words(chance) for chance in (0.0, 0.926, 0.9999)] == ["1% sure", "93% sure", "99% sure"]
