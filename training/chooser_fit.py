@@ -39,6 +39,7 @@ Scores = list[list[float]]
 
 PULL = 1.0
 """Of each weight of a regression towards zero, in samples."""
+STRONG_PULL = 50.0
 LEAST_CHANCE = 0.5
 """Samples that a calibration keeps off 0 and 1."""
 TOLERANCE = 1e-9
@@ -57,11 +58,18 @@ class Recipe(NamedTuple):
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
-def linear(rows: Sequence[Values], inputs: Sequence[str], targets: Sequence[bool], weights: Sequence[float]) -> Sum:
+def linear(
+    rows: Sequence[Values],
+    inputs: Sequence[str],
+    targets: Sequence[bool],
+    weights: Sequence[float],
+    *,
+    pull: float = PULL,
+) -> Sum:
     """Logistic regression on standardised inputs."""
     x = _matrix(rows, inputs)
     means, scales = x.mean(axis=0), _scales(x)
-    model = LogisticRegression(C=1 / PULL, max_iter=2000).fit((x - means) / scales, targets, sample_weight=weights)
+    model = LogisticRegression(C=1 / pull, max_iter=2000).fit((x - means) / scales, targets, sample_weight=weights)
     return _unscaled(inputs, model.coef_[0], float(model.intercept_[0]), means, scales)
 
 
@@ -210,11 +218,23 @@ def _boosted_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
     return boosted(*_parts(samples, [*with_rivals(names), *EVIDENCE]), n_trees=80, n_leaves=4)
 
 
+def _joint_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
+    """The mean of both, the regression held closer to zero: trees that saw few answers go wrong where they are sure."""
+    trees = _boosted_confidence(samples, names)
+    line = linear(*_parts(samples, list(trees.inputs)), pull=STRONG_PULL)
+    halved = tuple(_scaled(tree, 0.5) for tree in trees.trees)
+    return Sum(trees.inputs, (trees.start + line.start) / 2, tuple(w / 2 for w in line.weights), halved)
+
+
 def _parts(samples: Sequence[Sample], inputs: list[str]) -> tuple[list[Values], list[str], list[bool], list[float]]:
     return [s.values for s in samples], inputs, [s.is_right for s in samples], [s.choice.weight for s in samples]
 
 
-CONFIDENCES: Mapping[str, FitConfidence] = {"linear": _linear_confidence, "boosted": _boosted_confidence}
+CONFIDENCES: Mapping[str, FitConfidence] = {
+    "linear": _linear_confidence,
+    "boosted": _boosted_confidence,
+    "joint": _joint_confidence,
+}
 
 
 def confidence_out_of_fold(

@@ -24,6 +24,8 @@ RIVALS = ":rivals"
 """`NAME:rivals` is how far a reading's feature exceeds its mean over the other readings; 0 where there is no other."""
 EVIDENCE = ("score", "margin", "n_readings")
 """Known of the best reading beside its features: its score, by how much it exceeds the second, how many there are."""
+UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
+"""A reading that keeps white space which the snippet shows otherwise is never sure: nobody can see what was meant."""
 ALONE = 10.0
 """The greatest margin, and that of a reading without another."""
 
@@ -82,7 +84,8 @@ class Chooser(NamedTuple):
     def probability(self, readings: Sequence[Values], scores: Sequence[float]) -> float:
         """The chance that the reading with the highest of `scores` is right."""
         log_odds = self.confidence.of(evidence(readings, scores))
-        return float(np.interp(log_odds, *self.calibration)) if self.calibration[0] else logistic(log_odds)
+        chance = float(np.interp(log_odds, *self.calibration)) if self.calibration[0] else logistic(log_odds)
+        return min(chance, UNSEEN_CHANCE) if readings[best(scores)].get(UNSEEN, 0.0) > 0 else chance
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
         """The chance of each reading to be right: the best one's is `probability`, no other's exceeds it, and all

@@ -1,0 +1,100 @@
+"""The smallest example of each way in which models write lazy snippets: what the merge must be.
+
+One case, one habit.  The files are small, so how sure the merge is says little here; the text is what counts.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.edits.lazy.merge import merge
+
+CASES = {
+    "a stub stays, its header too": (
+        "typescript",
+        "function load(xs: string[]): number {\n  return xs.length;\n}\n\nfunction save() {\n  write(1);\n}\n",
+        "function load(xs: string[]) {\n  // ... existing code ...\n}\n\nfunction save() {\n  write(2);\n}\n",
+        "function load(xs: string[]): number {\n  return xs.length;\n}\n\nfunction save() {\n  write(2);\n}\n",
+    ),
+    "a stub on one line": (
+        "go",
+        "func a(x int) int {\n\treturn x\n}\n\nfunc b() int {\n\treturn 1\n}\n",
+        "func a(x int) int { ... }\n\nfunc b() int {\n\treturn 2\n}\n",
+        "func a(x int) int {\n\treturn x\n}\n\nfunc b() int {\n\treturn 2\n}\n",
+    ),
+    "placed by a comment": (
+        "javascript",
+        "function parseArgs() {\n  return 1;\n}\n\nfunction main() {\n  return 2;\n}\n",
+        "// add right after parseArgs\nfunction parseTail() {\n  return 3;\n}\n",
+        "function parseArgs() {\n  return 1;\n}\n\nfunction parseTail() {\n  return 3;\n}\n\nfunction main() {\n  return 2;\n}\n",
+    ),
+    "a changed signature": (
+        "rust",
+        "impl A {\n    pub fn draw(self, n: u8) {\n        go(n);\n    }\n}\n",
+        "impl A {\n    pub fn draw(&self, n: u8) {\n        go(n);\n    }\n}\n",
+        "impl A {\n    pub fn draw(&self, n: u8) {\n        go(n);\n    }\n}\n",
+    ),
+    "nothing goes between two blocks with a marker between": (
+        "python",
+        "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\n",
+        "a = 10\n# ... existing code ...\ne = 50\n",
+        "a = 10\nb = 2\nc = 3\nd = 4\ne = 50\n",
+    ),
+    "prefixes of a diff without a header": (
+        "python",
+        "import os\n\n\ndef run():\n    a = 1\n    b = 2\n    return a\n",
+        " def run():\n-    a = 1\n+    a = 3\n     b = 2\n",
+        "import os\n\n\ndef run():\n    a = 3\n    b = 2\n    return a\n",
+    ),
+    "a list in Markdown is no diff": (
+        "markdown",
+        "# Title\n\n- one\n- two\n",
+        "# Title\n\n- one\n- two\n- three\n",
+        "# Title\n\n- one\n- two\n- three\n",
+    ),
+    "a value that stays": (
+        "yaml",
+        "server:\n  host: localhost\n  port: 3000\n  debug: false\n",
+        "server:\n  host: localhost\n  port: # ... unchanged\n  debug: true\n",
+        "server:\n  host: localhost\n  port: 3000\n  debug: true\n",
+    ),
+    "a key that is set again": (
+        "toml",
+        '[tool]\nblack = "22"\nruff = "0.1.1"\nmypy = "1"\n',
+        '[tool]\n# ...\nruff = "0.1.2"\n# ...\n',
+        '[tool]\nblack = "22"\nruff = "0.1.2"\nmypy = "1"\n',
+    ),
+    "an assignment replaces its own": ("python", "a = 1\nb = 2\n", "a = 10\n", "a = 10\nb = 2\n"),
+    "the same key in another section is left alone": (
+        "yaml",
+        "linux:\n  runs-on: ubuntu\n  name: Linux\n\nbsd:\n  runs-on: macos\n  name: BSD\n",
+        "bsd:\n  runs-on: ubuntu\n  # ...\n",
+        "linux:\n  runs-on: ubuntu\n  name: Linux\n\nbsd:\n  runs-on: ubuntu\n  name: BSD\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_is_read_as_it_was_meant(name: str) -> None:
+    language, original, update, wanted = CASES[name]
+    assert merge(original, update, language=language).text == wanted
+
+
+def test_no_line_outside_the_edit_changes_in_any_reading() -> None:
+    """Whatever is doubtful, a kept line is the file's."""
+    for language, original, update, _ in CASES.values():
+        lines = original.split("\n")
+        for reading in merge(original, update, language=language).readings:
+            kept = [op for op in reading.ops if op.kind in ("keep", "both")]
+            assert all(op.original_line is not None and lines[op.original_line] == op.text for op in kept)
+            assert [op.original_line for op in reading.ops if op.original_line is not None] == list(range(len(lines)))
+
+
+def test_the_readings_have_different_texts_and_falling_chances() -> None:
+    for language, original, update, _ in CASES.values():
+        found = merge(original, update, language=language).readings
+        texts = ["\n".join(op.text for op in one.ops if op.kind != "drop") for one in found]
+        assert len(set(texts)) == len(texts)
+        chances = [one.probability for one in found]
+        assert chances == sorted(chances, reverse=True)
+        assert sum(chances) <= 1 + 1e-9
