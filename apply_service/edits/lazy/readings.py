@@ -179,7 +179,7 @@ def _laid(reading: Reading) -> Iterator[Draft]:
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups():
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
-    nested = Rows(reading, is_nested=True)
+    nested = Rows(reading, nested_of=rows)
     if nested.is_narrowed:
         aligned["nested"] = (nested, aligned_matches(reading, nested))
     reasons: dict[str, tuple[str, ...]] = {}

@@ -54,19 +54,24 @@ UNPAIRED_COST = 0.25
 class Rows:
     """Candidates of every visible line, by update line, and the rows made of them."""
 
-    def __init__(self, reading: Reading, *, is_nested: bool = False) -> None:
-        """`is_nested`: a header holds what is indented deeper than it behind the next marker too."""
+    def __init__(self, reading: Reading, *, nested_of: Rows | None = None) -> None:
+        """`nested_of`: the same, but a header holds what is indented deeper than it behind the next marker too."""
         self._reading = reading
-        self._is_nested = is_nested
+        self._is_nested = nested_of is not None
         self.is_narrowed = False
         """Whether a scope that goes on behind a marker ruled out a place."""
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self._namesakes: dict[int, int] = {}
         """How many lines of the file set or define what a changed line does."""
-        self._known = self._headers()
-        new = self._lines_of_new_definitions()
-        self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        if nested_of is None:
+            self._known = self._headers()
+            new = self._lines_of_new_definitions()
+            self._found = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        else:
+            self._known, self._found = nested_of._known, nested_of._found
+            self._namesakes = dict(nested_of._namesakes)
+        self.candidates = dict(self._found)
         self._keep_inside()
         self._pair_closers()
         self._hold_whole_file()
