@@ -19,8 +19,9 @@ from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
-from apply_service.edits.fidelity import SourceText, encode, normalise, restore
+from apply_service.edits.fidelity import MARK, SourceText, encode, normalise, refuse_altered, restore
 from apply_service.edits.ranges import text_hunks
+from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
@@ -47,6 +48,8 @@ from apply_service.types import (
 from apply_service.validation import validate
 
 INSTRUCTION_ONLY = "instruction"
+READS_BYTES = frozenset({"unified_diff"})
+"""Formats whose edits tell line ends: their reader gets the texts as they came."""
 
 
 @dataclass(slots=True)
@@ -116,10 +119,17 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     if update.strip():
         format_name = detect_format(update, named=request.format)
         edit_format = resolve(EDIT_FORMATS, format_name)()
-        prediction = edit_format.predict(original, update, language=language, path=request.path)
+        texts = _as_they_came(request) if format_name in READS_BYTES else (original, update)
+        prediction = edit_format.predict(*texts, language=language, path=request.path)
     else:
         format_name, prediction = INSTRUCTION_ONLY, unchanged(original)
     return format_name, EditJob(original, update, request.instruction, request.path, language, prediction)
+
+
+def _as_they_came(request: ApplyRequest) -> tuple[str, str]:
+    """Original and update with their line ends, and the byte-order mark that stands in the file's bytes alone."""
+    has_mark = request.encoding.endswith(SIGNATURE) and not request.original.startswith(MARK)
+    return MARK * has_mark + request.original, request.update
 
 
 def unchanged(original: str) -> Prediction:
@@ -135,11 +145,13 @@ def finish(
     """Restore the original's bytes, run the checks, and put the answer together.
 
     Raises:
+        AlteredBytes: a byte outside the edit would change.
         CheckFailed, Truncated: a check that the caller wants to fail has findings; truncation is one unless told
             otherwise, as an answer is never half a file.
     """
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
-    merged_code = restore(request.original, ops)
+    merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
+    refuse_altered(request.original, merged_code, ops)
     watch.lap("restore_s")
     found = checked(job, outcome.merged)
     merged = Merged(ops, merged_code, found, (*strategy_verdicts(job, outcome), *found))

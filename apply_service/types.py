@@ -80,6 +80,8 @@ class Prediction:
     certainty: Certainty
     reasons: tuple[str, ...] = ()
     determined: bool = False
+    ends: tuple[str, ...] | None = None
+    """The end of every written line but the last, where the edit tells them; None: they are the original's to give."""
 
     @property
     def text(self) -> str:
