@@ -174,7 +174,7 @@ def test_twenty_thousand_lines_are_compared() -> None:
             assert "\n".join(op.text for op in ops_from_texts("\n".join(lines), new) if op.kind != "drop") == new
 
 
-# -- the last look --------------------------------------------------------------------------------------------------------
+# -- the last look -----------------------------------------------------------------------------------------------------
 @given(files(), st.lists(LINES, min_size=1, max_size=12))
 def test_what_is_restored_is_never_refused(original: str, merged_lines: list[str]) -> None:
     ops = ops_from_texts(normalise(original), "\n".join(merged_lines))
