@@ -235,6 +235,14 @@ class Settings:
         low=0,
         high=256,
     )
+    small_edit_workers: int = setting(
+        2,
+        "Processes in which the other edits are read, and answered where no model is needed; 0 has the engine's thread "
+        "do it.",
+        group="engine",
+        low=0,
+        high=256,
+    )
     kv_cache_mb: int = setting(
         1024,
         "Memory for keys and values of all requests, in MiB; at least one full context is taken.",
