@@ -13,12 +13,13 @@ It knows neither HTTP nor what the pipeline does; both are handed in.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from apply_service.decoding.scheduler import NEWS_POLL_S, Outcome, Scheduler, joined
 from apply_service.decoding.verify import Decoding
@@ -28,6 +29,7 @@ from apply_service.shares import FairQueue, has_room
 from apply_service.task import Run, Task, crash_error
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
+from apply_service.workers.calls import call_in_worker
 from apply_service.workers.messages import End, Question
 from apply_service.workers.outcome import value_of
 from apply_service.workers.pool import Errand
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 READING_LIMIT_S = 5.0
 """A small edit is read in milliseconds; one that takes longer than this was made to."""
+T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
@@ -137,11 +140,13 @@ class Service:
         with self._state:
             if not self.is_ready:
                 raise closing_error()
-            if is_patient or not is_read_first:
-                self._refuse_full(request.owner, self._waiting, *([self._unread] if is_patient else []))
-            if is_read_first:
+            if not is_read_first:
+                self._refuse_full(request.owner, self._waiting)
+            elif is_patient:
+                self._refuse_full(request.owner, self._waiting, self._unread, self._reading)
+                self._patient.add(ticket)
+            else:
                 self._refuse_full(request.owner, self._unread, limit=UNREAD_FACTOR * self._queue_limit)
-                self._patient |= {ticket} if is_patient else set()
             (self._unread if is_read_first else self._waiting).put(request.owner, ticket)
             self._n_accepted += 1
             self._state.notify_all()
@@ -154,6 +159,16 @@ class Service:
             if isinstance(event, FinalEvent):
                 return event.result
         raise AssertionError("a ticket ends in a final event or an error")
+
+    async def call(self, call: Callable[[], T]) -> T:
+        """What `call` makes of an edit, where edits are read.
+
+        Raises:
+            ApplyError: what it raises; DeadlineExceeded where it takes too long.
+        """
+        if self._small_lane is None:
+            return await asyncio.to_thread(call)
+        return await call_in_worker(call, self._small_lane.pool, limit_s=READING_LIMIT_S)
 
     def check_integrity(self) -> None:
         """To be called while idle.
@@ -210,12 +225,14 @@ class Service:
             )
         return timeout_s
 
-    def _refuse_full(self, owner: str, *queues: FairQueue[Ticket], limit: int | None = None) -> None:
-        """Raises Overloaded where the queues together hold all they may, and of this owner no less than its share."""
+    def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
+        """Raises Overloaded where the places together hold all they may, and of this owner no less than its share."""
         limit = self._queue_limit if limit is None else limit
-        total, own = sum(map(len, queues)), sum(queue.count(owner) for queue in queues)
-        n_callers = len({owner}.union(*(queue.owners for queue in queues)))
-        if not has_room(1, own=own, total=total, limit=limit, n_callers=n_callers):
+        if (total := sum(map(len, places))) < limit:
+            return
+        counts = Counter(ticket.request.owner for place in places for ticket in place)
+        n_callers = len(counts.keys() | {owner})
+        if not has_room(1, own=counts[owner], total=total, limit=limit, n_callers=n_callers):
             raise Overloaded(
                 "The queue is full.",
                 value=total,

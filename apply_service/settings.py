@@ -51,6 +51,14 @@ class Settings:
     max_body_bytes: int = setting(
         16 * 2**20, "Largest request body, in bytes; a larger one is answered 413.", group="http", low=1024, high=2**31
     )
+    body_budget_bytes: int = setting(
+        128 * 2**20,
+        "Most bytes that the bodies of all requests in progress may hold together, at least one of the largest; a "
+        "request beyond them is answered 429.",
+        group="http",
+        low=1024,
+        high=2**40,
+    )
     max_lines: int = setting(
         200_000, "Most lines in an original or an update; more are answered 413.", group="http", low=1, high=100_000_000
     )

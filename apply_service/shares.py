@@ -31,14 +31,8 @@ class FairQueue(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (item for items in self._items.values() for item in items)
 
-    @property
-    def owners(self) -> set[str]:
-        """Who has items in it."""
-        return {*self._items}
-
-    def count(self, owner: str) -> int:
-        """How many items the owner has in it."""
-        return len(self._items.get(owner, ()))
+    def __contains__(self, item: object) -> bool:
+        return any(item in items for items in self._items.values())
 
     def put(self, owner: str, item: T) -> None:
         """Add an item behind the owner's others."""

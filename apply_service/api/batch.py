@@ -86,11 +86,12 @@ async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings
     n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
     try:
         async with asyncio.timeout(settings.default_timeout_s):
-            lane = service.small_lane if n_chars < settings.large_edit_chars else service.lane
-            if lane is None:
-                return await asyncio.to_thread(apply_patch_request, patch)
             call = partial(apply_patch_request, patch)
-            return await call_in_worker(call, lane.pool, is_heavy=n_chars > HEAVY_CHARS)
+            if n_chars < settings.large_edit_chars:
+                return await service.call(call)
+            if service.lane is None:
+                return await asyncio.to_thread(call)
+            return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None
 
