@@ -14,6 +14,7 @@ It knows neither HTTP nor what the pipeline does; both are handed in.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from apply_service.decoding.scheduler import NEWS_POLL_S, Outcome, Scheduler, joined
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, InvalidField, NotReady, Overloaded
-from apply_service.settings import Settings
+from apply_service.settings import VLLM, Settings
 from apply_service.shares import FairQueue, has_room
 from apply_service.task import Run, Task, crash_error
 from apply_service.ticket import Ticket
@@ -46,6 +47,8 @@ JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
 """Requests that join between two passes while others are running: starting one takes the time of its merge."""
+ACTIVE_ON_CPU = 4
+ACTIVE_ELSEWHERE = 64
 UNREAD_FACTOR = 8
 """Edits that may wait to be read, for each that may wait for the engine: reading takes milliseconds."""
 ROOM_POLL_S = 0.01
@@ -417,11 +420,20 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
         lambda request, cancelled: run(request, runtime, cancelled),
         lane=open_lane(runtime, settings),
         small_lane=open_small_lane(runtime, settings),
-        max_active=settings.max_active,
+        max_active=active_limit(settings),
         queue_limit=settings.queue_limit,
         default_timeout_s=settings.default_timeout_s,
         max_timeout_s=settings.max_timeout_s,
     )
+
+
+def active_limit(settings: Settings) -> int:
+    """`max_active`, or what stands for it: servers elsewhere and accelerators gain by more at a time, CPUs don't."""
+    if settings.max_active is not None:
+        return settings.max_active
+    is_remote = settings.engine == VLLM or settings.model.startswith("remote:")
+    has_driver = settings.device == "auto" and shutil.which("nvidia-smi") is not None
+    return ACTIVE_ELSEWHERE if is_remote or has_driver or settings.device in ("cuda", "mps") else ACTIVE_ON_CPU
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

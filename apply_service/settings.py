@@ -224,8 +224,13 @@ class Settings:
     window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )
-    max_active: int = setting(
-        64, "Requests decoded at a time, in shared passes; more wait in the queue.", group="engine", low=1, high=4096
+    max_active: int | None = setting(
+        None,
+        "Requests decoded at a time, in shared passes; more wait in the queue. None takes 4 on a CPU, which more at a "
+        "time make slower, and 64 elsewhere.",
+        group="engine",
+        low=1,
+        high=4096,
     )
     large_edit_chars: int = setting(
         65_536,
