@@ -12,9 +12,10 @@ from apply_service.batch.edits import refuse_same_paths
 from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.edits.diff_text import FileNames, change_diff_text
-from apply_service.edits.fidelity import SourceText, normalise
+from apply_service.edits.fidelity import MARK, SourceText, normalise
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
-from apply_service.errors import ApplyError, UnsupportedParameter
+from apply_service.edits.text_encoding import SIGNATURE
+from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import Stopwatch, finish
 from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
@@ -37,9 +38,14 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
-    texts = {source.path: source.text for source in request.files}
+    texts = {source.path: _mark(source) + source.text for source in request.files}
     results = apply_changes(request.patch, texts)
     return settle(request.mode, [_item(result, request) for result in results])
+
+
+def _mark(source: PatchSource) -> str:
+    """The byte-order mark that stands in the file's bytes, and that a patch of them quotes."""
+    return MARK if source.encoding.endswith(SIGNATURE) and not source.text.startswith(MARK) else ""
 
 
 def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchItem:
@@ -51,6 +57,7 @@ def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchIte
     item = BatchItem(result.path or result.source, result.action, "ok", source=result.source, new_mode=result.new_mode)
     try:
         _refuse_odd_mode(result)
+        result = _without_mark(result, request)
         answer = _answer(result, request)
     except ApplyError as error:
         return replace(item, status="failed", error=error)
@@ -97,6 +104,22 @@ def _refuse_odd_mode(patched: PatchedFile) -> None:
             limit=list(PLAIN_MODES),
             remedy="Make links and submodules by other means.",
         )
+
+
+def _without_mark(patched: PatchedFile, request: PatchRequest) -> PatchedFile:
+    """The file's text as that of its source is: the mark stands in the encoding.
+
+    Raises:
+        MalformedEdit: the patch leaves nothing of the file, and so no mark.
+    """
+    mark = next((_mark(source) for source in request.files if source.path == patched.source), "")
+    if mark and patched.path is not None and not patched.text.startswith(mark):
+        raise MalformedEdit(
+            "the patch takes the byte-order mark away",
+            value=patched.path,
+            remedy="keep it, and remove it by other means",
+        )
+    return replace(patched, text=patched.text.removeprefix(mark))
 
 
 def _diff(patched: PatchedFile, request: PatchRequest) -> str:
