@@ -226,12 +226,14 @@ def test_patches_are_applied_as_git_applies_them(tmp_path: Path, n_cases: int) -
         if isinstance(got, ApplyError):
             ends[f"refused: {got.code}"] += 1
             continue
-        assert got == wanted, f"{options}\n{before}\n{patch!r}"
-        ends["the same"] += 1
+        # Without context git may take a last line without its newline for the equal one above it: then what the diff is
+        # of counts.
+        assert got in (wanted, after), f"{options}\n{before}\n{patch!r}"
+        ends["the same" if got == wanted else "git goes astray"] += 1
         for name in before.keys() & after.keys():
             alone = applied_alone(name, before[name], patch) if f" b/{name}\n" in patch else None
             if isinstance(alone, str) and f"rename from {name}\n" not in patch:
                 ends["the same, alone"] += 1
-                assert alone == wanted[name].text, f"{name}: {options}\n{before}\n{patch!r}"
+                assert alone == got[name].text, f"{name}: {options}\n{before}\n{patch!r}"
     print(dict(ends))
     assert ends["the same"] > 0.8 * n_cases

@@ -238,6 +238,7 @@ KNOWN_SLOW = frozenset(
         "whole file",
         "whole file, fenced",
         "diff, headers alone",
+        "blocks, ends alone",
     }
 )
 """To be emptied: what the reader of lazy snippets and the markers still take too long for."""
