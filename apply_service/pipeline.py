@@ -20,9 +20,8 @@ from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.edits.detect import detect_format
 from apply_service.edits.diff_text import unified_diff_text
-from apply_service.edits.fidelity import MARK, SourceText, encode, normalise, refuse_altered, restore
+from apply_service.edits.fidelity import SourceText, encode, normalise, refuse_altered, restore, with_mark
 from apply_service.edits.ranges import text_hunks
-from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import (
     ApplyError,
     CheckFailed,
@@ -153,17 +152,14 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     if update.strip():
         format_name = detect_format(update, named=request.format)
         edit_format = resolve(EDIT_FORMATS, format_name)()
-        texts = _as_they_came(request) if format_name in READS_BYTES else (original, update)
-        prediction = edit_format.predict(*texts, language=language, path=request.path)
+        if format_name in READS_BYTES:
+            original_read, update_read = with_mark(request.original, request.encoding), request.update
+        else:
+            original_read, update_read = original, update
+        prediction = edit_format.predict(original_read, update_read, language=language, path=request.path)
     else:
         format_name, prediction = INSTRUCTION_ONLY, unchanged(original)
     return format_name, EditJob(original, update, request.instruction, request.path, language, prediction)
-
-
-def _as_they_came(request: ApplyRequest) -> tuple[str, str]:
-    """Original and update with their line ends, and the byte-order mark that stands in the file's bytes alone."""
-    has_mark = request.encoding.endswith(SIGNATURE) and not request.original.startswith(MARK)
-    return MARK * has_mark + request.original, request.update
 
 
 def unchanged(original: str) -> Prediction:

@@ -12,7 +12,7 @@ from apply_service.batch.edits import refuse_same_paths
 from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.edits.diff_text import FileNames, change_diff_text
-from apply_service.edits.fidelity import MARK, SourceText, normalise
+from apply_service.edits.fidelity import MARK, SourceText, normalise, with_mark
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
@@ -32,20 +32,15 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     """Every file that the patch touches, in its order.
 
     Raises:
-        MalformedEdit: the patch is not readable.
+        MalformedEdit: the patch is not readable, or a file begins with two byte-order marks.
         InvalidField: a file is there twice, or `on_verdict` names a check that there is none of.
     """
     refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
-    texts = {source.path: _mark(source) + source.text for source in request.files}
+    texts = {source.path: with_mark(source.text, source.encoding) for source in request.files}
     results = apply_changes(request.patch, texts)
     return settle(request.mode, [_item(result, request) for result in results])
-
-
-def _mark(source: PatchSource) -> str:
-    """The byte-order mark that stands in the file's bytes, and that a patch of them quotes."""
-    return MARK if source.encoding.endswith(SIGNATURE) and not source.text.startswith(MARK) else ""
 
 
 def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchItem:
@@ -112,14 +107,16 @@ def _without_mark(patched: PatchedFile, request: PatchRequest) -> PatchedFile:
     Raises:
         MalformedEdit: the patch leaves nothing of the file, and so no mark.
     """
-    mark = next((_mark(source) for source in request.files if source.path == patched.source), "")
-    if mark and patched.path is not None and not patched.text.startswith(mark):
+    encodings = (source.encoding for source in request.files if source.path == patched.source)
+    if not next(encodings, "").endswith(SIGNATURE):
+        return patched
+    if patched.path is not None and not patched.text.startswith(MARK):
         raise MalformedEdit(
             "the patch takes the byte-order mark away",
             value=patched.path,
             remedy="keep it, and remove it by other means",
         )
-    return replace(patched, text=patched.text.removeprefix(mark))
+    return replace(patched, text=patched.text.removeprefix(MARK))
 
 
 def _diff(patched: PatchedFile, request: PatchRequest) -> str:

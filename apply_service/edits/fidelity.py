@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from apply_service.edits.line_diff import Hunk, diff_lines
-from apply_service.edits.text_encoding import SourceText, decode, encode
-from apply_service.errors import AlteredBytes
+from apply_service.edits.text_encoding import SIGNATURE, SourceText, decode, encode
+from apply_service.errors import AlteredBytes, MalformedEdit
 from apply_service.types import LineOp
 
-__all__ = ["SourceText", "decode", "encode", "normalise", "ops_from_texts", "refuse_altered", "restore"]
+__all__ = ["SourceText", "decode", "encode", "normalise", "ops_from_texts", "refuse_altered", "restore", "with_mark"]
 
 MARK = "\ufeff"
 """A byte-order mark that a caller left on a text; it belongs to the file, not to its first line."""
@@ -30,6 +30,21 @@ def normalise(text: str) -> str:
     """The text with LF line ends and without a byte-order mark: what the rest of the service works on."""
     text = text.removeprefix(MARK)
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
+
+
+def with_mark(text: str, encoding: str) -> str:
+    """The text of a file with the byte-order mark that stands in its bytes, as a diff of them quotes it.
+
+    Raises:
+        MalformedEdit: there would be two, and nobody could say which of them is meant.
+    """
+    if not encoding.endswith(SIGNATURE):
+        return text
+    if text.startswith(MARK):
+        raise MalformedEdit(
+            "the file begins with two byte-order marks", value=encoding, remedy="send the edit in another format"
+        )
+    return MARK + text
 
 
 def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | None = None) -> str:
