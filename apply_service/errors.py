@@ -225,6 +225,12 @@ class CheckFailed(ResultError):
     code = "check_failed"
 
 
+class AlteredBytes(ResultError):
+    """Bytes outside the edit would not be the original's."""
+
+    code = "altered_bytes"
+
+
 class StreamReplaced(ResultError):
     """The text that was streamed before the end is not the answer."""
 

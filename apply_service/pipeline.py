@@ -13,12 +13,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from apply_service.confidence import confidence_in
 from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.edits.diff_text import unified_diff_text
-from apply_service.edits.fidelity import SourceText, encode, normalise, restore
+from apply_service.edits.fidelity import (
+    SourceText,
+    encode,
+    normalise,
+    refuse_altered,
+    restore,
+    with_mark,
+    with_own_ends,
+)
 from apply_service.edits.ranges import text_hunks
 from apply_service.edits.reply import name_finding, read_reply
 from apply_service.errors import (
@@ -47,6 +56,8 @@ from apply_service.types import (
 from apply_service.validation import validate
 
 INSTRUCTION_ONLY = "instruction"
+READS_BYTES = frozenset({"unified_diff"})
+"""Formats whose edits tell line ends: their reader gets the texts as they came."""
 
 
 @dataclass(slots=True)
@@ -65,8 +76,13 @@ class Stopwatch:
 Running = Generator[ApplyEvent | Need, tuple[Step | None, ...] | None, None]
 
 
-def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False) -> Running:
-    """Apply one edit, taking turns with others.
+def run(
+    request: ApplyRequest,
+    runtime: Runtime,
+    cancelled: Callable[[], bool] = lambda: False,
+    read: ReadEdit | None = None,
+) -> Running:
+    """Apply one edit, taking turns with others.  `read`: where it was read before, by `read_request`.
 
     Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
     its decodings: whoever drives it runs the pass, for many requests at once, and sends in what it committed; or that
@@ -75,11 +91,9 @@ def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] =
     Raises:
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
     """
-    watch, began = Stopwatch(), time.monotonic()
-    source = validate(request, runtime)
-    language = detect_language(name=request.language, path=request.path)
-    format_name, job = read_edit(request, language)
-    watch.lap("predict_s")
+    began = time.monotonic()
+    source, format_name, job, seconds = read_request(request, runtime) if read is None else read
+    watch = Stopwatch({"predict_s": seconds})
     request = _with_deadline(request, runtime, job, began)
     _refuse_late(request)
     outcome = yield from decide(request, runtime, job, cancelled)
@@ -89,13 +103,43 @@ def run(request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] =
     yield FinalEvent(result)
 
 
+def answer_without_target(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
+    """The answer, where a program gives it, else the edit as it was read, for `run`.  Raises as `run` does."""
+    read = read_request(request, runtime)
+    if _needs_target(request, read.job):
+        return read
+    return next(event.result for event in run(request, runtime, read=read) if isinstance(event, FinalEvent))
+
+
 # -- before the target ------------------------------------------------------------------------------------------------
+class ReadEdit(NamedTuple):
+    """A request that was found good, and what a program makes of its edit."""
+
+    source: SourceText
+    format_name: str
+    job: EditJob
+    seconds: float
+
+
+def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
+    """The part of `run` that looks into the edit: no target has a part in it.  Raises as `run` does."""
+    began = time.perf_counter()
+    source = validate(request, runtime)
+    language = detect_language(name=request.language, path=request.path)
+    format_name, job = read_edit(request, language)
+    return ReadEdit(source, format_name, job, time.perf_counter() - began)
+
+
+def _needs_target(request: ApplyRequest, job: EditJob) -> bool:
+    return request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined)
+
+
 def _with_deadline(request: ApplyRequest, runtime: Runtime, job: EditJob, began: float) -> ApplyRequest:
     """Where nobody accepted it earlier, its deadline counts from `began` on; loading the model it needs does not."""
     if request.deadline is not None or request.timeout_s is None:
         return request
     before = time.monotonic()
-    if request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined):
+    if _needs_target(request, job):
         runtime.load(request.model or runtime.models[0])
     return replace(request, deadline=began + request.timeout_s + time.monotonic() - before)
 
@@ -117,9 +161,13 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
         job = EditJob(original, update, request.instruction, request.path, language, unchanged(original))
         return INSTRUCTION_ONLY, job
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
+    original_read, update_read = original, reply.update
+    if reply.format in READS_BYTES:
+        original_read = with_mark(request.original, request.encoding)
+        update_read = with_own_ends(reply.update, request.update)
     prediction = resolve(EDIT_FORMATS, reply.format)().predict(
-        original,
-        reply.update,
+        original_read,
+        update_read,
         language=language,
         path=request.path,
         instruction="\n".join(said for said in (request.instruction, reply.prose) if said),
@@ -144,11 +192,13 @@ def finish(
     """Restore the original's bytes, run the checks, and put the answer together.
 
     Raises:
+        AlteredBytes: a byte outside the edit would change.
         CheckFailed, Truncated: a check that the caller wants to fail has findings; truncation is one unless told
             otherwise, as an answer is never half a file.
     """
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
-    merged_code = restore(request.original, ops)
+    merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
+    refuse_altered(request.original, merged_code, ops)
     watch.lap("restore_s")
     found = checked(job, outcome.merged)
     merged = Merged(ops, merged_code, found, (*strategy_verdicts(job, outcome), *found))

@@ -51,6 +51,14 @@ class Settings:
     max_body_bytes: int = setting(
         16 * 2**20, "Largest request body, in bytes; a larger one is answered 413.", group="http", low=1024, high=2**31
     )
+    body_budget_bytes: int = setting(
+        128 * 2**20,
+        "Most bytes that the bodies of all requests in progress may hold together, at least one of the largest; a "
+        "request beyond them is answered 429.",
+        group="http",
+        low=1024,
+        high=2**40,
+    )
     max_lines: int = setting(
         200_000, "Most lines in an original or an update; more are answered 413.", group="http", low=1, high=100_000_000
     )
@@ -216,8 +224,13 @@ class Settings:
     window: int | None = setting(
         None, "Draft tokens verified in one pass; none lets the engine choose.", group="engine", low=1, high=8192
     )
-    max_active: int = setting(
-        64, "Requests decoded at a time, in shared passes; more wait in the queue.", group="engine", low=1, high=4096
+    max_active: int | None = setting(
+        None,
+        "Requests decoded at a time, in shared passes; more wait in the queue. None takes 4 on a CPU, which more at a "
+        "time make slower, and 64 elsewhere.",
+        group="engine",
+        low=1,
+        high=4096,
     )
     large_edit_chars: int = setting(
         65_536,
@@ -231,6 +244,14 @@ class Settings:
         2,
         "Processes for large edits, started when needed, and so how many of them run at a time; 0 has the engine's "
         "thread do everything.",
+        group="engine",
+        low=0,
+        high=256,
+    )
+    small_edit_workers: int = setting(
+        2,
+        "Processes in which the other edits are read, and answered where no model is needed; 0 has the engine's thread "
+        "do it.",
         group="engine",
         low=0,
         high=256,

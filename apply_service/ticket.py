@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import replace
 
 from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded
+from apply_service.pipeline import ReadEdit
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
 Terminal = FinalEvent | ApplyError
@@ -34,6 +35,8 @@ class Ticket:
         self._deadline = self._submitted + timeout_s
         self.request = replace(request, deadline=self._deadline)
         """With the deadline that its decodings keep as well."""
+        self.read: ReadEdit | None = None
+        """The edit as it was read, where that was done before the engine takes it up."""
         self._on_end = on_end
         self._changed = threading.Condition()
         self._items: deque[ApplyEvent | ApplyError] = deque()
@@ -62,7 +65,12 @@ class Ticket:
     @property
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
-        return self._remaining_s <= 0
+        return self.remaining_s <= 0
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the deadline."""
+        return self._deadline - time.monotonic()
 
     def cancel(self) -> None:
         """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
@@ -134,14 +142,10 @@ class Ticket:
             listener()
 
     # -- consumer side ---------------------------------------------------------------------------------------------
-    @property
-    def _remaining_s(self) -> float:
-        return self._deadline - time.monotonic()
-
     def _wait(self) -> ApplyEvent | ApplyError:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._items), max(0.0, self._remaining_s))
+                self._changed.wait_for(lambda: bool(self._items), max(0.0, self.remaining_s))
                 if self._items:
                     return self._items.popleft()
             self.expire()
@@ -154,7 +158,7 @@ class Ticket:
                 if self._items:
                     return self._items.popleft()
             try:
-                async with asyncio.timeout(max(0.0, self._remaining_s)):
+                async with asyncio.timeout(max(0.0, self.remaining_s)):
                     await ready.wait()
             except TimeoutError:
                 self.expire()

@@ -96,6 +96,8 @@ class Prediction:
     """The chance that `ops` is right; None where the format determines the result."""
     readings: tuple[Reading, ...] = ()
     """All readings, the chosen one first; empty where there is but one."""
+    ends: tuple[str, ...] | None = None
+    """The end of every written line but the last, where the edit tells them; None: they are the original's to give."""
 
     @property
     def text(self) -> str:

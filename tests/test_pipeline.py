@@ -17,6 +17,7 @@ from apply_service.decoding import verify
 from apply_service.decoding.scheduler import Need
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
+    AlteredBytes,
     ApplyError,
     BadEncoding,
     Cancelled,
@@ -395,3 +396,32 @@ def test_closing_the_generator_frees_the_session() -> None:
     assert engine.n_open == 1
     events.close()
     assert engine.n_open == 0
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+MARKED_DIFF = "--- a/f.py\n+++ b/f.py\n@@ -1,2 +1,2 @@\n-\ufeffa = 1\n+\ufeffa = 2\n b = 1\n"
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [("\ufeff", "utf-8"), ("", "utf-8-sig")])
+def test_the_byte_order_mark_of_a_diff_is_the_file_s(mark: str, encoding: str) -> None:
+    request = ApplyRequest(f"{mark}a = 1\nb = 1\n", MARKED_DIFF, path="f.py", encoding=encoding, strategy="exact")
+    result = apply(request, Runtime(load=no_model))
+    assert result.merged_code == f"{mark}a = 2\nb = 1\n"
+    assert result.result_sha256 == hashlib.sha256("\ufeffa = 2\nb = 1\n".encode()).hexdigest()
+    assert result.certainty == "certain"
+
+
+def test_a_diff_changes_the_line_ends_that_it_says() -> None:
+    request = ApplyRequest("a\r\nb\r\n", "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n", strategy="exact")
+    assert apply(request, Runtime(load=no_model)).merged_code == "a\r\nb\n"
+
+
+@pytest.mark.parametrize("strategy", ["exact", "model"])
+def test_no_strategy_alters_bytes_outside_the_edit(
+    strategy: Literal["exact", "model"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore = pipeline.restore
+    monkeypatch.setattr(pipeline, "restore", lambda *given: restore(*given).replace("import os\n", "import os\r\n"))
+    with pytest.raises(AlteredBytes) as refused:
+        apply(replace(REQUEST, strategy=strategy), runtime_writing(MERGED)[0])
+    assert refused.value.value == 1

@@ -19,7 +19,9 @@ from apply_service.errors import (
     NotReady,
     Overloaded,
 )
-from apply_service.service import Run, Service
+from apply_service.service import Service, active_limit
+from apply_service.settings import Settings
+from apply_service.task import Run
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
@@ -402,3 +404,16 @@ def test_a_crash_while_its_end_is_being_observed_costs_nobody(opened: Callable[.
     release.set()
     leaver.join(5)
     assert len(observed) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({"device": "cpu"}, 4),
+        ({"device": "cuda"}, 64),
+        ({"device": "cpu", "max_active": 9}, 9),
+        ({"device": "cpu", "model": "remote:x", "remote_url": "http://127.0.0.1:1/v1"}, 64),
+    ],
+)
+def test_a_cpu_decodes_few_at_a_time(options: dict[str, object], limit: int) -> None:
+    assert active_limit(Settings(**options)) == limit  # type: ignore[arg-type]

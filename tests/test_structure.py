@@ -20,6 +20,7 @@ LAYERS = (
     {"service", "backups"},
     {"journal", "task"},
     {"ticket", "files", "roots"},
+    {"shares"},
     {"workers"},
     {"pipeline"},
     {"validation"},

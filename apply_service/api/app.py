@@ -27,7 +27,7 @@ from apply_service.api.errors import from_status, from_validation
 from apply_service.api.health import health_router
 from apply_service.api.idempotency import REPLAYED, IdempotencyMiddleware
 from apply_service.api.keys import load_keys
-from apply_service.api.limits import RATE_HEADERS, LimitMiddleware
+from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware
 from apply_service.api.metrics import Metrics, metrics_router
 from apply_service.api.middleware import REQUEST_ID, CallMiddleware
 from apply_service.api.native import native_router
@@ -46,7 +46,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         SettingsError: the file of API keys is not as it should be.
         MissingDependency: traces are wanted, and OpenTelemetry is not installed.
     """
-    metrics = Metrics()
+    metrics, budget = Metrics(), BodyBudget(settings)
     app = FastAPI(
         title="apply-service",
         version=version("apply-service"),
@@ -55,13 +55,13 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         redoc_url=None,
         openapi_url="/openapi.json",
         redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
-        middleware=[*_cors(settings), *_layers(settings, metrics)],
+        middleware=[*_cors(settings), *_layers(settings, metrics, budget)],
     )
     app.include_router(native_router(service, settings))
     app.include_router(batch_router(service, settings))
     for router in dialect_routers(service, settings):
         app.include_router(router)
-    app.include_router(health_router(service, settings))
+    app.include_router(health_router(service, settings, budget))
     app.include_router(metrics_router(metrics))
     _add_docs_page(app)
     _add_error_handlers(app)
@@ -94,7 +94,7 @@ def _cors(settings: Settings) -> Iterator[Middleware]:
         )
 
 
-def _layers(settings: Settings, metrics: Metrics) -> Iterator[Middleware]:
+def _layers(settings: Settings, metrics: Metrics, budget: BodyBudget) -> Iterator[Middleware]:
     yield Middleware(CallMiddleware, render=error_response, on_end=metrics.observe_call)
     yield Middleware(TimeoutMiddleware, body_timeout_s=settings.body_timeout_s)
     yield Middleware(
@@ -103,7 +103,7 @@ def _layers(settings: Settings, metrics: Metrics) -> Iterator[Middleware]:
         cors_origins=settings.cors_origins,
         own_host=None if settings.allow_open else settings.host.lower(),
     )
-    yield Middleware(LimitMiddleware, settings=settings)
+    yield Middleware(LimitMiddleware, settings=settings, budget=budget)
     yield Middleware(
         IdempotencyMiddleware,
         ttl_s=settings.idempotency_ttl_s,

@@ -78,17 +78,19 @@ async def _answer(call: BatchRequest, owner: str, service: Service, settings: Se
     for request in requests:
         refuse_too_many_lines(request, settings.max_lines)
     timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
-    return await apply_edits(service.submit, timed, call.mode)
+    return await apply_edits(partial(service.submit, is_patient=True), timed, call.mode)
 
 
 async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings) -> BatchResult:
-    """A large one in a process beside the engine.  Raises DeadlineExceeded, as an edit that names no deadline."""
+    """In a process beside the engine, where there are any.  Raises DeadlineExceeded, as an edit without a deadline."""
     n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
     try:
         async with asyncio.timeout(settings.default_timeout_s):
-            if service.lane is None or n_chars < settings.large_edit_chars:
-                return await asyncio.to_thread(apply_patch_request, patch)
             call = partial(apply_patch_request, patch)
+            if n_chars < settings.large_edit_chars:
+                return await service.call(call)
+            if service.lane is None:
+                return await asyncio.to_thread(call)
             return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None

@@ -43,6 +43,7 @@ STATUS: Mapping[type[ApplyError], int] = {
     errors.ResultError: 422,
     errors.Truncated: 422,
     errors.CheckFailed: 422,
+    errors.AlteredBytes: 500,
     errors.StreamReplaced: 422,
     errors.ServiceError: 503,
     errors.Overloaded: 429,

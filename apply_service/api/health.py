@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from apply_service.api.answer import ErrorBody
+from apply_service.api.limits import BodyBudget
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -26,7 +27,7 @@ class Readiness(BaseModel):
     queue_limit: int
 
 
-def health_router(service: Service, settings: Settings) -> APIRouter:
+def health_router(service: Service, settings: Settings, budget: BodyBudget) -> APIRouter:
     router = APIRouter()
     unready: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
 
@@ -42,7 +43,9 @@ def health_router(service: Service, settings: Settings) -> APIRouter:
     async def readyz() -> Readiness:
         if not service.is_ready:
             raise NotReady("The service is shutting down.", remedy="Ask another replica, or wait.")
-        if service.queue_length >= settings.queue_limit:
+        if budget.is_full:
+            raise NotReady("Bodies fill the service.", value=budget.n_held, limit=budget.limit, remedy="Wait a moment.")
+        if not service.has_room:
             raise NotReady(
                 "The queue is full.", value=service.queue_length, limit=settings.queue_limit, remedy="Wait a moment."
             )

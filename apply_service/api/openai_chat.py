@@ -7,6 +7,8 @@ spite of its name) takes Mercury's.  What a chat asks for is decided in `chat_ed
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from apply_service.api.body import read_json_body
@@ -55,7 +57,8 @@ def _add_route(router: APIRouter, path: str, tags: TagSet, text: str, service: S
     async def chat(request: Request) -> Response:
         call = ChatRequest.parse_json(await read_json_body(request, settings.max_body_bytes))
         prediction = None if call.prediction is None else call.prediction.text
-        edit = read_chat(call.texts("system"), call.texts("user"), prediction, tags)
+        reading = partial(read_chat, call.texts("system"), call.texts("user"), prediction, tags)
+        edit = await service.call(reading)
         return await answer_edit("chat.completion", call, edit, request, service, settings)
 
 

@@ -5,6 +5,8 @@ The same edit as in `openai_chat`, with the prompt in the place of the user mess
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from apply_service.api.body import read_json_body
@@ -35,7 +37,7 @@ def completions_router(service: Service, settings: Settings) -> APIRouter:
     )
     async def complete(request: Request) -> Response:
         call = CompletionRequest.parse_json(await read_json_body(request, settings.max_body_bytes))
-        edit = read_chat([], [call.prompt], None, MORPH)
+        edit = await service.call(partial(read_chat, [], [call.prompt], None, MORPH))
         return await answer_edit("text_completion", call, edit, request, service, settings)
 
     return router

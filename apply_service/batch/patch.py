@@ -16,9 +16,10 @@ from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.decider import Decider
 from apply_service.edits.diff_text import FileNames, change_diff_text
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import SourceText, normalise
+from apply_service.edits.fidelity import MARK, SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
+from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import Stopwatch, apply, finish
 from apply_service.protocols import EditJob
@@ -37,17 +38,17 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     """Every file that the patch touches, in its order.
 
     Raises:
-        MalformedEdit: the patch is not readable, or names no file.
+        MalformedEdit: the patch is not readable or names no file, or a file begins with two byte-order marks.
         InvalidField: a file is there twice, or `on_verdict` names a check that there is none of.
     """
     refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
-    texts = {source.path: source.text for source in request.files}
-    reply = read_patch_reply(normalise(request.patch), map(normalise, texts.values()))
+    reply = read_patch_reply(normalise(request.patch), [normalise(source.text) for source in request.files])
     if not reply.is_patch:
         return settle(request.mode, [_edited(path, request) for path in _paths(request)])
-    patch = replace(request, patch=reply.update)
+    patch = replace(request, patch=with_own_ends(reply.update, request.patch))
+    texts = {source.path: with_mark(source.text, source.encoding) for source in request.files}
     results = apply_changes(patch.patch, texts)
     items = [_item(result, patch) for result in results]
     return settle(request.mode, [_told(item, reply.findings) for item in items])
@@ -121,6 +122,7 @@ def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchIte
     item = BatchItem(result.path or result.source, result.action, "ok", source=result.source, new_mode=result.new_mode)
     try:
         _refuse_odd_mode(result)
+        result = _without_mark(result, request)
         answer = _answer(result, request)
     except ApplyError as error:
         return replace(item, status="failed", error=error)
@@ -167,6 +169,24 @@ def _refuse_odd_mode(patched: PatchedFile) -> None:
             limit=list(PLAIN_MODES),
             remedy="Make links and submodules by other means.",
         )
+
+
+def _without_mark(patched: PatchedFile, request: PatchRequest) -> PatchedFile:
+    """The file's text as that of its source is: the mark stands in the encoding.
+
+    Raises:
+        MalformedEdit: the patch leaves nothing of the file, and so no mark.
+    """
+    encodings = (source.encoding for source in request.files if source.path == patched.source)
+    if not next(encodings, "").endswith(SIGNATURE):
+        return patched
+    if patched.path is not None and not patched.text.startswith(MARK):
+        raise MalformedEdit(
+            "the patch takes the byte-order mark away",
+            value=patched.path,
+            remedy="keep it, and remove it by other means",
+        )
+    return replace(patched, text=patched.text.removeprefix(MARK))
 
 
 def _diff(patched: PatchedFile, request: PatchRequest) -> str:

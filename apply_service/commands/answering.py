@@ -68,14 +68,16 @@ def _answer_batch_here(body: bytes, settings: Settings) -> dict[str, Any]:
 
 def _run_edits(call: BatchRequest, settings: Settings) -> BatchResult:
     import asyncio
+    from dataclasses import replace
+    from functools import partial
 
     from apply_service.batch.edits import apply_edits, share_deadline
     from apply_service.build import build_runtime
     from apply_service.service import open_service
 
     requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
-    with open_service(build_runtime(settings), settings) as service:
-        return asyncio.run(apply_edits(service.submit, requests, call.mode))
+    with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
+        return asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))
 
 
 def _run(request: ApplyRequest, runtime: Runtime) -> ApplyResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,11 +159,13 @@ def _refuse_moved_links(names: list[str], roots: Roots) -> None:
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 def _write_back(plan: Plan, answer: dict[str, Any], settings: Settings) -> int:
-    """Write what is ok; the number of files that could not be.  Raises FileError where all or nothing is asked for."""
+    """Write what is ok; the number of files that could not be.  Raises FileError where all or nothing is asked for, or
+    names go from one file to another."""
     store = BackupStore(settings.state_path, settings.backups_kept)
     done = [item for item in answer["items"] if item["status"] == "ok"]
-    if plan.is_together:
-        store.write_all([write for item in done for write in _writes(item, plan.sources)])
+    gained, given_up = ({item[name] for item in done if item["path"] != item["source"]} for name in ("path", "source"))
+    if plan.is_together or (gained & given_up) - {None}:
+        store.write_all(_all_writes(done, plan.sources))
         return 0
     return sum(not _write_one(store, item, plan) for item in done)
 
@@ -176,6 +178,13 @@ def _write_one(store: BackupStore, item: dict[str, Any], plan: Plan) -> bool:
         item |= {"status": "failed", "answer": None, "error": error.as_dict()}
         return False
     return True
+
+
+def _all_writes(items: Sequence[Mapping[str, Any]], sources: Mapping[str, SourceFile]) -> list[FileWrite]:
+    """What becomes of all files together: a name that one item gives up and another takes is written."""
+    writes = [write for item in items for write in _writes(item, sources)]
+    written = {write.source.target for write in writes if write.data is not None}
+    return [write for write in writes if write.data is not None or write.source.target not in written]
 
 
 def _writes(item: Mapping[str, Any], sources: Mapping[str, SourceFile]) -> Iterator[FileWrite]:

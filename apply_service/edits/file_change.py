@@ -44,7 +44,7 @@ class FileChange:
 
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
-    """The change of the file at `path`, or the only one.
+    """The change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is of.
 
     Raises:
         MalformedEdit: several files, and `path` does not tell which.
@@ -52,6 +52,7 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
     mine = [change for change in changes if change.is_for(path)]
     exact = [change for change in mine if path in change.names]
     mine = exact or mine
+    mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
     if not mine and len({change.path for change in changes}) == 1:
         mine = _take_other_name(changes, path, trust)
     if len({change.path for change in mine}) != 1:
@@ -121,7 +122,7 @@ def _delete(original: str, update: str, change: FileChange, trust: Trust) -> Pre
     lines = original.split("\n")
     quoted = [text for hunk in change.hunks for text in hunk.old]
     if change.hunks and quoted != (lines[:-1] if lines[-1] == "" else lines):
-        trust.lower(Certainty.LIKELY, "the file is not what the edit deletes")
+        trust.lower(Certainty.GUESS, "the file is not what the edit deletes")
     ops = tuple(LineOp("drop", row, None, line) for row, line in enumerate(lines))
     determined = trust.certainty is Certainty.CERTAIN
     return Prediction(ops, tuple(update.split("\n")), trust.certainty, tuple(trust.reasons), determined)

@@ -35,7 +35,8 @@ def merge_hunks(
     hunks = _without_markers(FileLines(original), hunks, trust)
     update_lines = update.split("\n")
     chained = [] if is_ordered else _chained(original, update_lines, hunks)
-    ops = _drawn(original, update_lines, [h for h in hunks if h not in chained], trust, is_ordered=is_ordered)
+    ids = set(map(id, chained))
+    ops = _drawn(original, update_lines, [h for h in hunks if id(h) not in ids], trust, is_ordered=is_ordered)
     if chained:
         trust.lower(Certainty.LIKELY, f"{chained[0].label}: changes what another one wrote")
         merged = _text(ops)
@@ -106,8 +107,10 @@ def _without_markers(file: FileLines, hunks: Sequence[Hunk], trust: Trust) -> li
 def _chained(original: str, update_lines: Sequence[str], hunks: Sequence[Hunk]) -> list[Hunk]:
     """Hunks whose quote stands, once and exactly, only in what the other hunks write."""
     file = FileLines(original)
-    lost = [hunk for hunk in hunks if hunk.old and not file.stands(hunk.old)]
-    others = [hunk for hunk in hunks if hunk not in lost]
+    lost: list[Hunk] = []
+    others: list[Hunk] = []
+    for hunk in hunks:
+        (lost if hunk.old and not file.stands(hunk.old) else others).append(hunk)
     if not lost or not others:
         return []
     written = FileLines(_text(_drawn(original, list(update_lines), others, Trust(), is_ordered=False)))

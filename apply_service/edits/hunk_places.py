@@ -7,14 +7,16 @@ decides the certainty.  A quote not found is looked for as already replaced, the
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice, pairwise
 
 from apply_service.edits.fuzzy_search import find_similar
 from apply_service.edits.headers import definition_end
 from apply_service.edits.hunks import Hunk
-from apply_service.edits.line_search import FileLines, Likeness, Place
+from apply_service.edits.line_search import MAX_PLACES, FileLines, Likeness, Place
 from apply_service.edits.nearest import nearest_lines
 from apply_service.edits.trust import Trust
 from apply_service.errors import NeedsMoreContext
@@ -22,6 +24,9 @@ from apply_service.types import Certainty
 
 CLEAR_MARGIN = 0.08
 """A misquoted stretch whose second-best place scores closer than this is named ambiguous."""
+
+MAX_SEARCHED = 20
+"""Misquoted hunks that are looked for: each search reads the whole file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class _Placement:
         self._below = self._starts_below()
         self._drift = 0
         """How far from its stated line the last hunk was found."""
+        self._n_searched = 0
 
     def run(self) -> list[PlacedHunk]:
         placed: list[PlacedHunk] = []
@@ -127,22 +133,28 @@ class _Placement:
     def _scope_spans(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
         spans = [(0, len(self._file))] if scopes else []
         for scope in scopes:
-            spans = [
-                (row, definition_end(self._file.lines, row, end))
-                for start, end in spans
-                for row in self._rows(scope, start, end)
-            ]
+            named = ((row, end) for start, end in spans for row in self._rows(scope, start, end))
+            spans = [(row, definition_end(self._file.lines, row, end)) for row, end in islice(named, MAX_PLACES)]
         return spans
 
     def _rows(self, scope: str, start: int, end: int) -> list[int]:
         """Lines that the scope names: equal, else beginning so, else holding it."""
         wanted = scope.strip()
-        lines = self._file.lines
-        for fits in (str.__eq__, str.startswith, str.__contains__):
-            rows = [row for row in range(start, end) if fits(lines[row].strip(), wanted)]
-            if rows:
-                return rows
-        return []
+        first = last = bisect_left(self._stripped, (wanted, start))
+        while last < len(self._stripped) and self._stripped[last][0] == wanted and self._stripped[last][1] < end:
+            last += 1
+        if first < last:
+            return [row for _, row in self._stripped[first:last]]
+        first = last = bisect_left(self._stripped, (wanted,))
+        while last < len(self._stripped) and self._stripped[last][0].startswith(wanted):
+            last += 1
+        beginning = sorted(row for _, row in self._stripped[first:last] if start <= row < end)
+        return beginning or [row for row in range(start, end) if wanted in self._file.lines[row]]
+
+    @cached_property
+    def _stripped(self) -> list[tuple[str, int]]:
+        """The file's lines without blanks around them, in order, with their rows."""
+        return sorted((line.strip(), row) for row, line in enumerate(self._file.lines))
 
     def _by_neighbours(self, k: int, hunk: Hunk, places: list[Place]) -> Place:
         """The place that the hunks around leave; what else remains is a guess."""
@@ -190,6 +202,9 @@ class _Placement:
         return places[0]._replace(is_applied=True)
 
     def _similar(self, hunk: Hunk) -> Place:
+        self._n_searched += 1
+        if self._n_searched > MAX_SEARCHED:
+            raise _needs_context(hunk, f"its lines are not in the file, nor are those of {MAX_SEARCHED} others")
         found = find_similar(self._file, hunk.old)
         if not found:
             raise _needs_context(hunk, "its lines are not in the file", nearest_lines(self._file.lines, hunk.old))

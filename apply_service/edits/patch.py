@@ -7,16 +7,17 @@ every file's text with the bytes that the original had; writes nothing.  `apply_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from apply_service.edits.diff_parser import parse_diff
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import normalise, ops_from_texts, restore
-from apply_service.edits.file_change import FileChange, predict_change
+from apply_service.edits.fidelity import normalise, ops_from_texts, refuse_altered, restore, split_ends
+from apply_service.edits.file_change import FileChange
+from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.trust import RANK, Trust
-from apply_service.edits.unified_diff import with_found_context
+from apply_service.edits.unified_diff import apply_change
 from apply_service.edits.v4a_parser import is_patch_line, parse_v4a
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
@@ -108,19 +109,25 @@ def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile,
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
     """What becomes of every file that the patch names; each stands once, however often it is changed.
 
+    The changes of a V4A patch follow one another.  Those of a diff do so where they change a file in place; a file that
+    is moved or copied is the one from before the patch, as git has it, whatever else becomes of either name.
+
     Raises:
         MalformedEdit: the patch is not readable.
     """
-    update = normalise(patch_text)
+    changes = read_patch(patch_text)
+    is_diff = not is_v4a(normalise(patch_text))
+    leaving = {change.path for change in changes if is_diff and change.action in ("delete", "rename")}
     results: dict[str, PatchedFile | FailedChange] = {}
     texts = dict(files)
-    for change in read_patch(patch_text):
+    for change in changes:
+        is_from_before = is_diff and change.new_path is not None
         try:
-            result = _apply(change, update, texts)
+            result = _apply(change, patch_text, files if is_from_before else texts, texts.keys() - leaving)
         except ApplyError as error:
             results[change.path] = FailedChange(change, error)
             continue
-        previous = results.get(result.source or result.path or "")
+        previous = None if is_from_before else results.get(result.source or result.path or "")
         if isinstance(previous, FailedChange):
             continue
         if previous is not None:
@@ -129,7 +136,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
                 del results[previous.path or previous.source or ""]
         if result.source is not None or result.path is not None:
             results[result.path or result.source or ""] = result
-        _record(result, texts)
+        _record(result, texts, results)
     return tuple(results.values())
 
 
@@ -143,30 +150,48 @@ def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> 
         worst,
         tuple(dict.fromkeys((*first.reasons, *second.reasons))),
         first.prediction.determined and second.prediction.determined,
+        ends=tuple(split_ends(second.text)[1][:-1]),
     )
+    refuse_altered(original, second.text, prediction.ops)
     action = first.change.action if second.change.action == "mode" else second.change.action
     change = replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy)
     new_mode = second.new_mode or first.new_mode
     return replace(second, change=change, source=first.source, prediction=prediction, new_mode=new_mode)
 
 
-def _apply(change: FileChange, update: str, texts: Mapping[str, str]) -> PatchedFile:
+def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set[str]) -> PatchedFile:
+    """The change made.  `taken`: names that another file can't get."""
     source = None if change.action == "create" else _source(change, texts)
     target = change.new_path or source or change.path
-    if (source is None or change.new_path is not None) and texts.get(target):
+    if (source is None or change.new_path is not None) and target in taken and texts.get(target):
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
     original = "" if source is None else texts[source]
-    text = normalise(original)
-    prediction = predict_change(text, update, with_found_context(change, text, update), Trust())
+    prediction = apply_change(original, update, change, Trust())
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(
             f"{target}: " + "; ".join(prediction.reasons),
             value=target,
             remedy="quote the lines around each change exactly",
         )
-    merged = restore(original, prediction.ops)
+    if prediction.certainty is not Certainty.CERTAIN:
+        _refuse_reindented(change, target, original)
+    merged = restore(original, prediction.ops, prediction.ends)
+    refuse_altered(original, merged, prediction.ops)
     is_deleted = change.action == "delete"
     return PatchedFile(change, source, None if is_deleted else target, merged, prediction, change.new_mode)
+
+
+def _refuse_reindented(change: FileChange, target: str, original: str) -> None:
+    """Raises NeedsMoreContext where a hunk stands in the file with other blanks only: its new lines would have to be
+    other than the patch has them."""
+    file = FileLines(normalise(original))
+    for hunk in change.hunks:
+        if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
+            raise NeedsMoreContext(
+                f"{target}: {hunk.label} stands in the file with other indentation or blanks",
+                value=hunk.anchor,
+                remedy="quote the lines around each change exactly",
+            )
 
 
 def _source(change: FileChange, texts: Mapping[str, str]) -> str:
@@ -186,9 +211,10 @@ def _source(change: FileChange, texts: Mapping[str, str]) -> str:
     return alike[0]
 
 
-def _record(result: PatchedFile, texts: dict[str, str]) -> None:
+def _record(result: PatchedFile, texts: dict[str, str], results: Mapping[str, PatchedFile | FailedChange]) -> None:
     """What later sections of the patch find."""
-    if result.source is not None and result.path != result.source and not result.change.is_copy:
+    is_gone = result.path != result.source and not result.change.is_copy
+    if result.source is not None and is_gone and getattr(results.get(result.source), "path", None) != result.source:
         texts.pop(result.source, None)
     if result.path is not None:
         texts[result.path] = result.text

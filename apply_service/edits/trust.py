@@ -14,7 +14,12 @@ class Trust:
     """The worst thing said decides the certainty."""
 
     certainty: Certainty = Certainty.CERTAIN
-    reasons: list[str] = field(default_factory=list)
+    said: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What was said, in order, each once."""
+        return tuple(self.said)
 
     def lower(self, certainty: Certainty, reason: str) -> None:
         """Trust no more than `certainty` from here on."""
@@ -24,5 +29,4 @@ class Trust:
 
     def note(self, reason: str) -> None:
         """Something the caller should know that makes the answer no less sure."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
+        self.said.setdefault(reason)

@@ -10,20 +10,38 @@ import multiprocessing
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
-from apply_service.errors import NotReady
+from apply_service.errors import DeadlineExceeded, NotReady
+from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.workers.messages import Crash, End, Question, Reply, Work
 from apply_service.workers.process import crash_of, serve
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
+
 DIED = "process ended with code {}"
+
+
+@cache
+def _context() -> ForkServerContext | SpawnContext:
+    """Processes are forked from one that has read our modules and does nothing else: a fork of this one would copy the
+    engine's threads in whatever state."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    classes = (*EDIT_FORMATS.values(), *CHECKS.values())
+    context.set_forkserver_preload(["apply_service.workers.process", *(name.partition(":")[0] for name in classes)])
+    return context
 
 
 class Worker:
     """A process, and the line to it."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would copy the engine's threads in whatever state
+        context = _context()
         self.line, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs,), name="apply-worker", daemon=True)
         self._process.start()
@@ -57,9 +75,12 @@ class Worker:
 class Errand:
     """One piece of work on its way.  Whoever started it takes its messages, replies to questions, and stops it."""
 
-    def __init__(self, work: Work, *, is_heavy: bool, on_news: Callable[[], object]) -> None:
+    def __init__(
+        self, work: Work, *, is_heavy: bool, limit_s: float | None, on_news: Callable[[Errand], object]
+    ) -> None:
         self.work = work
         self.is_heavy = is_heavy
+        self.limit_s = limit_s
         self._on_news = on_news
         self._news: SimpleQueue[Question | End] = SimpleQueue()
         self._replies: SimpleQueue[Reply | None] = SimpleQueue()
@@ -106,8 +127,11 @@ class Errand:
 
         Raises:
             EOFError, OSError: the process is gone.
+            TimeoutError: it has said nothing within the limit.
         """
         worker.line.send(self.work)
+        if self.limit_s is not None and not worker.line.poll(self.limit_s):
+            raise TimeoutError
         while not isinstance(message := worker.line.recv(), End):
             self.tell(message)
             if (reply := self._replies.get()) is None:
@@ -123,7 +147,7 @@ class Errand:
     def tell(self, message: Question | End) -> None:
         """Give whoever waits the next message."""
         self._news.put(message)
-        self._on_news()
+        self._on_news(self)
 
 
 class WorkerPool:
@@ -142,14 +166,22 @@ class WorkerPool:
         with self._lock:
             return [worker.pid for worker in self._idle]
 
-    def start(self, work: Work, *, is_heavy: bool = False, on_news: Callable[[], object] = lambda: None) -> Errand:
+    def start(
+        self,
+        work: Work,
+        *,
+        is_heavy: bool = False,
+        limit_s: float | None = None,
+        on_news: Callable[[Errand], object] = lambda _: None,
+    ) -> Errand:
         """Have the work done as soon as a process is free.  `is_heavy`: the process ends with it, which gives its
-        memory back.  `on_news` is called, on any thread, after each message.
+        memory back.  `limit_s`: a process that needs longer is killed, and the work ends in DeadlineExceeded.
+        `on_news` is called, on any thread, after each message.
 
         Raises:
             NotReady: the pool is closed.
         """
-        errand = Errand(work, is_heavy=is_heavy, on_news=on_news)
+        errand = Errand(work, is_heavy=is_heavy, limit_s=limit_s, on_news=on_news)
         with self._lock:
             if self._is_closed:
                 raise NotReady("The service is shutting down.", remedy="Send the request again when it is back.")
@@ -187,6 +219,9 @@ class WorkerPool:
                 end = errand.converse(worker)
                 errand.release()  # first: whoever is told stops the errand, which must not kill the process any more
                 errand.tell(end)
+        except TimeoutError:
+            worker.dispose()
+            errand.tell(End(error=too_long_error(errand.limit_s)))
         except (EOFError, OSError):
             errand.tell(End(crash=Crash(DIED.format(worker.dispose()))))
         finally:
@@ -211,3 +246,12 @@ class WorkerPool:
                 self._idle.append(worker)
         if not is_kept:
             worker.dispose()
+
+
+def too_long_error(limit_s: float | None) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        "Reading the edit takes too long.",
+        value=limit_s,
+        limit=limit_s,
+        remedy="Send a smaller or a plainer edit, or as search/replace blocks.",
+    )

@@ -1,11 +1,24 @@
 """Limits of a caller and of all callers."""
 
+import asyncio
+import contextlib
+import socket
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx2
+import pytest
+from starlette.types import Message
+
+from apply_service.api.limits import BodyBudget
+from apply_service.errors import Overloaded
+from apply_service.settings import Settings
 from tests.api.layers import ALICE, BOB, BODY, bearer, layered, write_keys
 from tests.doubles import ScriptedRun, wait_for
+from tests.live_server import live_server
 
 
 def test_a_rate_is_of_one_key(tmp_path: Path) -> None:
@@ -124,3 +137,52 @@ def test_a_refused_request_leaves_its_place() -> None:
         ]
         assert statuses == [415, 415]
         assert http.post("/v1/apply", json=BODY).json()["error"]["code"] == "rate_limited"
+
+
+# -- bytes of bodies ---------------------------------------------------------------------------------------------------
+def test_stalled_bodies_hold_no_more_than_their_budget() -> None:
+    settings = Settings(max_body_bytes=65_536, body_budget_bytes=100_000, drain_timeout_s=0)
+    head = (
+        b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+    )
+    with live_server(ScriptedRun(), settings) as (url, _), contextlib.ExitStack() as stack:
+        address = urlsplit(url)
+        assert httpx2.get(f"{url}/readyz", trust_env=False).status_code == 200
+        sockets = []
+        for _ in range(2):
+            sockets.append(stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10)))
+            sockets[-1].sendall(head + b" " * 45_000)
+        assert wait_for(lambda: httpx2.get(f"{url}/readyz", trust_env=False).status_code == 503)
+        late = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
+        late.sendall(head + b" " * 45_000)
+        assert late.recv(100).startswith(b"HTTP/1.1 429")
+        for stalled in sockets:
+            stalled.close()
+        assert wait_for(lambda: httpx2.get(f"{url}/readyz", trust_env=False).status_code == 200)
+
+
+def test_bodies_of_one_key_leave_another_its_share() -> None:
+    budget = BodyBudget(Settings(max_body_bytes=2000, body_budget_bytes=4000))
+
+    async def receive(n: int) -> Message:
+        return {"type": "http.request", "body": b"x" * n, "more_body": True}
+
+    async def fill() -> None:
+        with contextlib.ExitStack() as stack:
+            first, second, third, other = (
+                stack.enter_context(budget.counted(key, partial(receive, 1500))) for key in ("a", "a", "a", "b")
+            )
+            await first()
+            await second()
+            assert (budget.n_held, budget.is_full) == (3000, True)
+            with pytest.raises(Overloaded):
+                await third()
+            await other()
+        assert budget.n_held == 0
+        with budget.counted("a", partial(receive, 3000)) as large:
+            await large()
+            await large()
+            assert budget.n_held == 2000  # what is beyond the largest body is thrown away
+        assert budget.n_held == 0
+
+    asyncio.run(fill())

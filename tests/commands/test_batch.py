@@ -304,3 +304,37 @@ def test_quiet_and_color(project: Path, capsysbinary: pytest.CaptureFixture[byte
     out, err = capsysbinary.readouterr()
     assert err == b""
     assert b"\x1b[32m+Y" in io.BytesIO(out).read()
+
+
+GIT_DIFFS = {
+    "mark": (
+        {"f.py": b"\xef\xbb\xbfa = 1\nb = 2\n"},
+        "diff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py\n@@ -1,2 +1,2 @@\n-\ufeffa = 1\n+\ufeffa = 3\n b = 2\n",
+        {"f.py": b"\xef\xbb\xbfa = 3\nb = 2\n"},
+    ),
+    "swap": (
+        {"a.txt": b"one\n", "b.txt": b"two\n"},
+        "diff --git a/b.txt b/a.txt\nsimilarity index 100%\nrename from b.txt\nrename to a.txt\n"
+        "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n",
+        {"a.txt": b"two\n", "b.txt": b"one\n"},
+    ),
+    "new file with CRLF": (
+        {},
+        "diff --git a/n.txt b/n.txt\nnew file mode 100644\n--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+x\r\n",
+        {"n.txt": b"x\r\n"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GIT_DIFFS)
+@pytest.mark.parametrize("more", [[], ["--independent"]], ids=["together", "independent"])
+def test_diffs_are_written_as_git_writes_them(name: str, more: list[str], folder: Path, options: list[str]) -> None:
+    before, diff, after = GIT_DIFFS[name]
+    for path in folder.iterdir():
+        path.unlink()
+    for path_name, data in before.items():
+        (folder / path_name).write_bytes(data)
+    patch = folder.parent / "g.diff"
+    patch.write_bytes(diff.encode())
+    assert main(["apply", "--patch", str(patch), "--in-place", *more, *options]) == 0
+    assert tree(folder) == after

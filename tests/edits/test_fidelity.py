@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.fidelity import decode, encode, normalise, ops_from_texts, restore
+from apply_service.edits.fidelity import decode, encode, normalise, ops_from_texts, refuse_altered, restore
 from apply_service.edits.text_encoding import SourceText
-from apply_service.errors import BadEncoding, NulByte
+from apply_service.errors import AlteredBytes, BadEncoding, NulByte
 from apply_service.types import LineOp
 from tests.effort import no_hang
 
@@ -65,7 +65,7 @@ def test_untouched_lines_keep_their_bytes(original: str, data: st.DataObject) ->
         if choice == "insert":
             ops.append(take("<new>"))
             expected.append(("<new>", None))
-    at = 1 if original.startswith("\ufeff") else 0
+    at = 1 if original.startswith("\ufeff") and expected else 0
     restored = restore(original, ops)
     for place, (text, end) in enumerate(expected):
         assert restored.startswith(text, at)
@@ -102,6 +102,12 @@ def drop(i: int, text: str) -> LineOp:
         ("a\rb\n", [keep(0, "a\rb"), take("x"), keep(1, "")], "a\rb\nx\n"),
         ("", [drop(0, ""), take("x"), take("")], "x\n"),
         ("a\n", [drop(0, "a"), drop(1, "")], ""),
+        ("\ufeffa\n", [drop(0, "a"), drop(1, "")], ""),
+        (
+            "0\na\r\nb\nc\r\n",
+            [keep(0, "0"), drop(1, "a"), drop(2, "b"), drop(3, "c"), *map(take, "xabC"), keep(4, "")],
+            "0\nx\na\r\nb\nC\r\n",
+        ),
     ],
 )
 def test_new_lines_take_the_ending_of_their_neighbourhood(original: str, ops: list[LineOp], restored: str) -> None:
@@ -166,6 +172,32 @@ def test_twenty_thousand_lines_are_compared() -> None:
     with no_hang():
         for new in map("\n".join, (changed, other, lines[::-1])):
             assert "\n".join(op.text for op in ops_from_texts("\n".join(lines), new) if op.kind != "drop") == new
+
+
+# -- the last look -----------------------------------------------------------------------------------------------------
+@given(files(), st.lists(LINES, min_size=1, max_size=12))
+def test_what_is_restored_is_never_refused(original: str, merged_lines: list[str]) -> None:
+    ops = ops_from_texts(normalise(original), "\n".join(merged_lines))
+    refuse_altered(original, restore(original, ops), ops)
+
+
+@pytest.mark.parametrize(
+    ("original", "merged", "ops"),
+    [
+        ("a\r\nb\n", "a\nb\n", [keep(0, "a"), keep(1, "b"), keep(2, "")]),
+        ("a\r\nb\n", "a\r\nB\n", [keep(0, "a"), keep(1, "b"), keep(2, "")]),
+        ("a\r\nb\n", "a\r\nb\n\n", [keep(0, "a"), keep(1, "b"), keep(2, "")]),
+        ("a\nb\nc\n", "a\nc\n", [keep(0, "a"), keep(2, "c"), keep(3, "")]),
+        ("a\nb\n", "b\na\n", [keep(1, "b"), keep(0, "a"), keep(2, "")]),
+        ("\ufeffa\n", "a\n", [keep(0, "a"), keep(1, "")]),
+        ("a\n", "", [keep(0, "a"), keep(1, "")]),
+        ("a\nb", "a\nx\nb\n", [keep(0, "a"), take("x"), keep(1, "b")]),
+    ],
+    ids=["end", "text", "more", "a line unsaid", "order", "mark", "nothing left", "a final newline"],
+)
+def test_bytes_altered_outside_the_edit_are_refused(original: str, merged: str, ops: list[LineOp]) -> None:
+    with pytest.raises(AlteredBytes):
+        refuse_altered(original, merged, ops)
 
 
 # -- encodings ---------------------------------------------------------------------------------------------------------

@@ -131,13 +131,54 @@ def test_sections_about_one_file_are_one_change(sections: list[str], expected: l
         assert kept == original.split("\n") or p.source is None
 
 
-def test_a_changed_file_that_is_copied_counts_from_the_original() -> None:
+def test_a_copy_is_of_the_file_before_the_patch() -> None:
     copy = "diff --git a/a.py b/z.py\nsimilarity index 100%\ncopy from a.py\ncopy to z.py\n"
     change = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x\n+1\n y\n"
     first, second = apply_patch(change + copy, FILES)
     assert (first.action, first.source, first.path, first.text) == ("modify", "a.py", "a.py", "1\r\ny\r\n")
-    assert (second.action, second.source, second.path, second.text) == ("copy", "a.py", "z.py", "1\r\ny\r\n")
-    assert [op.text for op in second.prediction.ops if op.kind == "drop"] == ["x"]
+    assert (second.action, second.source, second.path, second.text) == ("copy", "a.py", "z.py", "x\r\ny\r\n")
+
+
+RENAME = "diff --git a/{0} b/{1}\nsimilarity index 100%\nrename from {0}\nrename to {1}\n"
+
+
+def test_two_files_swap_their_names() -> None:
+    patch = RENAME.format("a.py", "old.py") + RENAME.format("old.py", "a.py")
+    assert outcome(apply_patch(patch, FILES)) == [
+        ("rename", "a.py", "old.py", FILES["a.py"]),
+        ("rename", "old.py", "a.py", FILES["old.py"]),
+    ]
+
+
+def test_a_name_that_becomes_free_is_taken_by_an_earlier_section() -> None:
+    new = "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+new\n"
+    created, moved = apply_patch(new + RENAME.format("a.py", "z.py"), FILES)
+    assert (created.action, created.path, created.text) == ("create", "a.py", "new\n")
+    assert (moved.action, moved.source, moved.path, moved.text) == ("rename", "a.py", "z.py", FILES["a.py"])
+
+
+@pytest.mark.parametrize(
+    ("hunk", "before", "after"),
+    [
+        ("@@ -0,0 +1,2 @@\n+a\r\n+b\n", "", "a\r\nb\n"),
+        ("@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n", "a\r\nb\r\n", "a\r\nb\n"),
+        ("@@ -1,2 +1,3 @@\n a\r\n+x\r\n b\n", "a\r\nb\n", "a\r\nx\r\nb\n"),
+        ("@@ -1,2 +1,3 @@\n a\n+x\n b\n", "a\r\nb\r\n", "a\r\nx\r\nb\r\n"),
+        ("@@ -1,2 +1,2 @@\n-\ufeffa\n+\ufeffA\n b\n", "\ufeffa\nb\n", "\ufeffA\nb\n"),
+        ("@@ -1,2 +1,2 @@\n \ufeffa\n-b\n+B\n", "\ufeffa\nb\n", "\ufeffa\nB\n"),
+        ("@@ -1,2 +1,2 @@\n-a\n+\ufeffa\n b\n", "a\nb\n", "\ufeffa\nb\n"),
+    ],
+    ids=["new", "one end changed", "mixed", "an LF diff of a CRLF file", "mark", "mark beside", "mark added"],
+)
+def test_line_ends_and_marks_are_the_patch_s_where_it_fits_to_the_byte(hunk: str, before: str, after: str) -> None:
+    names = "--- a/f\n+++ b/f\n" if before else "--- /dev/null\n+++ b/f\n"
+    (patched,) = apply_patch(f"diff --git a/f b/f\n{names}{hunk}", {"f": before} if before else {})
+    assert (patched.text, patched.certainty) == (after, "certain")
+
+
+def test_a_patch_that_takes_the_byte_order_mark_away_is_refused() -> None:
+    with pytest.raises(MalformedEdit, match="byte-order mark"):
+        apply_patch("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-\ufeffa\n+b\n", {"f": "\ufeffa\n"})
 
 
 def test_each_file_is_told_apart_where_one_fails() -> None:

@@ -298,7 +298,7 @@ def test_a_deleted_file() -> None:
     prediction = predict("a\nb\n", update)
     assert prediction.text == ""
     assert prediction.determined
-    assert predict("a\nc\n", update).certainty is Certainty.LIKELY
+    assert predict("a\nc\n", update).certainty is Certainty.GUESS
 
 
 @pytest.mark.parametrize(
@@ -323,3 +323,34 @@ def test_hunks_that_contradict_each_other_are_refused() -> None:
 def test_a_script_without_final_newline_has_its_markers() -> None:
     script = Script((("=", "a"), ("-", "b"), ("+", "c")), has_newline=False)
     assert as_diff(script).count("\\ No newline") == 2
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "diff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py\ndef f():\n    a = 10\n    return a\n",
+        "diff --git a/f.py b/f.py\nindex 1111111..2222222 100644\n def f():\n-    a = 1\n+    a = 10\n",
+        "--- a/f.py\n+++ b/f.py\nfoo\n-    a = 1\n+    a = 10\nbar\n",
+        "diff --git a/f.py b/f.py\nfoo = 1\n",
+    ],
+)
+def test_a_diff_without_hunk_headers_is_refused_and_never_a_snippet(update: str) -> None:
+    assert detect_format(update, named=None) == "unified_diff"
+    with pytest.raises(MalformedEdit):
+        predict("def f():\n    a = 1\n    return a\n", update)
+
+
+def test_a_diff_without_hunk_headers_is_read_by_its_signs() -> None:
+    update = "diff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py\n def f():\n-    a = 1\n+    a = 10\n     return a\n"
+    assert detect_format(update, named=None) == "unified_diff"
+    assert predict("def f():\n    a = 1\n    return a\n", update).text == "def f():\n    a = 10\n    return a\n"
+
+
+def test_a_copy_of_the_file_is_no_change_of_it() -> None:
+    change = "diff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n"
+    copy = (
+        "diff --git a/f.py b/g.py\nsimilarity index 50%\ncopy from f.py\ncopy to g.py\n"
+        "--- a/f.py\n+++ b/g.py\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n"
+    )
+    assert predict("a\nb\n", change + copy, path="f.py").text == "a\nB\n"
+    assert predict("a\nb\n", change + copy, path="g.py").text == "A\nb\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from typing import NoReturn
@@ -15,6 +16,11 @@ USERS_CODE = "x = 'secret'"
 
 def tell_pid(ask: Ask) -> int:
     return os.getpid()
+
+
+def backtrack(ask: Ask) -> None:
+    """Holds the interpreter for longer than anybody lives: no thread beside it would get a turn."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
 
 
 def sleep_long(ask: Ask) -> None:

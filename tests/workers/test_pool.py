@@ -59,7 +59,7 @@ def test_the_process_of_a_heavy_errand_ends(pool: WorkerPool) -> None:
 
 def test_questions_are_asked_in_turn(pool: WorkerPool) -> None:
     told = threading.Semaphore(0)
-    errand = pool.start(errands.ask_twice, on_news=told.release)
+    errand = pool.start(errands.ask_twice, on_news=lambda _: told.release())
     for method, argument in (("first", 1), ("second", 2)):
         told.acquire()
         assert errand.has_news()

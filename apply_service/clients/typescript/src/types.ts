@@ -315,6 +315,7 @@ export interface ErrorBody {
 
 /** Every code that an error of the service can have. */
 export type ErrorCode =
+  | "altered_bytes"
   | "ambiguous_tags"
   | "bad_encoding"
   | "bad_request"

@@ -1,0 +1,60 @@
+"""What several callers have in common, shared out by their names: a queue that takes one from each in turn, and a limit
+that none of them can use up alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> bool:
+    """Whether a caller who holds `own` of the `total` may have so many more.  One who holds less than an equal share of
+    the limit may even where others have used it up; `n_callers` counts those who hold any, and this one.
+
+    What all hold together stays below the limit times 1 + 1/2 + 1/3... for as many callers.
+    """
+    return total + more <= limit or own + more <= limit // n_callers
+
+
+class FairQueue(Generic[T]):
+    """First come, first served among the items of one owner, and the owners in turn.  Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[T, None]] = {}
+        self._n_items = 0
+
+    def __len__(self) -> int:
+        return self._n_items
+
+    def __iter__(self) -> Iterator[T]:
+        return (item for items in self._items.values() for item in items)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in items for items in self._items.values())
+
+    def put(self, owner: str, item: T) -> None:
+        """Add an item behind the owner's others."""
+        self._items.setdefault(owner, {})[item] = None
+        self._n_items += 1
+
+    def take(self, fits: Callable[[T], bool] = lambda _: True) -> T | None:
+        """Remove the next item that fits, of the owner whose turn it is; None where none does."""
+        for owner, items in self._items.items():
+            item = next((item for item in items if fits(item)), None)
+            if item is not None:
+                self.remove(owner, item)
+                if (rest := self._items.pop(owner, None)) is not None:
+                    self._items[owner] = rest
+                return item
+        return None
+
+    def remove(self, owner: str, item: T) -> None:
+        """Remove an item, where it is there."""
+        items = self._items.get(owner, {})
+        if item in items:
+            del items[item]
+            self._n_items -= 1
+            if not items:
+                del self._items[owner]

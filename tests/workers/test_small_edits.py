@@ -1,0 +1,164 @@
+"""Small edits are read in processes: nobody waits for one that is slow to read, and exact ones not for the engine."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import httpx2
+import pytest
+
+from apply_service import service as service_module
+from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
+from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
+from apply_service.runtime import Runtime
+from apply_service.service import Service, open_service
+from apply_service.settings import Settings
+from apply_service.target import Target
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
+from apply_service.workers.messages import Work
+from apply_service.workers.small_edits import SmallLane, open_small_lane, read_in_worker
+from tests.doubles import ScriptedRun, wait_for
+from tests.live_server import serving
+from tests.workers import errands
+
+EDIT = "<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE\n"
+EXACT = ApplyRequest("a = 1\n", EDIT, path="a.py", strategy="exact")
+MODEL = ApplyRequest("a = 1\n", EDIT, path="a.py", strategy="model")
+HOSTILE = ApplyRequest("a = 1\n", "hostile", path="a.py", owner="attacker")
+SETTINGS = Settings()
+
+
+def run_with_gate(gate: threading.Event) -> ScriptedRun:
+    return ScriptedRun(tokens=(), gate=gate)
+
+
+def work_for(request: ApplyRequest) -> Work:
+    return errands.backtrack if request.update == "hostile" else partial(read_in_worker, request, {})
+
+
+@contextmanager
+def opened(run: ScriptedRun, **options: int) -> Iterator[Service]:
+    """A service whose engine is `run`, and whose readers never end with a hostile edit."""
+    lane = open_small_lane(Runtime(load=no_target), SETTINGS)
+    assert lane is not None
+
+    def go_on(request: ApplyRequest, cancelled: Callable[[], bool], _: object) -> Generator[ApplyEvent]:
+        return run(request, cancelled)
+
+    hostile_lane = SmallLane(lambda _: True, work_for, go_on, lane.pool, 2)
+    with Service(run, small_lane=hostile_lane, **options) as service:
+        yield service
+        assert service.wait_until_idle(10)
+        service.check_integrity()
+
+
+def no_target(name: str) -> Target:
+    raise AssertionError(f"{name} was loaded for nothing")
+
+
+def test_an_exact_edit_is_answered_while_the_engine_is_busy() -> None:
+    gate = threading.Event()
+    with opened(run_with_gate(gate)) as service:
+        busy = service.submit(MODEL)
+        assert wait_for(lambda: service.queue_length == 0 and service.n_active == 1)
+        assert service.apply(EXACT).merged_code == "a = 2\n"
+        assert busy.terminal is None
+        gate.set()
+        assert list(busy.events())
+
+
+def test_what_needs_a_target_comes_to_the_engine_as_it_was_read() -> None:
+    target = Target("embedded", FakeEngine(hashed(N_VOCAB), context_limit=4000), PlainBytes())
+    with open_service(Runtime(load=lambda _: target), SETTINGS) as service:
+        assert service.apply(EXACT).strategy == "exact"
+        with pytest.raises(ApplyError):  # nonsense, but the model's
+            service.apply(ApplyRequest("a = 1\n", EDIT, strategy="model", max_tokens=3))
+        assert service.wait_until_idle(5)
+        service.check_integrity()
+
+
+def test_errors_of_reading_are_the_request_s() -> None:
+    with opened(ScriptedRun()) as service, pytest.raises(MalformedEdit):
+        service.apply(ApplyRequest("a\n", "diff --git a/a b/a\nno hunk\n", strategy="exact"))
+
+
+def test_a_deadline_holds_while_an_edit_is_read_and_the_process_is_killed() -> None:
+    with opened(ScriptedRun()) as service:
+        began = time.monotonic()
+        with pytest.raises(DeadlineExceeded) as refused:
+            list(service.submit(ApplyRequest("a = 1\n", "hostile", timeout_s=1.0)).events())
+        assert 1.0 <= time.monotonic() - began < 3.0
+        assert refused.value.limit == 1.0
+        assert service.apply(EXACT).merged_code == "a = 2\n"
+
+
+def test_reading_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "READING_LIMIT_S", 0.5)
+    with opened(ScriptedRun()) as service:
+        with pytest.raises(DeadlineExceeded, match="too long"):
+            service.apply(HOSTILE)
+        assert service.apply(EXACT).merged_code == "a = 2\n"
+
+
+def test_health_is_answered_while_hostile_edits_are_read() -> None:
+    with (
+        opened(ScriptedRun()) as service,
+        serving(service, SETTINGS) as (url, _),
+        httpx2.Client(trust_env=False) as http,
+    ):
+        hostile = {"original": "a = 1\n", "update": "hostile", "timeout_s": 1.0}
+        status: list[int] = []
+        posts = [
+            threading.Thread(target=lambda: status.append(httpx2.post(f"{url}/v1/apply", json=hostile).status_code))
+            for _ in range(4)
+        ]
+        for post in posts:
+            post.start()
+        times = []
+        while any(post.is_alive() for post in posts):
+            began = time.monotonic()
+            assert http.get(f"{url}/healthz").status_code == 200
+            times.append(time.monotonic() - began)
+            time.sleep(0.01)
+        assert status == [504] * 4
+        assert statistics.quantiles(times, n=10)[-1] < 0.05
+
+
+def test_a_full_engine_refuses_what_is_read_but_not_what_waits_its_turn() -> None:
+    gate = threading.Event()
+    run = run_with_gate(gate)
+    with opened(run, queue_limit=2) as service:
+        tickets = [service.submit(MODEL)]
+        assert run.started.wait(5)
+        tickets += [service.submit(MODEL, is_patient=True) for _ in range(2)]
+        with pytest.raises(Overloaded):
+            service.submit(MODEL, is_patient=True)
+        late = service.submit(MODEL)
+        assert wait_for(lambda: late.terminal is not None)
+        assert isinstance(late.terminal, Overloaded)
+        assert service.apply(EXACT).merged_code == "a = 2\n"
+        other = service.submit(ApplyRequest("a = 1\n", EDIT, strategy="model", owner="another"))
+        assert wait_for(lambda: service.queue_length == 3)
+        gate.set()
+        for ticket in (*tickets, other):
+            list(ticket.events())
+
+
+def test_one_caller_s_flood_leaves_another_s_edits_their_turn() -> None:
+    ended: list[str] = []
+    with opened(ScriptedRun()) as service:
+        service.observe(lambda ticket: ended.append(ticket.request.owner))
+        flood = [service.submit(ApplyRequest("a = 1\n", EDIT, strategy="exact", owner="flood")) for _ in range(100)]
+        results: list[ApplyResult] = []
+        for _ in range(5):
+            results.append(service.apply(ApplyRequest("a = 1\n", EDIT, strategy="exact", owner="another")))
+            assert any(ticket.terminal is None for ticket in flood)
+        for ticket in flood:
+            list(ticket.events())
+    assert len(ended) == 105
