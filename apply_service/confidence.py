@@ -23,12 +23,16 @@ class Confidence:
     calibration raw probabilities are given."""
 
     raw: float | None
+    chance: float | None
+    """Counted by the merger; None where the text is no reading of its own."""
     calibration: Calibration | None
     signals: Signals
 
     @property
     def kind(self) -> ConfidenceKind | None:
         """What the figures are; None where there are none."""
+        if self.chance is not None:
+            return "calibrated"
         if self.raw is None:
             return None
         return "raw" if self.calibration is None else "calibrated"
@@ -36,6 +40,8 @@ class Confidence:
     @property
     def answer(self) -> float | None:
         """Of the whole answer."""
+        if self.chance is not None:
+            return self.chance
         if self.raw is None or self.calibration is None:
             return self.raw
         return self.calibration.of_answer(math.log(max(self.raw, LEAST)), self.signals)
@@ -55,11 +61,15 @@ def confidence_in(
     agreement: bool | None,
     prediction: Prediction,
     checks: Iterable[Verdict],
+    chance: float | None = None,
 ) -> Confidence:
-    """The confidence in what `target` decided; `checks` are the verdicts on the text alone."""
+    """The confidence in an answer; `checks` are the verdicts on the text alone.  `chance`: of the text being right as
+    the merger counted it, which tells more than a target's own probability does."""
     is_clean = all(verdict.is_pass for verdict in checks)
     signals = Signals(agreement, prediction.certainty, len(prediction.reasons), is_clean)
-    return Confidence(raw, None if target is None or not _is_as_calibrated(request) else target.calibration, signals)
+    return Confidence(
+        raw, chance, None if target is None or not _is_as_calibrated(request) else target.calibration, signals
+    )
 
 
 def _is_as_calibrated(request: ApplyRequest) -> bool:

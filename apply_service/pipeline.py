@@ -18,6 +18,7 @@ from typing import NamedTuple
 from apply_service.confidence import confidence_in
 from apply_service.decoding.scheduler import Need, drive_alone
 from apply_service.decoding.verify import Step
+from apply_service.doubt import chance_of
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import (
     SourceText,
@@ -231,6 +232,7 @@ def _answer(
         agreement=outcome.agreement,
         prediction=job.prediction,
         checks=merged.found,
+        chance=chance_of(job.prediction, outcome.merged),
     )
     return ApplyResult(
         merged_code=merged.code,

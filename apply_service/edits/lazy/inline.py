@@ -42,7 +42,8 @@ def _behind(line: str, known: Collection[str]) -> Inline | None:
             continue
         if head.strip() in ("...", "…"):
             return Inline(head, False)
-        if head.endswith(("{", ":", "(", "[", "=>")):
+        has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
+        if head.endswith(("{", ":", "(", "[", "=>")) and not has_value:
             return Inline(head, True)
         return Inline(head if head.strip() in known else head + " ...", False)
     return None

@@ -26,7 +26,8 @@ CASES = {
         "javascript",
         "function parseArgs() {\n  return 1;\n}\n\nfunction main() {\n  return 2;\n}\n",
         "// add right after parseArgs\nfunction parseTail() {\n  return 3;\n}\n",
-        "function parseArgs() {\n  return 1;\n}\n\nfunction parseTail() {\n  return 3;\n}\n\nfunction main() {\n  return 2;\n}\n",
+        "function parseArgs() {\n  return 1;\n}\n\nfunction parseTail() {\n  return 3;\n}\n\n"
+        "function main() {\n  return 2;\n}\n",
     ),
     "a changed signature": (
         "rust",
