@@ -25,6 +25,7 @@ LAYERS = (
     {"pipeline"},
     {"validation"},
     {"results", "strategies", "confidence"},
+    {"doubt"},
     {"lattice", "runtime"},
     {"decider", "remote"},
     {"target", "engine.vllm"},

@@ -83,6 +83,8 @@ def find_readings(
     reading = Reading(original, update, language, path)
     for draft in _drafts(reading, update, instruction):
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
+    whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
+    found = whole or found
     facts = SnippetFacts(reading)
     for n, ways in enumerate(found.values()):
         draft = ways.draft
@@ -90,6 +92,11 @@ def find_readings(
             facts, draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
         ) | {"is_first": float(n == 0)}
     return list(found.values())
+
+
+def writes_marker(reading: Reading, ops: Sequence[LineOp]) -> bool:
+    """Whether a line of the snippet that only stands for one of the file would be written as it is."""
+    return any(op.kind == "take" and op.update_line in reading.elided for op in ops)
 
 
 def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
