@@ -25,7 +25,7 @@ LAYERS = (
     {"pipeline"},
     {"validation"},
     {"results", "strategies", "confidence"},
-    {"lattice", "runtime"},
+    {"lattice", "runtime", "doubt"},
     {"decider", "remote"},
     {"target", "engine.vllm"},
     {"decided"},
