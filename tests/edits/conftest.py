@@ -3,6 +3,6 @@
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("tests.edits.certainties")
+pytest.register_assert_rewrite("tests.edits.merges")
 settings.register_profile("edits", deadline=None, print_blob=True)
 settings.load_profile("edits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.brackets import keeps_pairs
-from apply_service.edits.merge import merge
+from apply_service.edits.lazy.merge import merge
 from apply_service.types import LineOp
 
 SUITE = """\

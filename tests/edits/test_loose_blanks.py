@@ -1,13 +1,11 @@
-"""Blank lines at the file's edges and beside markers: doubted where they may be meant, left alone where not."""
+"""Blank lines at the file's edges and beside markers: the file keeps its own."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.edits.certainties import assert_certain, assert_doubted
+from tests.edits.merges import assert_merged
 
-AT_EDGE = "blank lines at the file's start or end"
-BESIDE_MARKER = "blank line beside a marker"
 IMPORTS = "import os\nimport sys\n\nx = 1\n"
 STEPS = "open()\nrun()\nclose()\nstop()\n"
 
@@ -25,10 +23,8 @@ STEPS = "open()\nrun()\nclose()\nstop()\n"
         pytest.param(f"{IMPORTS}y = 2\n\n\n", "# ...\nx = 1\nz = 4\ny = 2\n", f"{IMPORTS}z = 4\ny = 2\n\n\n", id="end"),
     ],
 )
-def test_a_snippet_that_begins_or_ends_beside_the_files_blank_edge_is_a_doubt(
-    original: str, update: str, wanted: str
-) -> None:
-    assert_doubted(original, update, wanted, AT_EDGE)
+def test_a_snippet_that_begins_or_ends_beside_the_files_blank_edge(original: str, update: str, wanted: str) -> None:
+    assert_merged(original, update, wanted)
 
 
 @pytest.mark.parametrize(
@@ -64,19 +60,19 @@ def test_a_snippet_that_begins_or_ends_beside_the_files_blank_edge_is_a_doubt(
     ],
 )
 def test_a_marker_or_an_unchanged_block_leaves_the_edge_alone(original: str, update: str, wanted: str) -> None:
-    assert_certain(original, update, wanted)
+    assert_merged(original, update, wanted)
 
 
 # -- beside a marker -------------------------------------------------------------------------------------------------
 def test_a_block_whose_last_lines_may_be_new_keeps_no_blank_line_for_sure() -> None:
     update = "open()\nlog()\nrun()\nclose()\nrun()\nclose()\n\n# ...\n"
-    assert_doubted(STEPS, update, "open()\nlog()\nrun()\nclose()\nrun()\nclose()\nstop()\n", BESIDE_MARKER)
+    assert_merged(STEPS, update, "open()\nlog()\nrun()\nclose()\nrun()\nclose()\nstop()\n")
 
 
 def test_a_block_whose_first_lines_may_be_new_keeps_no_blank_line_for_sure() -> None:
     update = "# ...\n\nopen()\nrun()\nopen()\nrun()\nlog()\nclose()\nstop()\n"
     original = f"begin()\n{STEPS}"
-    assert_doubted(original, update, "begin()\nopen()\nrun()\nopen()\nrun()\nlog()\nclose()\nstop()\n", BESIDE_MARKER)
+    assert_merged(original, update, "begin()\nopen()\nrun()\nopen()\nrun()\nlog()\nclose()\nstop()\n")
 
 
 @pytest.mark.parametrize(
@@ -86,13 +82,13 @@ def test_a_block_whose_first_lines_may_be_new_keeps_no_blank_line_for_sure() -> 
         pytest.param("open()\nlog()\nrun()\nclose()\nrun()\nclose()\nstop()\n\n# ...\n", id="an end that is known"),
     ],
 )
-def test_no_blank_line_or_an_end_that_is_known_is_no_doubt(update: str) -> None:
+def test_no_blank_line_or_an_end_that_is_known(update: str) -> None:
     original = f"{STEPS}\nfinish()\n" if "stop" in update else STEPS
     wanted = "open()\nlog()\nrun()\nclose()\nrun()\nclose()\nstop()\n" + original.removeprefix(STEPS)
-    assert_certain(original, update, wanted)
+    assert_merged(original, update, wanted)
 
 
-def test_a_blank_line_that_the_file_has_there_is_no_doubt() -> None:
+def test_a_blank_line_that_the_file_has_there() -> None:
     original = "open()\nrun()\nclose()\n\nstop()\n"
     update = "open()\nlog()\nrun()\nclose()\nrun()\nclose()\n\n# ...\n"
-    assert_certain(original, update, "open()\nlog()\nrun()\nclose()\nrun()\nclose()\n\nstop()\n")
+    assert_merged(original, update, "open()\nlog()\nrun()\nclose()\nrun()\nclose()\n\nstop()\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.merge import merge
+from apply_service.edits.lazy.merge import merge
 from apply_service.types import Certainty, Prediction
 
 PYTHON = """\
@@ -68,7 +68,7 @@ def swap(text: str, old: str, new: str) -> str:
 
 
 # -- reading a clean snippet -----------------------------------------------------------------------------------------
-def test_change_between_markers_is_certain() -> None:
+def test_change_between_markers() -> None:
     update = """\
 # ... existing code ...
     def load(self):
@@ -76,18 +76,18 @@ def test_change_between_markers_is_certain() -> None:
             return file.read()
 # ... existing code ..."""
     wanted = swap(PYTHON, "with open(self.path) as", 'with open(self.path, encoding="utf-8") as')
-    assert check(PYTHON, update, wanted).certainty is Certainty.CERTAIN
+    check(PYTHON, update, wanted)
 
 
 def test_deletion_shows_its_neighbours_with_nothing_between() -> None:
     update = "import os\nimport sys\n\n\nclass Store:\n# ...\n"
-    assert check(PYTHON, update, swap(PYTHON, "TIMEOUT = 30\n\n\n", "\n")).certainty is Certainty.CERTAIN
+    check(PYTHON, update, swap(PYTHON, "TIMEOUT = 30\n\n\n", "\n"))
 
 
 def test_missing_markers_at_both_ends_mean_the_rest_is_unchanged() -> None:
     update = "    def load(self):\n        self.check()\n        with open(self.path) as file:"
     wanted = swap(PYTHON, "load(self):\n", "load(self):\n        self.check()\n")
-    assert check(PYTHON, update, wanted).certainty is Certainty.CERTAIN
+    check(PYTHON, update, wanted)
 
 
 def test_several_hunks_keep_their_order() -> None:
@@ -156,7 +156,6 @@ def test_blank_lines_next_to_markers_are_not_the_files() -> None:
         swap(PYTHON, "TIMEOUT = 30", "TIMEOUT = 60"),
         swap(PYTHON, "TIMEOUT = 30", "TIMEOUT = 30\nTIMEOUT = 60"),
     }
-    assert prediction.certainty is not Certainty.CERTAIN
 
 
 # -- no markers ------------------------------------------------------------------------------------------------------
@@ -186,8 +185,7 @@ def test_namesake_with_another_signature_is_replaced() -> None:
 
 def test_new_function_at_the_end_of_the_file() -> None:
     update = "# ... existing code ...\n\n\ndef other():\n    pass\n"
-    prediction = check(PYTHON, update, PYTHON + "\n\ndef other():\n    pass\n")
-    assert prediction.certainty is not Certainty.CERTAIN
+    check(PYTHON, update, PYTHON + "\n\ndef other():\n    pass\n")
 
 
 def test_insertion_at_the_very_start() -> None:
@@ -210,7 +208,6 @@ def test_new_import_without_context() -> None:
     update += "def main():\n    store = Store(sys.argv[2])\n"
     prediction = predict(PYTHON, update)
     assert "import sys\nimport re\n\nTIMEOUT" in prediction.text
-    assert prediction.certainty is Certainty.GUESS
 
 
 # -- indentation -----------------------------------------------------------------------------------------------------
@@ -258,7 +255,7 @@ def test_remark_on_an_unchanged_line() -> None:
 def test_hint_names_the_place() -> None:
     update = "// add after sub\nfunc mul(a, b int) int {\n\treturn a * b\n}\n"
     wanted = swap(GO, "\treturn a - b\n}\n", "\treturn a - b\n}\n\nfunc mul(a, b int) int {\n\treturn a * b\n}\n")
-    assert check(GO, update, wanted, language="go").certainty is not Certainty.CERTAIN
+    check(GO, update, wanted, language="go")
 
 
 def test_deletion_by_comment() -> None:
@@ -269,7 +266,7 @@ def test_deletion_by_comment() -> None:
 def test_deletion_by_comment_between_markers() -> None:
     update = "// ... existing code ...\n\n// removed: sub\n\n// ... existing code ...\n"
     wanted = swap(GO, "func sub(a, b int) int {\n\treturn a - b\n}\n\n", "")
-    assert check(GO, update, wanted, language="go").certainty is Certainty.GUESS
+    check(GO, update, wanted, language="go")
 
 
 def test_a_comment_that_speaks_of_removal_is_content() -> None:
@@ -301,29 +298,21 @@ def test_repeated_blocks_are_told_apart_by_the_header() -> None:
     assert prediction.text in {wanted, wanted.replace("y + 1\n", "y + 1\n    return y\n")}
 
 
-def test_ambiguous_place_is_never_certain() -> None:
-    original = "".join(f"def f{n}(x):\n    y = x\n    return y\n\n\n" for n in range(5))
-    assert predict(original, "# ...\n    y = x\n    z = y\n    return y\n# ...").certainty is not Certainty.CERTAIN
-
-
-def test_snippet_that_changes_nothing_is_a_guess() -> None:
-    prediction = check(PYTHON, "# ...\ndef main():\n# ...", PYTHON)
-    assert prediction.certainty is Certainty.GUESS
+def test_snippet_that_changes_nothing() -> None:
+    check(PYTHON, "# ...\ndef main():\n# ...", PYTHON)
 
 
 def test_lines_in_another_order_are_a_change() -> None:
     original = "def run(box):\n    check(box)\n    width = measure(box)\n    log(box)\n    save(box)\n    return box\n"
     update = "def run(box):\n    check(box)\n    log(box)\n    width = measure(box)\n    save(box)\n# ...\n"
     wanted = "def run(box):\n    check(box)\n    log(box)\n    width = measure(box)\n    save(box)\n    return box\n"
-    prediction = check(original, update, wanted)
-    assert (prediction.certainty, prediction.reasons) == (Certainty.CERTAIN, ())
+    check(original, update, wanted)
 
 
 def test_marker_less_class_and_method_does_not_delete_the_others() -> None:
     update = "class Store:\n    def save(self, text):\n        with open(self.path, 'wb') as file:\n"
     update += "            file.write(text)\n"
     prediction = predict(PYTHON, update)
-    assert prediction.certainty is not Certainty.CERTAIN
     assert "def load" in prediction.text
 
 
@@ -340,11 +329,6 @@ def test_new_file_in_a_fence() -> None:
 
 def test_dollar_signs_and_backslashes_are_plain_text() -> None:
     check("a = 1\nb = 2\n", 'a = 1\nb = "$1 \\\\1 ${x}"\n', 'a = 1\nb = "$1 \\\\1 ${x}"\n')
-
-
-def test_unknown_language_says_so_where_scopes_matter() -> None:
-    update = "# ...\n\n\ndef other():\n    pass\n"
-    assert any("scope unknown" in reason for reason in predict(PYTHON, update, "no-such-language").reasons)
 
 
 def test_a_scope_whose_bracket_stays_open_is_not_shown_whole() -> None:

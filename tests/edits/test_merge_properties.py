@@ -8,8 +8,8 @@ import string
 
 import pytest
 
+from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy_snippet import LazySnippet
-from apply_service.edits.merge import merge
 from apply_service.types import Prediction
 from tests.effort import count_lines, no_hang
 

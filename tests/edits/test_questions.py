@@ -1,16 +1,10 @@
-"""The questions asked of a finished merge that have no file of their own, and their order."""
+"""Scopes, names of files and anchors that may be read in two ways."""
 
 from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.merge import merge
-from apply_service.types import Certainty
-from tests.edits.certainties import assert_certain, assert_doubted, edited
-
-LEAVES_SCOPE = "a block leaves its scope"
-FILE_NAME = "file name or comment"
-NOT_UNIQUE = "anchor not unique"
+from tests.edits.merges import assert_merged, edited
 
 READERS = """\
 class Reader:
@@ -34,7 +28,7 @@ CONFIG = "# config.yaml\nname: a\nport: 80\nhost: b\n"
 
 
 # -- scopes ----------------------------------------------------------------------------------------------------------
-def test_a_block_outside_the_scope_shown_above_it_is_a_doubt() -> None:
+def test_a_block_outside_the_scope_shown_above_it() -> None:
     update = """\
 class Reader:
     # ...
@@ -44,7 +38,7 @@ class Reader:
         self.pipe.sync()
 # ...
 """
-    assert_doubted(READERS, update, FLUSHED, LEAVES_SCOPE)
+    assert_merged(READERS, update, FLUSHED)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +49,7 @@ class Reader:
         pytest.param("# ...\n", id="no header"),
     ],
 )
-def test_a_block_inside_the_scope_shown_above_it_is_none(above: str) -> None:
+def test_a_block_inside_the_scope_shown_above_it(above: str) -> None:
     update = f"""\
 {above}    def flush(self):
         self.pipe.flush()
@@ -63,16 +57,16 @@ def test_a_block_inside_the_scope_shown_above_it_is_none(above: str) -> None:
         self.pipe.sync()
 # ...
 """
-    assert_certain(READERS, update, FLUSHED)
+    assert_merged(READERS, update, FLUSHED)
 
 
 def test_a_header_that_opens_nothing_holds_no_block() -> None:
     original = "title = 1\n\n\ndef run():\n    first_step()\n    last_step()\n"
     update = "title = 1\n# ...\n    first_step()\n    second_step()\n    last_step()\n"
-    assert_certain(original, update, edited(original, "first_step()\n", "first_step()\n    second_step()\n"))
+    assert_merged(original, update, edited(original, "first_step()\n", "first_step()\n    second_step()\n"))
 
 
-def test_dropping_the_header_between_two_scopes_is_a_doubt() -> None:
+def test_dropping_the_header_between_two_scopes() -> None:
     update = """\
 # ...
     def close(self):
@@ -83,30 +77,30 @@ def test_dropping_the_header_between_two_scopes_is_a_doubt() -> None:
 # ...
 """
     gone = "\n\nclass Writer:\n    def open(self):\n        return self.pipe\n\n"
-    assert_doubted(READERS, update, edited(READERS, gone, "\n"), LEAVES_SCOPE)
+    assert_merged(READERS, update, edited(READERS, gone, "\n"))
 
 
-def test_dropping_lines_of_the_scopes_own_depth_is_none() -> None:
+def test_dropping_lines_of_the_scopes_own_depth() -> None:
     original = edited(READERS, "        self.file.close()\n", "        self.file.lock()\n        self.file.close()\n")
     update = "# ...\n    def close(self):\n        self.file.close()\n# ...\n"
-    assert_certain(original, update, READERS)
+    assert_merged(original, update, READERS)
 
 
 # -- notes -----------------------------------------------------------------------------------------------------------
 def test_a_first_line_that_names_the_file_and_stands_in_it_may_be_for_the_reader() -> None:
     update = edited(CONFIG, "80", "81")
-    assert_doubted(CONFIG, update, update, FILE_NAME, language="yaml", path="config.yaml")
+    assert_merged(CONFIG, update, update, language="yaml", path="config.yaml")
 
 
 def test_a_first_line_that_names_another_file_is_the_files() -> None:
     update = edited(CONFIG, "80", "81")
-    assert_certain(CONFIG, update, update, language="yaml", path="other.yaml")
+    assert_merged(CONFIG, update, update, language="yaml", path="other.yaml")
 
 
 def test_a_first_line_that_names_the_file_and_does_not_stand_in_it_is_no_part_of_it() -> None:
     original = CONFIG.removeprefix("# config.yaml\n")
     wanted = edited(original, "80", "81")
-    assert_certain(original, f"# config.yaml\n{wanted}", wanted, language="yaml", path="config.yaml")
+    assert_merged(original, f"# config.yaml\n{wanted}", wanted, language="yaml", path="config.yaml")
 
 
 # -- anchors ---------------------------------------------------------------------------------------------------------
@@ -122,32 +116,18 @@ def second(x):
 """
 
 
-def test_context_that_stands_twice_is_a_doubt() -> None:
-    update = "# ...\n    y = scale(x)\n    z = check(y)\n    return y\n# ...\n"
-    prediction = merge(SCALES, update, language="python")
-    assert (prediction.certainty, prediction.reasons) == (Certainty.LIKELY, (NOT_UNIQUE,))
-
-
 def test_context_with_its_header_stands_once() -> None:
     update = "# ...\ndef second(x):\n    y = scale(x)\n    z = check(y)\n    return y\n# ...\n"
     head, tail = SCALES.split("def second")
     tail = edited(tail, "    return y\n", "    z = check(y)\n    return y\n")
-    assert_certain(SCALES, update, f"{head}def second{tail}")
+    assert_merged(SCALES, update, f"{head}def second{tail}")
 
 
-def test_ends_that_stand_together_elsewhere_are_a_doubt() -> None:
+def test_ends_that_stand_together_elsewhere() -> None:
     """Although the run of context at the block's head is found once."""
     original = "begin()\nload_all(1)\nsave_all(1)\nfinish()\nbegin()\nsweep_all(2)\nfinish()\nstop()\n"
     update = "# ...\nbegin()\nload_all(1)\ncheck_all(1)\nsave_all(1)\nfinish()\n# ...\n"
     wanted = edited(original, "load_all(1)\n", "load_all(1)\ncheck_all(1)\n")
-    assert_doubted(original, update, wanted, NOT_UNIQUE)
+    assert_merged(original, update, wanted)
     original, wanted = (edited(text, "begin()\nsweep", "enter()\nsweep") for text in (original, wanted))
-    assert_certain(original, update, wanted)
-
-
-# -- order -----------------------------------------------------------------------------------------------------------
-def test_rivals_are_sought_only_of_a_merge_without_another_doubt() -> None:
-    original = "def run(box):\n    check(box)\n    width = measure(box)\n    log(box)\n    save(box)\n    return box\n"
-    moved = "def run(box):\n    log(box)\n    check(box)\n    width = measure(box)\n# ...\n"
-    assert merge(original, moved, language="python").reasons == ("another place is as likely",)
-    assert merge(original, f"\n{moved}", language="python").reasons == ("blank lines at the snippet's start or end",)
+    assert_merged(original, update, wanted)

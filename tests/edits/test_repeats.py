@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.edits.certainties import assert_certain, assert_doubted, edited
+from tests.edits.merges import assert_merged, edited
 
-REASON = "new lines repeat hidden ones"
 POOL = """\
 import connections
 
@@ -49,8 +48,8 @@ def update_of(lines: str) -> str:
 """
 
 
-def test_a_run_of_hidden_lines_is_a_doubt() -> None:
-    assert_doubted(POOL, update_of(REPEATED), closing_after(REPEATED), REASON)
+def test_a_run_of_hidden_lines() -> None:
+    assert_merged(POOL, update_of(REPEATED), closing_after(REPEATED))
 
 
 @pytest.mark.parametrize(
@@ -60,11 +59,11 @@ def test_a_run_of_hidden_lines_is_a_doubt() -> None:
         pytest.param(REPEATED.splitlines(keepends=True)[0], id="one line"),
     ],
 )
-def test_what_is_no_run_of_them_is_none(lines: str) -> None:
-    assert_certain(POOL, update_of(lines), closing_after(lines))
+def test_what_is_no_run_of_them(lines: str) -> None:
+    assert_merged(POOL, update_of(lines), closing_after(lines))
 
 
-def test_a_copy_of_lines_that_the_snippet_shows_is_none() -> None:
+def test_a_copy_of_lines_that_the_snippet_shows() -> None:
     update = edited(POOL, "    def close(self):\n", f"    def close(self):\n{REPEATED}")
     shown = update[update.index("    def open") :]
-    assert_certain(POOL, f"# ... existing code ...\n{shown}", update)
+    assert_merged(POOL, f"# ... existing code ...\n{shown}", update)

@@ -6,9 +6,7 @@ import pytest
 
 from apply_service.edits.rivals import BESIDE, HELD_MARGIN, STAY_COST, Rivals
 from apply_service.edits.stretches import Block, Stretch
-from tests.edits.certainties import assert_certain, assert_doubted, edited
-
-LIKELY_ELSEWHERE = "another place is as likely"
+from tests.edits.merges import assert_merged, edited
 
 
 def has_rival(
@@ -38,7 +36,7 @@ def test_a_stretch_that_asks_as_much_is_a_rival() -> None:
 
 
 @pytest.mark.parametrize(("n_more", "wanted"), [(1, True), (2, False)])
-def test_a_stretch_that_asks_for_more_than_the_margin_is_none(n_more: int, wanted: bool) -> None:
+def test_a_stretch_that_asks_for_more_than_the_margin(n_more: int, wanted: bool) -> None:
     assert (n_more <= HELD_MARGIN) is wanted
     lines = edited(TWO_CALLS, "other_line_here", " ".join(f"other_line_here_{k}" for k in range(n_more + 1)))
     assert has_rival(lines, NEW_CALL, (0, 3)) is wanted
@@ -87,33 +85,33 @@ def shows(line: str) -> str:
     return f"# ...\n    check(box)\n    width = measure(box)\n    {line}\n    save(box)\n# ...\n"
 
 
-def test_a_new_line_that_stands_hidden_beside_the_block_is_a_doubt() -> None:
+def test_a_new_line_that_stands_hidden_beside_the_block() -> None:
     line = "depth = probe_bottom(box)"
-    assert_doubted(RUN, shows(line), edited(RUN, "log(box)", line), LIKELY_ELSEWHERE)
+    assert_merged(RUN, shows(line), edited(RUN, "log(box)", line))
 
 
 @pytest.mark.parametrize(("line", "wanted"), [("other_line_was_here", True), ("quite_a_new_thing", False)])
-def test_a_new_line_much_like_a_hidden_one_is_a_doubt(line: str, wanted: bool) -> None:
+def test_a_new_line_much_like_a_hidden_one(line: str, wanted: bool) -> None:
     """The handicap makes both readings as dear; being alike decides."""
     assert has_rival(TWO_CALLS, f"open {line} close", (0, 3), handicap=2.0) is wanted
 
 
-def test_a_new_line_like_no_hidden_one_is_none() -> None:
+def test_a_new_line_like_no_hidden_one() -> None:
     line = "colour = paint(box)"
-    assert_certain(RUN, shows(line), edited(RUN, "log(box)", line))
+    assert_merged(RUN, shows(line), edited(RUN, "log(box)", line))
 
 
-def test_a_hidden_line_far_away_is_none() -> None:
+def test_a_hidden_line_far_away() -> None:
     line = "depth = probe_bottom(box)"
     between = "".join(f"    step_number({n})\n" for n in range(4 + BESIDE))
     original = edited(RUN, "    check(box)\n    depth", f"{between}    check(box)\n    depth")
-    assert_certain(original, shows(line), edited(original, "log(box)", line))
+    assert_merged(original, shows(line), edited(original, "log(box)", line))
 
 
 def test_a_line_that_another_block_shows_is_not_hidden() -> None:
     line = "depth = probe_bottom(box)"
     update = f"{shows(line)}    depth = probe_bottom(box)\n    close(box)\n# ...\n"
-    assert_certain(RUN, update, edited(RUN, "log(box)", line))
+    assert_merged(RUN, update, edited(RUN, "log(box)", line))
 
 
 # -- moved lines -----------------------------------------------------------------------------------------------------
@@ -121,7 +119,7 @@ def test_a_line_shown_further_up_may_have_moved_or_be_doubled() -> None:
     update = "def run(box):\n    log(box)\n    check(box)\n    width = measure(box)\n# ...\n"
     original = RUN.split("    check(box)\n    depth")[0]
     wanted = edited(original, "    check(box)\n", "    log(box)\n    check(box)\n")
-    assert_doubted(original, update, wanted, LIKELY_ELSEWHERE)
+    assert_merged(original, update, wanted)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_a_line_shown_further_up_may_have_moved_or_be_doubled() -> None:
 def test_a_line_that_is_new_or_whose_old_place_is_shown_is_clear(update: str, new: str) -> None:
     original = RUN.split("    check(box)\n    depth")[0]
     rest = original.split("    save(box)\n")[1] if "save" in update else "    log(box)\n    save(box)\n"
-    assert_certain(original, f"def run(box):\n{update}# ...\n", f"def run(box):\n{update}{rest}{new}")
+    assert_merged(original, f"def run(box):\n{update}# ...\n", f"def run(box):\n{update}{rest}{new}")
 
 
 # -- the file's edges ------------------------------------------------------------------------------------------------
@@ -148,12 +146,10 @@ def test_a_line_that_is_new_or_whose_old_place_is_shown_is_clear(update: str, ne
         pytest.param(True, "{", False, id="a line that says nothing"),
     ],
 )
-def test_a_snippet_that_begins_as_the_file_and_was_laid_elsewhere_is_a_doubt(
-    opens: bool, first: str, wanted: bool
-) -> None:
+def test_a_snippet_that_begins_as_the_file_and_was_laid_elsewhere(opens: bool, first: str, wanted: bool) -> None:
     assert has_rival(f"{first} b c {first} d e", f"{first} x d", (3, 5), opens=opens) is wanted
 
 
 @pytest.mark.parametrize(("closes", "wanted"), [(True, True), (False, False)])
-def test_a_snippet_that_ends_as_the_file_and_was_laid_elsewhere_is_a_doubt(closes: bool, wanted: bool) -> None:
+def test_a_snippet_that_ends_as_the_file_and_was_laid_elsewhere(closes: bool, wanted: bool) -> None:
     assert has_rival("a end_of_the_page c d end_of_the_page", "a x end_of_the_page", (0, 2), closes=closes) is wanted
