@@ -21,8 +21,8 @@ from training.chooser_fit import Outcome, Recipe
 ORACLES = (1, 2, 4, 8)
 LIMITS = (0.01, 0.02)
 REFUSED_BELOW = 0.3
-"""Clients that can't show a doubt refuse only what is more likely wrong than right.  Lower than a half, as the sets that
-may be fitted to hold more of the hard styles than real traffic does: there 42% of what stands between is right."""
+"""Clients that can't show a doubt refuse only what is more likely wrong than right.  Lower than a half, as the sets
+that may be fitted to hold more of the hard styles than real traffic: there 42% of what stands between is right."""
 
 
 def pick_recipe(outcomes: Mapping[Recipe, Sequence[Outcome]]) -> Recipe:
