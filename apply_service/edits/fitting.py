@@ -91,7 +91,10 @@ def _is_same(width: int, uses_tabs: bool, unit: str) -> bool:
 def _is_foreign(indented: Sequence[Lines], unit: str) -> bool:
     """Whether the snippet has only the one kind of indentation and the file the other."""
     starts = {line[0] for lines in indented for line in lines}
-    return starts == ({" "} if unit == "\t" else {"\t"})
+    if starts != ({" "} if unit == "\t" else {"\t"}):
+        return False
+    own = find_unit([line for lines in indented for line in lines])
+    return own is not None and all(indent_of(line) % max(2, own.columns) == 0 for lines in indented for line in lines)
 
 
 def _fit(blocks: Sequence[Lines], base: Shift, index: LineIndex) -> float:
