@@ -7,16 +7,10 @@ Needs a grammar; nothing is found without one, nor in a file that the grammar co
 
 from __future__ import annotations
 
-import ast
-import warnings
-
 from apply_service.checks.line_changes import group_lines
 from apply_service.protocols import CheckInput
-from apply_service.syntax.syntax_errors import count_syntax_errors
+from apply_service.syntax.syntax_errors import APPROXIMATE, count_syntax_errors, python_error
 from apply_service.types import Severity, Verdict
-
-APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
-"""Macros, templates and dialects that the grammars do not know."""
 
 MAX_FINDINGS = 3
 
@@ -28,8 +22,8 @@ class Syntax:
         if answer.merged == answer.original:
             return []
         said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
-        if answer.language == "python" and not _python_error(answer.original):
-            error = _python_error(answer.merged)
+        if answer.language == "python" and not python_error(answer.original):
+            error = python_error(answer.merged)
             if error is not None:
                 return [Verdict(self.name, "error", f"{said}: {error.msg}", (error.lineno or 1, error.lineno or 1))]
         errors = count_syntax_errors(answer.merged, answer.language)
@@ -37,16 +31,3 @@ class Syntax:
             return []
         severity: Severity = "warning" if answer.language in APPROXIMATE else "error"
         return [Verdict(self.name, severity, said, lines) for lines in group_lines(errors)[:MAX_FINDINGS]]
-
-
-def _python_error(text: str) -> SyntaxError | None:
-    """Why this Python does not compile; None where it does, or where the compiler can't tell."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except SyntaxError as error:
-        return error
-    except (ValueError, RecursionError, MemoryError):
-        return None
-    return None

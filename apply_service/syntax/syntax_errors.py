@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
+
 import tree_sitter
 
 from apply_service.syntax.languages import find_language
 from apply_service.syntax.trees import parse
 
+APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
+"""Macros, templates and dialects that the grammars do not know."""
 MAX_ERRORS = 1000
 
 
@@ -32,3 +37,25 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
 
 def _damaged_children(node: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [child for child in node.children if child.has_error or child.is_missing]
+
+
+def python_error(text: str) -> SyntaxError | None:
+    """Why this Python does not compile; None where it does, or where the compiler can't tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    return None
+
+
+def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
+    """Whether a text that parsed does not any more; never where the grammar is only an approximation."""
+    if language in APPROXIMATE or merged == original:
+        return False
+    if language == "python":
+        return python_error(merged) is not None and python_error(original) is None
+    return bool(count_syntax_errors(merged, language)) and not count_syntax_errors(original, language)

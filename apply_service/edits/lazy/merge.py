@@ -13,8 +13,13 @@ from itertools import chain, groupby
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
+from apply_service.syntax.syntax_errors import breaks_syntax
 from apply_service.types import Certainty, LineOp, Prediction, Reading
 
+MAX_PARSED = 3
+"""Readings, from the likeliest on, that are asked whether the file still parses."""
+BROKEN = 0.3
+"""What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -31,9 +36,16 @@ def merge(
     scores = model.rank(features)
     chances = model.probabilities(features, scores)
     order = sorted(range(len(found)), key=lambda n: -scores[n])[:MAX_READINGS]
-    ranked = tuple(found[n][0]._replace(probability=chances[n]) for n in order)
+    chance = chances[order[0]]
+    whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, text_of(found[n][0]), language)), None)
+    if whole is None:
+        chance *= BROKEN
+    elif whole != order[0]:
+        chance = max(chances[whole], BROKEN * chance)
+        order = [whole, *(n for n in order if n != whole)]
+    ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
+    ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
-    chance = ranked[0].probability
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
         certainty = Certainty.GUESS
@@ -59,6 +71,11 @@ def readings(
         ops = [*ways.draft.ops, LineOp("keep", len(lines) - 1, None, "")] if ends_with_newline else ways.draft.ops
         found.append((Reading(drops_first(ops), ways.features, 0.0, ways.draft.name), ways))
     return found
+
+
+def text_of(reading: Reading) -> str:
+    """The merged text."""
+    return "\n".join([op.text for op in reading.ops if op.kind != "drop"])
 
 
 def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
