@@ -217,7 +217,14 @@ class _Reader:
                 return name
         if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0])):
             return found[0]
-        return "lazy_snippet"
+        return "unified_diff" if found == ["unified_diff"] and self._opens_with_names else "lazy_snippet"
+
+    @property
+    def _opens_with_names(self) -> bool:
+        """Whether the reply begins with a diff's names of files: what follows has to be a diff, or is refused."""
+        at = next(at for at, line in enumerate(self._lines) if line.strip())
+        is_named = self._lines[at].startswith(("diff --git ", "--- "))
+        return is_named and at == self._diff_start and not self._is_of_file(at)
 
     @cached_property
     def _has_marks(self) -> bool:
@@ -426,9 +433,11 @@ class _Reader:
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
     def _read_diff(self) -> Reply:
-        """The diff with all else blanked, so that its lines keep their numbers."""
+        """The diff with all else blanked, so that its lines keep their numbers; without headers what a snippet is."""
+        if not self.has_diff_headers:
+            return replace(self._read_snippet(), format="unified_diff")
         kept = self._diff_kept()
-        text = self._diff(kept) if self.has_diff_headers else None
+        text = self._diff(kept)
         if text is not None:
             last = max((line.update_line for c in text.changes for h in c.hunks for line in h.lines), default=-1)
             for at in text.strays:

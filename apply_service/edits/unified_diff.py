@@ -47,7 +47,7 @@ class UnifiedDiff:
         trust = Trust()
         lf_update = normalise(update)
         lines = lf_update.split("\n")
-        if not any(starts_diff(lines, at) for at in range(len(lines))):
+        if not any(HUNK_HEADER.match(line) or starts_diff(lines, at) for at, line in enumerate(lines)):
             return _without_headers(normalise(original), lf_update, language, path, instruction)
         text = parse_diff(lf_update)
         _refuse_signless(text, update)

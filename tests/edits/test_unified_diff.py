@@ -150,7 +150,6 @@ CHANGED = FILE.replace("sum(self.items)", "sum(item.price for item in self.items
         lambda diff: "--- a/cart.py\n+++ b/cart.py\n" + diff.replace("@@ -7,4 +7,4 @@", "@@ class Cart:"),
         lambda diff: diff.rstrip("\n"),
         lambda diff: "+++ b/cart.py\n" + diff,
-        lambda diff: "```diff\n" + diff.partition("\n")[2] + "```",
     ],
 )
 def test_sloppy_diffs_with_true_context_determine_the_result(write: Callable[[str], str]) -> None:
@@ -159,6 +158,12 @@ def test_sloppy_diffs_with_true_context_determine_the_result(write: Callable[[st
     prediction = predict(FILE, update)
     assert prediction.text == CHANGED
     assert prediction.determined, prediction.reasons
+
+
+def test_signs_in_a_fence_are_read_by_the_merger() -> None:
+    update = "```diff\n" + CHANGE.partition("\n")[2] + "```"
+    assert detect_format(update, named=None) == "lazy_snippet"
+    assert predict(FILE, update).text == CHANGED
 
 
 def test_context_without_its_leading_blank_is_understood_where_named() -> None:
