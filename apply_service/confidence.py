@@ -23,10 +23,10 @@ class Confidence:
     calibration raw probabilities are given."""
 
     raw: float | None
-    chance: float | None
-    """Counted by the merger; None where the text is no reading of its own."""
     calibration: Calibration | None
     signals: Signals
+    chance: float | None = None
+    """Counted by the merger; None where the text is no reading of its own."""
 
     @property
     def kind(self) -> ConfidenceKind | None:
@@ -67,9 +67,10 @@ def confidence_in(
     the merger counted it, which tells more than a target's own probability does."""
     is_clean = all(verdict.is_pass for verdict in checks)
     signals = Signals(agreement, prediction.certainty, len(prediction.reasons), is_clean)
-    return Confidence(
-        raw, chance, None if target is None or not _is_as_calibrated(request) else target.calibration, signals
-    )
+    if target is not None and target.is_replay:
+        chance = None
+    calibration = None if target is None or not _is_as_calibrated(request) else target.calibration
+    return Confidence(raw, calibration, signals, chance)
 
 
 def _is_as_calibrated(request: ApplyRequest) -> bool:

@@ -56,6 +56,8 @@ from apply_service.types import (
 )
 from apply_service.validation import validate
 
+BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
+"""Strategies whose text is a reading of the merger, which has counted how often it is right."""
 INSTRUCTION_ONLY = "instruction"
 READS_BYTES = frozenset({"unified_diff"})
 """Formats whose edits tell line ends: their reader gets the texts as they came."""
@@ -232,7 +234,7 @@ def _answer(
         agreement=outcome.agreement,
         prediction=job.prediction,
         checks=merged.found,
-        chance=chance_of(job.prediction, outcome.merged),
+        chance=chance_of(job.prediction, outcome.merged) if outcome.strategy in BY_MERGER else None,
     )
     return ApplyResult(
         merged_code=merged.code,

@@ -62,9 +62,9 @@ def test_what_was_not_counted_stays_raw(change: dict[str, Any]) -> None:
     assert result.confidence == pytest.approx(RAW, rel=1e-3)
 
 
-def test_a_program_has_no_confidence() -> None:
+def test_a_program_says_how_often_its_merge_is_right() -> None:
     result = apply(replace(REQUEST, strategy="exact"), runtime(CALIBRATION))
-    assert (result.confidence, result.confidence_kind) == (None, None)
+    assert (result.confidence, result.confidence_kind) == (PREDICTION.probability, "calibrated")
 
 
 def test_findings_of_the_text_count() -> None:

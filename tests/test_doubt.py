@@ -35,7 +35,7 @@ def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
-    doubted = job(0.3)
+    doubted = job(0.2)
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
     assert found.severity == "error"

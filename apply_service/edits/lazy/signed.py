@@ -93,6 +93,10 @@ def is_signed(original: Sequence[str], update: Sequence[str]) -> bool:
     """
     index = LineIndex(original)
     signs = {line[0] for line in update if line[:1] in ("+", "-") and not index.count(line)}
+    shown = [line for line in update if line.strip()]
+    gone = [line[1:] for line in shown if line[0] == "-"]
+    if signs == {"+", "-"} and all(line[0] in signs for line in shown) and all(map(index.count, gone)):
+        return True  # nothing but signs, however little the lines say
     evidence, against, added = 0.0, 0.0, 0.0
     shows = False  # whether a line of the file came already: what is fenced behind it is the file's own
     is_own = False
