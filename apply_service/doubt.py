@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction, Severity, Verdict
+from apply_service.verdict_rules import DOUBT
 
-NAME = "doubt"
 MAX_RANGES = 3
 """Places of another reading that are told."""
 
@@ -38,14 +38,14 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
         return _of_format(prediction)
     chance = chance_of(prediction, merged)
     if chance is None:
-        return Verdict(NAME, "warning", "the model wrote what is no reading of the edit")
+        return Verdict(DOUBT, "warning", "the model wrote what is no reading of the edit")
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
     severity: Severity = "warning" if chance >= thresholds.refuse else "error"
     why = "; ".join(prediction.reasons[:MAX_RANGES])
     other = _difference(prediction, merged)
-    return Verdict(NAME, severity, "; ".join(part for part in (in_words(chance), why, other) if part))
+    return Verdict(DOUBT, severity, "; ".join(part for part in (in_words(chance), why, other) if part))
 
 
 def in_words(chance: float) -> str:
@@ -59,7 +59,7 @@ def _of_format(prediction: Prediction) -> Verdict | None:
         return None
     reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
     told = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
-    return Verdict(NAME, "warning", f"where the edit belongs is {told}: {reasons}")
+    return Verdict(DOUBT, "warning", f"where the edit belongs is {told}: {reasons}")
 
 
 def _difference(prediction: Prediction, merged: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+DOUBT = "doubt"
+"""The check that says how sure the merge is."""
+
 
 def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
     """Whether a verdict of `check` is not accepted: an error, unless `warn` accepts the check's findings; a warning

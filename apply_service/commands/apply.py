@@ -30,11 +30,10 @@ from apply_service.commands.exit_codes import OK, REFUSED
 from apply_service.commands.options import refuse_unused
 from apply_service.commands.output import color_diff, print_failure, summary_lines, write_line, write_note, write_out
 from apply_service.commands.recover import roll_back_dead
-from apply_service.doubt import NAME as DOUBT
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.files import SourceFile, read_source
 from apply_service.settings import Settings, is_color_wanted
-from apply_service.verdict_rules import is_refused
+from apply_service.verdict_rules import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that go into the request as they are, where they were given."""
