@@ -20,7 +20,7 @@ def test_every_option_reaches_the_request(
         *("--instruction", "do", "--format", "lazy_snippet", "--model", "m", "--drafter", "none"),
         *("--strategy", "model", "--language", "python", "--seed", "3", "--temperature", "0.5", "--max-tokens", "9"),
         *("--timeout", "7", "--on-verdict", "syntax=fail", "--on-verdict", "no_op=warn", "--diff"),
-        *("--on-verdict", "fallback=fail", "--on-verdict", "merge_certainty=warn", "--on-verdict", "instruction=fail"),
+        *("--on-verdict", "fallback=fail", "--on-verdict", "doubt=warn", "--on-verdict", "instruction=fail"),
     ]
     assert main(["apply", "a.py", "--update", "-", "--server", url, *options]) == 1, "a finding of syntax is to fail"
     assert run.requests == [
@@ -42,7 +42,7 @@ def test_every_option_reaches_the_request(
                 "syntax": "fail",
                 "no_op": "warn",
                 "fallback": "fail",
-                "merge_certainty": "warn",
+                "doubt": "warn",
                 "instruction": "fail",
             },
             diff=True,
