@@ -20,6 +20,9 @@ from apply_service.errors import ApplyError
 from apply_service.pipeline import read_edit
 from apply_service.types import ApplyRequest
 
+pytestmark = pytest.mark.slow
+"""Times: on a busy machine they say little."""
+
 MOST_A_DOUBLING = 2.5
 FIRST_CHARS = 8_000
 LAST_CHARS = 64_000
