@@ -89,7 +89,7 @@ class MergeAlone:
         found = run_checks(
             CheckInput(job.original, prediction.text, job.update, prediction, language, FinishReason.STOP)
         )
-        doubts = ("merge_certainty",) if prediction.certainty is not Certainty.CERTAIN else ()
+        doubts = ("doubt",) if prediction.certainty is not Certainty.CERTAIN else ()
         findings = (*doubts, *dict.fromkeys(verdict.check for verdict in found if not verdict.is_pass))
         return Answer(
             text, seconds, n_tokens=0, findings=findings, certainty=prediction.certainty.value, strategy=MERGE

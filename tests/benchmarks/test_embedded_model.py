@@ -76,7 +76,7 @@ def test_a_merge_that_is_not_certain_counts_as_flagged() -> None:
     sure = MergeAlone().answer(lazy(0, update=RIGHT, after=RIGHT))
     assert sure.text == RIGHT
     unsure = MergeAlone().answer(lazy(1, update="    return 3\n", after=RIGHT))
-    assert ("merge_certainty" in sure.findings, "merge_certainty" in unsure.findings) == (
+    assert ("doubt" in sure.findings, "doubt" in unsure.findings) == (
         sure.certainty != "certain",
         unsure.certainty != "certain",
     )
