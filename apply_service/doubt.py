@@ -26,7 +26,7 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
         return None
     if merged == prediction.text:
         return prediction.probability
-    return next((other.probability for other in prediction.readings if _text(other.ops) == merged), None)
+    return next((other.probability for other in prediction.readings if other.text == merged), None)
 
 
 def find_doubt(job: EditJob, merged: str) -> Verdict | None:
@@ -64,7 +64,7 @@ def _of_format(prediction: Prediction) -> Verdict | None:
 
 def _difference(prediction: Prediction, merged: str) -> str:
     """Where the likeliest other reading differs, in lines of the original."""
-    other = next((one for one in prediction.readings if _text(one.ops) != merged), None)
+    other = next((one for one in prediction.readings if one.text != merged), None)
     if other is None:
         return ""
     here, there = _changed(prediction.ops), _changed(other.ops)
@@ -97,7 +97,3 @@ def _ranges(lines: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((line, line))
     return found
-
-
-def _text(ops: Sequence[LineOp]) -> str:
-    return "\n".join([op.text for op in ops if op.kind != "drop"])

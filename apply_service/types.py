@@ -73,8 +73,13 @@ class Reading(NamedTuple):
     """What a chooser may weigh; the same names in all readings of an edit."""
     probability: float
     """The chance that its text is right, as the chooser counted it."""
-    summary: str
-    """What it does otherwise than the first, in words."""
+    name: str
+    """The way in which the merger came to it."""
+
+    @property
+    def text(self) -> str:
+        """The merged text."""
+        return "\n".join([op.text for op in self.ops if op.kind != "drop"])
 
 
 @dataclass(frozen=True, slots=True)

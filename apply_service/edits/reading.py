@@ -49,13 +49,13 @@ class Reading:
         for i in passed_over:
             roles[i] = Role.CHAT
         inline = read_inline_markers(update, roles, set(self.index.stripped))
-        for i, read in inline.items():
-            if is_marker(read.text):
+        for i, text in inline.items():
+            if is_marker(text):
                 roles[i] = Role.MARKER
-        self.elided = {i for i, read in inline.items() if not is_marker(read.text)}
-        stubs = self.elided
-        self.snippet: Snippet = cut_blocks(update, roles, stubs)
-        self.texts = [inline[i].text if i in self.elided else line for i, line in enumerate(update)]
+        self.elided = {i for i, text in inline.items() if not is_marker(text)}
+        """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        self.snippet: Snippet = cut_blocks(update, roles, self.elided)
+        self.texts = [inline[i] if i in self.elided else line for i, line in enumerate(update)]
         for reason in doubt_roles(roles, update, self.index):
             self.doubts.likely(reason)
         self._strip_remarks()

@@ -14,14 +14,14 @@ from apply_service.types import LineOp
 
 def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
     """The best alignment, or the one next to it that keeps brackets in pairs where it does not."""
-    chosen = align(rows.rows(), rows.terrain(), rows.groups() if groups else ())
+    chosen = align(rows.rows(), rows.terrain(), rows.groups if groups else ())
 
     def write(columns: Sequence[Match]) -> Sequence[LineOp]:
         return Writer(reading, rows.candidates, columns).write()
 
     if keeps_pairs(write(chosen)):
         return chosen
-    even = find_even(reading, rows, chosen, write, rows.groups() if groups else ())
+    even = find_even(reading, rows, chosen, write, rows.groups if groups else ())
     if even is None:
         return chosen
     reading.doubts.likely("brackets read in pairs")

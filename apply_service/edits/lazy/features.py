@@ -18,13 +18,14 @@ from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import substance
 from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
-from apply_service.edits.lazy.quotes import changes, find_pairs, kind
+from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
+from apply_service.edits.lazy.quotes import changes, find_pairs
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
-KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit", "stub", "renewed")
+KINDS = (*QUOTE_KINDS, "stub", "renewed")
 MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "other")
 POLICIES = (
     "careful",
@@ -179,85 +180,84 @@ def _likest(text: str, ops: Sequence[LineOp]) -> float:
 
 def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     """What the reading does to the file."""
-    reading = facts.reading
     drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
-    runs = list(changes(ops))
-    inserted = deleted = longest_gone = gone_headers = gone_leads = open_top = open_bottom = blank_only = 0
-    duplicates = beside = 0.0
-    gone = Counter(op.text.strip() for op in drops)
-    headers = facts.headers
-    gone_names = Counter(header_name(op.text) for op in drops)
-    new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
-    for start, stop in runs:
-        old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
-        new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
-        blank_only += not old and not new
-        inserted += bool(new) and not old
-        deleted += bool(old) and not new
-        if old and not new:
-            longest_gone = max(longest_gone, len(old))
-            gone_headers += sum(header_name(text) is not None for text in old)
-            gone_leads += all(map(is_attached, old))
-        if new:
-            is_top = start == 0 or ops[start - 1].kind == "keep"
-            is_bottom = stop == len(ops) or ops[stop].kind == "keep"
-            open_top += is_top
-            open_bottom += is_bottom
-            if is_top:
-                beside = max(beside, _likest(new[0], ops[max(0, start - BESIDE) : start]))
-            if is_bottom:
-                beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
-    for op in takes:
-        text = op.text.strip()
-        if text not in gone and substance(text) >= SHOWN and reading.index.count(text):
-            duplicates += 1
-    sides = [surplus([op.text for op in side]) for side in (takes, drops)]
-    balance = [a - b for a, b in zip(*sides, strict=True)]
-    used = {op.update_line for op in ops if op.update_line is not None}
-    unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
-    overridden = sum(
-        op.kind == "both" and op.update_line is not None and op.text != reading.texts[op.update_line] for op in ops
-    )
-    invisible = sum(
-        op.kind == "both"
-        and op.update_line is not None
-        and op.text != reading.texts[op.update_line]
-        and op.text.split() == reading.texts[op.update_line].split()
-        for op in ops
-    )
     pairs = find_pairs(ops)
-    kinds = Counter(kind(pair.features) for pair in pairs)
-    levels = [indent_of(op.text) for op in takes]
-    odd = sum(level not in facts.levels for level in levels)
+    kinds = Counter(pair.kind for pair in pairs)
+    sides = [surplus([op.text for op in side]) for side in (takes, drops)]
     return {
         "dropped": log2(1 + len(drops)),
         "taken": log2(1 + len(takes)),
         "net": float(len(takes) - len(drops)) / (1 + len(takes) + len(drops)),
-        "runs": float(len(runs)),
-        "blank_runs": float(blank_only),
-        "inserting_runs": float(inserted),
-        "deleting_runs": float(deleted),
-        "longest_gone": log2(1 + longest_gone),
-        "gone_share": len(drops) / max(1, len(reading.original)),
-        "gone_headers": float(gone_headers),
-        "gone_leads": float(gone_leads),
+        "gone_share": len(drops) / max(1, len(facts.reading.original)),
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
-        "open_tops": float(open_top),
-        "open_bottoms": float(open_bottom),
-        "beside_likeness": beside,
-        "invisible": float(invisible),
-        "duplicates": duplicates,
-        "same_names": float(sum(headers[name] > gone_names[name] for name in new_headers)),
-        "new_headers": float(len(new_headers)),
-        "unbalanced": float(sum(map(abs, balance))),
-        "unused": float(len(unused)),
-        "overridden": float(overridden),
-        "odd_levels": float(odd),
+        "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
-        "new_levels": float(len(set(levels) - facts.levels)),
         "changes_nothing": float(not drops and not takes),
         "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
-        **{f"left_{what}": float(kinds[what]) for what in KINDS if what not in ("elided", "stub", "renewed")},
+        **{f"left_{what}": float(kinds[what]) for what in QUOTE_KINDS if what != "elided"},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
+        **_of_runs(ops),
+        **_of_new_lines(facts, drops, takes),
+        **_of_shown_lines(facts.reading, ops),
+    }
+
+
+def _of_runs(ops: Sequence[LineOp]) -> Features:
+    """What the runs of changes look like, and what stands beside their open ends."""
+    found: Counter[str] = Counter()
+    longest_gone, beside = 0, 0.0
+    for start, stop in changes(ops):
+        old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
+        new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        found["runs"] += 1
+        found["blank_runs"] += not old and not new
+        found["inserting_runs"] += bool(new) and not old
+        if old and not new:
+            found["deleting_runs"] += 1
+            longest_gone = max(longest_gone, len(old))
+            found["gone_headers"] += sum(header_name(text) is not None for text in old)
+            found["gone_leads"] += all(map(is_attached, old))
+        if new and (start == 0 or ops[start - 1].kind == "keep"):
+            found["open_tops"] += 1
+            beside = max(beside, _likest(new[0], ops[max(0, start - BESIDE) : start]))
+        if new and (stop == len(ops) or ops[stop].kind == "keep"):
+            found["open_bottoms"] += 1
+            beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
+    counted = ("runs", "blank_runs", "inserting_runs", "deleting_runs", "gone_headers", "gone_leads", "open_tops")
+    return {
+        **{name: float(found[name]) for name in (*counted, "open_bottoms")},
+        "longest_gone": log2(1 + longest_gone),
+        "beside_likeness": beside,
+    }
+
+
+def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
+    """What the new lines repeat, define again, and how they are indented."""
+    gone = {op.text.strip() for op in drops}
+    gone_names = Counter(header_name(op.text) for op in drops)
+    new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
+    levels = [indent_of(op.text) for op in takes]
+    says = [text for op in takes if (text := op.text.strip()) not in gone and substance(text) >= SHOWN]
+    return {
+        "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
+        "same_names": float(sum(facts.headers[name] > gone_names[name] for name in new_headers)),
+        "new_headers": float(len(new_headers)),
+        "odd_levels": float(sum(level not in facts.levels for level in levels)),
+        "new_levels": float(len(set(levels) - facts.levels)),
+    }
+
+
+def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:
+    """Which shown lines the reading leaves unused, and where it keeps another wording than is shown."""
+    used = {op.update_line for op in ops if op.update_line is not None}
+    unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
+    quotes = [
+        (op.text, reading.texts[op.update_line]) for op in ops if op.kind == "both" and op.update_line is not None
+    ]
+    overridden = [(kept, shown) for kept, shown in quotes if kept != shown]
+    return {
+        "unused": float(len(unused)),
+        "overridden": float(len(overridden)),
+        "invisible": float(sum(kept.split() == shown.split() for kept, shown in overridden)),
     }

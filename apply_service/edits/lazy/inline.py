@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from apply_service.edits.markers import MAX_NOTE_LENGTH, Role, is_marker, strip_comment
 
@@ -16,14 +15,7 @@ _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 _OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 
-class Inline(NamedTuple):
-    """A line read without its marker.  `is_stub`: what the line opens goes on as in the file."""
-
-    text: str
-    is_stub: bool
-
-
-def read_inline(line: str, known: Collection[str]) -> Inline | None:
+def read_inline(line: str, known: Collection[str]) -> str | None:
     """The line without the marker inside it; None where it has none, or the file has the line as it is."""
     if len(line) > 4 * MAX_NOTE_LENGTH or ("..." not in line and "…" not in line) or line.strip() in known:
         return None
@@ -32,7 +24,7 @@ def read_inline(line: str, known: Collection[str]) -> Inline | None:
     return _inside(line) or _behind(line, known)
 
 
-def _behind(line: str, known: Collection[str]) -> Inline | None:
+def _behind(line: str, known: Collection[str]) -> str | None:
     """`code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
@@ -41,31 +33,30 @@ def _behind(line: str, known: Collection[str]) -> Inline | None:
         if not head.strip() or is_text or not has_dots or not is_marker(note):
             continue
         if head.strip() in ("...", "…"):
-            return Inline(head, False)
+            return head
         has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
-        if head.endswith(("{", ":", "(", "[", "=>")) and not has_value:
-            return Inline(head, True)
-        return Inline(head if head.strip() in known else head + " ...", False)
+        is_opener = head.endswith(("{", ":", "(", "[", "=>")) and not has_value
+        return head if is_opener or head.strip() in known else head + " ..."
     return None
 
 
-def _inside(line: str) -> Inline | None:
+def _inside(line: str) -> str | None:
     """`header { ... }`, `header(/* ... */) {`, `def header(): ...`."""
     text = line.rstrip()
     if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
-        return Inline(text[: text.rindex(":") + 1], True)
+        return text[: text.rindex(":") + 1]
     for opener, closer in _OPENERS.items():
         end = text.rfind(closer)
         start = text.rfind(opener, 0, end) if end > 0 else -1
         if start < 0 or not _DOTS.match(text[start + 1 : end].strip()):
             continue
         if opener == "{" and not text[end + 1 :].strip(" ;,)"):
-            return Inline(text[: start + 1], True)
-        return Inline(text[: start + 1] + "..." + text[end:], text.endswith(("{", ":")) and end < len(text) - 1)
+            return text[: start + 1]
+        return text[: start + 1] + "..." + text[end:]
     return None
 
 
-def read_inline_markers(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> dict[int, Inline]:
+def read_inline_markers(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> dict[int, str]:
     """The lines with a marker inside, by number."""
     found = {}
     for i, line in enumerate(lines):

@@ -184,6 +184,7 @@ class _Reader:
         )
 
     def _step(self, i: int) -> int:
+        """One list of decisions of over 60 lines: their order is what it says, and parts of it would hide that."""
         token, low, words = self.tokens[i], self._low(i), self.words
         if token.kind == "sign":
             self._sign(low, i)

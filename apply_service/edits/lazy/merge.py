@@ -41,7 +41,7 @@ def merge(
     chance = chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
-    whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, text_of(found[n][0]), language)), None)
+    whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
     elif whole != order[0]:
@@ -75,11 +75,6 @@ def readings(
         ops = [*ways.draft.ops, LineOp("keep", len(lines) - 1, None, "")] if ends_with_newline else ways.draft.ops
         found.append((Reading(drops_first(ops), ways.features, 0.0, ways.draft.name), ways))
     return found
-
-
-def text_of(reading: Reading) -> str:
-    """The merged text."""
-    return "\n".join([op.text for op in reading.ops if op.kind != "drop"])
 
 
 def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:

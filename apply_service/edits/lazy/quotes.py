@@ -23,7 +23,7 @@ MAX_RUN = 400
 """Lines of a change that are paired; longer ones are taken literally."""
 MIN_ALIKE = 0.45
 MAX_JOINED = 5
-_WORD = re.compile(r"\w")
+KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Pair:
     """Indices of operations: drops."""
     new: tuple[int, ...]
     """Indices of operations: takes."""
-    features: dict[str, float]
+    kind: str
+    """What sort of difference it shows: of KINDS."""
 
 
 def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
@@ -68,10 +69,8 @@ def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) ->
     pairs = []
     for a, b in matched:
         from_old, from_new = range(old[a[0]].start, old[a[-1]].stop), range(new[b[0]].start, new[b[-1]].stop)
-        features = _features("\n".join(old_lines[k] for k in from_old), "\n".join(new_lines[k] for k in from_new))
-        features["run_old"], features["run_new"] = float(len(drops)), float(len(takes))
-        features["run_pairs"] = float(len(matched))
-        pairs.append(Pair(tuple(drops[k] for k in from_old), tuple(takes[k] for k in from_new), features))
+        kind = _kind("\n".join(old_lines[k] for k in from_old), "\n".join(new_lines[k] for k in from_new))
+        pairs.append(Pair(tuple(drops[k] for k in from_old), tuple(takes[k] for k in from_new), kind))
     return pairs
 
 
@@ -112,60 +111,29 @@ def _match(
     return found[::-1]
 
 
-def _features(before: str, after: str) -> dict[str, float]:
-    """What a pair says about itself."""
+def _kind(before: str, after: str) -> str:
+    """How `after` differs from `before`, the most harmless that explains it all."""
     old, new = essence(before), essence(after)
-    old_words, new_words = {t.lower() for t in old if _WORD.match(t)}, {t.lower() for t in new if _WORD.match(t)}
-    common = (len(old) + len(new) - Indel.distance(old, new)) / 2
-    lost, gained = len(old) - common, len(new) - common
-    code_old, code_new = essence(_without_comment(before)), essence(_without_comment(after))
-    return {
-        "same_essence": float(old == new),
-        "same_gist": float(gist(before) == gist(after) and bool(gist(before))),
-        "same_case": float(essence(before.lower()) == essence(after.lower())),
-        "same_code": float(code_old == code_new and bool(code_old)),
-        "same_bag": float(sorted(old) == sorted(new)),
-        "same_stripped": float(before.strip() == after.strip()),
-        "same_rstripped": float([x.rstrip() for x in before.split("\n")] == [x.rstrip() for x in after.split("\n")]),
-        "indent_differs": float(indent_of(before) != indent_of(after)),
-        "lost": float(lost),
-        "gained": float(gained),
-        "lost_share": lost / max(1, len(old)),
-        "gained_share": gained / max(1, len(new)),
-        "new_words": float(len(new_words - old_words)),
-        "gone_words": float(len(old_words - new_words)),
-        "is_comment": float(strip_comment(before).is_comment and strip_comment(after).is_comment),
-        "old_comment": float(code_old != old),
-        "new_comment": float(code_new != new),
-        "elided": float(("..." in after and "..." not in before) or ("…" in after and "…" not in before)),
-        "lines_old": float(before.count("\n") + 1),
-        "lines_new": float(after.count("\n") + 1),
-        "length": float(len(new)),
-    }
+    if ("..." in after and "..." not in before) or ("…" in after and "…" not in before):
+        return "elided"
+    if old == new:
+        return "format"
+    if (gist(before) and gist(before) == gist(after)) or essence(before.lower()) == essence(after.lower()):
+        return "layout"
+    if sorted(old) == sorted(new):
+        return "reordered"
+    code = essence(_without_comment(before))
+    if code and code == essence(_without_comment(after)):
+        return "remark"
+    if strip_comment(before).is_comment and strip_comment(after).is_comment:
+        return "comment"
+    n_gained = (len(new) - len(old) + Indel.distance(old, new)) / 2
+    return "omission" if n_gained == 0 else "edit"
 
 
 def _without_comment(text: str) -> str:
     """The text without the comments behind its lines, as far as signs with a blank before them tell."""
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
-
-
-def kind(features: dict[str, float]) -> str:
-    """What sort of difference a pair shows."""
-    if features["elided"]:
-        return "elided"
-    if features["same_essence"]:
-        return "format"
-    if features["same_gist"] or features["same_case"]:
-        return "layout"
-    if features["same_bag"]:
-        return "reordered"
-    if features["same_code"]:
-        return "remark"
-    if features["is_comment"]:
-        return "comment"
-    if features["gained"] == 0 or (features["elided"] and features["new_words"] == 0):
-        return "omission"
-    return "edit"
 
 
 def keep_wording(

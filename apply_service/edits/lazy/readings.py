@@ -15,7 +15,7 @@ from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.flow import lost_indentation, reflow
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, kind, passed_over
+from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, passed_over
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
@@ -184,7 +184,7 @@ def _laid(reading: Reading) -> Iterator[Draft]:
     """The snippet aligned with the file, in several ways."""
     rows = Rows(reading)
     aligned = {"line": (rows, aligned_matches(reading, rows))}
-    if rows.groups():
+    if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
     nested = Rows(reading, nested_of=rows)
     if nested.is_narrowed:
@@ -228,12 +228,11 @@ def _renamed(draft: Draft, name: str) -> Draft:
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
-    what = kind(pair.features)
-    is_stub = all(ops[k].update_line in stubs for k in pair.new)
-    if not is_stub:
-        return what
+    """The pair's kind; `stub` and `renewed` for a stub's header, quoted carelessly or with something new in it."""
+    if not all(ops[k].update_line in stubs for k in pair.new):
+        return pair.kind
     is_namesake = header_name(ops[pair.old[0]].text) == header_name(ops[pair.new[0]].text)
-    return "stub" if what in LOOSE else "renewed" if is_namesake else what
+    return "stub" if pair.kind in LOOSE else "renewed" if is_namesake else pair.kind
 
 
 def stub_headers(reading: Reading) -> set[int]:

@@ -88,7 +88,7 @@ class Rows:
         return rows
 
     @cached_property
-    def _groups(self) -> list[Group]:
+    def groups(self) -> list[Group]:
         """Statements that the file breaks into other lines than the snippet, in the same words or in similar ones."""
         index, found = self._reading.index, []
         row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
@@ -153,9 +153,6 @@ class Rows:
                 worth = substance(text) * max(alike - 0.35, NAMESAKE_WORTH * same) + 0.05 * (part.stop - part.start)
                 found.append(Group(row, part.stop - part.start, other.start, other.stop - other.start, worth))
         return found
-
-    def groups(self) -> list[Group]:
-        return self._groups
 
     def terrain(self) -> Terrain:
         return Terrain(self._reading.index.weights, self._reading.index.scope_indents)
