@@ -30,6 +30,7 @@ from apply_service.errors import ApplyError, FileError, InvalidField, Unsupporte
 from apply_service.files import FileWrite, SourceFile, read_source
 from apply_service.roots import Roots
 from apply_service.settings import Settings, is_color_wanted
+from apply_service.verdict_rules import DOUBT
 
 READ_HERE = frozenset({"original", "original_b64", "files"})
 """What a request to a server holds and a batch on disk does not: the files are there."""
@@ -59,7 +60,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
         else:
             encoding = arguments.encoding or UTF8
             plan = _plan_patch(_patch_fields(arguments), encoding, roots, wants_diff=wants_diff)
-        answer = answer_batch(json.dumps(plan.request).encode(), settings, len(plan.sources))
+        request = _with_rule_of_doubt(plan.request, arguments)
+        answer = answer_batch(json.dumps(request).encode(), settings, len(plan.sources))
         n_unwritten = _write_back(plan, answer, settings) if arguments.in_place else 0
     except ApplyError as error:
         return print_failure(error, is_json=arguments.json)
@@ -67,6 +69,17 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if n_unwritten:
         return FILE
     return OK if answer["status"] == "applied" else REFUSED
+
+
+def _with_rule_of_doubt(request: Mapping[str, Any], arguments: Namespace) -> Mapping[str, Any]:
+    """The request with what shall happen to an answer in doubt, wherever it does not say so itself."""
+    rule = "warn" if arguments.allow_doubt else "fail" if arguments.in_place else None
+    if rule is None:
+        return request
+    if "edits" not in request:
+        return {**request, "on_verdict": {DOUBT: rule, **(request.get("on_verdict") or {})}}
+    edits = [{**edit, "on_verdict": {DOUBT: rule, **(edit.get("on_verdict") or {})}} for edit in request["edits"]]
+    return {**request, "edits": edits}
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------

@@ -115,6 +115,17 @@ def test_a_batch_of_edits(project: Path, options: list[str], capsysbinary: pytes
     assert tree(project) == BEFORE | {"a.py": b"x\r\nY\r\n", "deep/er/new.py": b"import os\n"}
 
 
+def test_a_batch_in_doubt_is_written_only_where_that_is_allowed(project: Path) -> None:
+    (project / "a.py").write_bytes(b"value = compute(first, second)\ny = 1\n")
+    quoted = block("value = compute(first, secnd)\ny = 1", "value = compute(first, secnd)\ny = 2")
+    before = tree(project)
+    batch = write_batch(project, {"path": "a.py", "update": quoted})
+    assert main(["apply", "--batch", batch, "--in-place"]) == 1
+    assert tree(project) == before
+    assert main(["apply", "--batch", batch, "--in-place", "--allow-doubt"]) == 0
+    assert tree(project) != before
+
+
 def test_modes_of_a_batch(project: Path, options: list[str]) -> None:
     assert main(["apply", "--batch", write_batch(project, GOOD, NEW, BAD), "--in-place", *options]) == 1
     assert tree(project) == BEFORE

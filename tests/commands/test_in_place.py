@@ -57,6 +57,18 @@ def test_in_place_without_a_change_writes_nothing(folder: Path, url: str, run: S
     assert main(["undo", "a.py"]) == 3
 
 
+def test_an_answer_in_doubt_is_written_only_where_that_is_allowed(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure"),))
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 1
+    assert b"80% sure" in capsysbinary.readouterr().err
+    assert (folder / "a.py").read_bytes() == OLD
+    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place", "--allow-doubt"]) == 0
+    assert (folder / "a.py").read_bytes() != OLD
+    assert run.requests[-1].on_verdict == {"doubt": "warn"}
+
+
 def test_in_place_refuses_where_a_check_found_an_error(
     folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
