@@ -17,6 +17,7 @@ from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.headers import is_branch, is_closer
 from apply_service.edits.indentation import find_unit, indent_of, leading
 from apply_service.edits.lazy.inline import read_inline_markers
+from apply_service.edits.lazy.notes import find_notes
 from apply_service.edits.markers import Role, classify, is_marker
 from apply_service.edits.remarks import split_remark
 from apply_service.edits.role_doubts import doubt_roles
@@ -38,8 +39,10 @@ class Reading:
         language: str | None,
         path: str | None,
         passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
     ) -> None:
-        """`passed_over`: update lines that somebody else reads; they part the blocks beside them."""
+        """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
+        are taken for markers."""
         self.original = original
         self.language = language
         self.path = path
@@ -48,6 +51,11 @@ class Reading:
         roles = classify(update, original, language=language, path=path)
         for i in passed_over:
             roles[i] = Role.CHAT
+        self.found_notes = find_notes(update, roles, set(self.index.stripped))
+        """The kind of each line that may be a marker in other words."""
+        self.notes = notes
+        for i in notes:
+            roles[i] = Role.MARKER
         inline = read_inline_markers(update, roles, set(self.index.stripped))
         for i, text in inline.items():
             if is_marker(text):

@@ -18,6 +18,7 @@ from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import substance
 from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
 from apply_service.edits.lazy.quotes import changes, find_pairs
 from apply_service.edits.markers import Role, strip_comment
@@ -26,7 +27,7 @@ from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 KINDS = (*QUOTE_KINDS, "stub", "renewed")
-MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "other")
+MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "other")
 POLICIES = (
     "careful",
     "literal",
@@ -133,14 +134,14 @@ def features_of(
     found["ways"] = float(len(names))
     found["ways_share"] = len(names) / max(1, n_readings)
     makers = {name.split(":")[-2] if ":" in name else name.rstrip("0123456789") for name in names}
-    mixed = any(name.startswith("mixed:") for name in names)
+    makers |= {name.split(":")[0] for name in names if name.count(":") > 1}
     for maker in MAKERS:
-        found[f"by_{maker}"] = float(maker in makers or (maker == "mixed" and mixed))
+        found[f"by_{maker}"] = float(maker in makers)
     policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
     for policy in POLICIES:
         found[f"policy_{policy}"] = float(policy in policies)
-    for part in ("blanks", "leads", "gaps"):
+    for part in ("blanks", "leads", "gaps", "renewed"):
         found[f"policy_{part}"] = float(part in extras)
     for what in KINDS:
         found[f"kept_{what}"] = float(counts.get(what, 0))
@@ -151,7 +152,18 @@ def features_of(
         found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    return found | _effects(facts, ops)
+    return found | _effects(facts, ops) | _of_notes(facts.reading, ops)
+
+
+def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
+    """How many comments that may be notes are written, and how many are taken for markers."""
+    written = {op.update_line for op in ops if op.kind == "take"}
+    found = Counter(kind for i, kind in reading.found_notes.items() if i in written)
+    taken = Counter(reading.found_notes[i] for i in reading.notes)
+    return {
+        **{f"written_{kind}": float(found[kind]) for kind in NOTE_KINDS},
+        **{f"noted_{kind}": float(taken[kind]) for kind in NOTE_KINDS},
+    }
 
 
 def _odd_steps(ops: Sequence[LineOp]) -> int:

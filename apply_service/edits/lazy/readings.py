@@ -14,8 +14,10 @@ from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.flow import lost_indentation, reflow
+from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, passed_over
+from apply_service.edits.lazy.renewed import renew
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
@@ -46,6 +48,7 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+blanks", LOOSE | {"comment"}, True, "leads"),
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
+RENEWED = frozenset({"literal", "format", "loose", "all"})
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Draft:
     reasons: tuple[str, ...] = ()
     extra: Mapping[str, float] = field(default_factory=dict)
     """What `signed` or `place` know of it."""
+    reading: Reading | None = None
+    """The snippet as it was read for this draft, where not as it stands."""
 
     @cached_property
     def text(self) -> str:
@@ -85,11 +90,13 @@ def find_readings(
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
-    facts = SnippetFacts(reading)
+    facts = {None: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
         draft = ways.draft
+        if draft.reading not in facts:
+            facts[draft.reading] = SnippetFacts(draft.reading)
         ways.features = features_of(
-            facts, draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
+            facts[draft.reading], draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
         ) | {"is_first": float(n == 0)}
     return list(found.values())
 
@@ -115,12 +122,26 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
+    for noted in _noted(reading, update):
+        for draft in _laid(noted):
+            yield replace(draft, name=f"noted:{draft.name}", reading=noted)
     if not directives:
         yield from placed
     for draft in first:
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
             yield replace(draft, ops=other.of(draft.ops), name=f"other{n}")
+
+
+def _noted(reading: Reading, update: Sequence[str]) -> Iterator[Reading]:
+    """The snippet read with its notes as markers: those that say so most clearly, and all of them."""
+    found = reading.found_notes
+    kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
+    for n in {1, len(kinds)} if kinds else ():
+        chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
+        noted = Reading(reading.original, update, reading.language, reading.path, notes=chosen)
+        if noted.visible:
+            yield noted
 
 
 def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
@@ -212,6 +233,8 @@ def _laid(reading: Reading) -> Iterator[Draft]:
                 written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gone)
                 counts = Counter(what for _, what in chosen)
                 known[key] = Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
+            if name in RENEWED and (ops_ := renew(known[key].ops)) != list(known[key].ops):
+                yield replace(known[key], ops=tuple(ops_), name=f"{base}:{name}+renewed")
             if name == "format" and lost_indentation(reading, known[key].ops):
                 flowed = reflow(reading, known[key].ops)
                 texts = _texts_of(flowed, writer.texts)
