@@ -40,9 +40,10 @@ class Reading:
         path: str | None,
         passed_over: Collection[int] = (),
         notes: Collection[int] = (),
+        shifts: bool = True,
     ) -> None:
         """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
-        are taken for markers."""
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is."""
         self.original = original
         self.language = language
         self.path = path
@@ -67,7 +68,9 @@ class Reading:
         for reason in doubt_roles(roles, update, self.index):
             self.doubts.likely(reason)
         self._strip_remarks()
-        self._shift_blocks()
+        self.is_shifted = False
+        if shifts:
+            self._shift_blocks()
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
@@ -97,6 +100,7 @@ class Reading:
         for block, shift in zip(self.snippet.blocks, fit_blocks(blocks, self.index), strict=True):
             if not shift.is_identity:
                 self.doubts.likely("fragment re-indented")
+                self.is_shifted = True
             for i in block.lines:
                 self.texts[i] = shift.apply(self.texts[i])
 

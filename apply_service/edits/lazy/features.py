@@ -27,7 +27,8 @@ from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 KINDS = (*QUOTE_KINDS, "stub", "renewed")
-MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "other")
+MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "parted", "unshifted",
+          "other")  # fmt: skip
 POLICIES = (
     "careful",
     "literal",
@@ -141,7 +142,7 @@ def features_of(
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
     for policy in POLICIES:
         found[f"policy_{policy}"] = float(policy in policies)
-    for part in ("blanks", "leads", "gaps", "renewed"):
+    for part in ("blanks", "leads", "gaps", "renewed", "inserted", "closed"):
         found[f"policy_{part}"] = float(part in extras)
     for what in KINDS:
         found[f"kept_{what}"] = float(counts.get(what, 0))
@@ -159,7 +160,7 @@ def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
     """How many comments that may be notes are written, and how many are taken for markers."""
     written = {op.update_line for op in ops if op.kind == "take"}
     found = Counter(kind for i, kind in reading.found_notes.items() if i in written)
-    taken = Counter(reading.found_notes[i] for i in reading.notes)
+    taken = Counter(kind for i, kind in reading.found_notes.items() if i in reading.notes)
     return {
         **{f"written_{kind}": float(found[kind]) for kind in NOTE_KINDS},
         **{f"noted_{kind}": float(taken[kind]) for kind in NOTE_KINDS},

@@ -17,7 +17,7 @@ _OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 def read_inline(line: str, known: Collection[str]) -> str | None:
     """The line without the marker inside it; None where it has none, or the file has the line as it is."""
-    if len(line) > 4 * MAX_NOTE_LENGTH or ("..." not in line and "…" not in line) or line.strip() in known:
+    if len(line) > 4 * MAX_NOTE_LENGTH or not any(sign in line for sign in ("...", "…", "/*")) or line.strip() in known:
         return None
     if strip_comment(line).is_comment:
         return None
@@ -45,10 +45,13 @@ def _inside(line: str) -> str | None:
     text = line.rstrip()
     if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
         return text[: text.rindex(":") + 1]
+    if text.endswith(("; ...; end", "; …; end")):
+        return text[: text.rindex(";", 0, -5)]
     for opener, closer in _OPENERS.items():
         end = text.rfind(closer)
         start = text.rfind(opener, 0, end) if end > 0 else -1
-        if start < 0 or not _DOTS.match(text[start + 1 : end].strip()):
+        inner = text[start + 1 : end].strip() if start >= 0 else ""
+        if not _DOTS.match(inner) and not (inner.startswith("/*") and is_marker(inner)):
             continue
         if opener == "{" and not text[end + 1 :].strip(" ;,)"):
             return text[: start + 1]

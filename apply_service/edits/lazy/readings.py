@@ -17,11 +17,12 @@ from apply_service.edits.lazy.flow import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, passed_over
-from apply_service.edits.lazy.renewed import renew
+from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.write import Writer
+from apply_service.edits.markers import Role
 from apply_service.edits.questions import doubts_of
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import marker_indent
@@ -48,7 +49,8 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+blanks", LOOSE | {"comment"}, True, "leads"),
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
-RENEWED = frozenset({"literal", "format", "loose", "all"})
+RETOUCHED = frozenset({"literal", "format", "loose", "all"})
+"""Policies whose merges are also retouched."""
 
 
 @dataclass
@@ -122,9 +124,9 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for noted in _noted(reading, update):
-        for draft in _laid(noted):
-            yield replace(draft, name=f"noted:{draft.name}", reading=noted)
+    for name, other in _reread(reading, update):
+        for draft in _laid(other) if other.visible else ():
+            yield replace(draft, name=f"{name}:{draft.name}", reading=other)
     if not directives:
         yield from placed
     for draft in first:
@@ -133,15 +135,19 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield replace(draft, ops=other.of(draft.ops), name=f"other{n}")
 
 
-def _noted(reading: Reading, update: Sequence[str]) -> Iterator[Reading]:
-    """The snippet read with its notes as markers: those that say so most clearly, and all of them."""
+def _reread(reading: Reading, update: Sequence[str]) -> Iterator[tuple[str, Reading]]:
+    """The snippet with its notes as markers: those that say so most clearly, and all of them; without a marker, with
+    its blank lines as markers; indented as it is written."""
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
     for n in {1, len(kinds)} if kinds else ():
         chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
-        noted = Reading(reading.original, update, reading.language, reading.path, notes=chosen)
-        if noted.visible:
-            yield noted
+        yield "noted", Reading(reading.original, update, reading.language, reading.path, notes=chosen)
+    roles = reading.snippet.roles
+    if Role.MARKER not in roles and (blanks := [i for i, role in enumerate(roles) if role is Role.BLANK]):
+        yield "parted", Reading(reading.original, update, reading.language, reading.path, notes=blanks)
+    if reading.is_shifted:
+        yield "unshifted", Reading(reading.original, update, reading.language, reading.path, shifts=False)
 
 
 def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
@@ -233,8 +239,9 @@ def _laid(reading: Reading) -> Iterator[Draft]:
                 written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gone)
                 counts = Counter(what for _, what in chosen)
                 known[key] = Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
-            if name in RENEWED and (ops_ := renew(known[key].ops)) != list(known[key].ops):
-                yield replace(known[key], ops=tuple(ops_), name=f"{base}:{name}+renewed")
+            for what, retouch in RETOUCHES if name in RETOUCHED else ():
+                if (changed := tuple(retouch(reading, known[key].ops))) != known[key].ops:
+                    yield replace(known[key], ops=changed, name=f"{base}:{name}+{what}")
             if name == "format" and lost_indentation(reading, known[key].ops):
                 flowed = reflow(reading, known[key].ops)
                 texts = _texts_of(flowed, writer.texts)

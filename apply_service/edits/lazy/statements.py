@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Indel
 
+from apply_service.edits.indentation import indent_of
 from apply_service.edits.markers import strip_comment
 
 MAX_STATEMENT = 40
@@ -58,6 +59,11 @@ def _depth(line: str) -> int:
     return sum(line.count(sign) for sign in "([") - sum(line.count(sign) for sign in ")]")
 
 
+def _goes_on(line: str) -> bool:
+    """Whether the line continues the one above: it begins with a call or an operator."""
+    return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->")) and "..." not in line
+
+
 def statements(lines: Sequence[str]) -> list[Statement]:
     """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines."""
     found: list[Statement] = []
@@ -78,6 +84,9 @@ def statements(lines: Sequence[str]) -> list[Statement]:
         while depth > 0 and stop < last and not lines[stop - 1].rstrip().endswith("{"):
             depth += _depth(lines[stop])
             stop += 1
+        if depth <= 0:
+            while stop < last and _goes_on(lines[stop]) and indent_of(lines[stop]) > indent_of(lines[i]):
+                stop += 1
         found.append(Statement(i, stop if depth <= 0 else i + 1, "code"))
         i = found[-1].stop
     return found

@@ -1,0 +1,147 @@
+"""Small changes to a finished merge that give another reading of the same snippet.
+
+A snippet does not say whether a new line stands for the hidden one beside it, nor where a scope ends that it shows in
+part.  Each function here takes a merge and returns it as it is if its question is answered the other way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from apply_service.edits.headers import header_name
+from apply_service.edits.indentation import indent_of
+from apply_service.edits.lazy.quotes import changes, find_pairs
+from apply_service.edits.lazy.statements import essence, likeness, statements
+from apply_service.edits.markers import Role, strip_comment
+from apply_service.edits.reading import Reading
+from apply_service.types import LineOp
+
+REACH = 40
+"""Hidden lines beside a change that are looked at."""
+MIN_ALIKE = 0.5
+_KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
+
+Ops = Sequence[LineOp]
+
+
+# -- new lines for hidden ones -----------------------------------------------------------------------------------------
+def renew(reading: Reading, ops: Ops) -> list[LineOp]:
+    """Without the hidden statements beside new ones that these may stand for."""
+    gone: set[int] = set()
+    for start, stop in changes(ops):
+        new = _statements([op.text for op in ops[start:stop] if op.kind == "take"])
+        if new:
+            below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
+            gone.update(_renewed(ops, _hidden(ops, below), new, is_above=False))
+            gone.update(_renewed(ops, _hidden(ops, above), new[::-1], is_above=True))
+    return [op._replace(kind="drop") if k in gone else op for k, op in enumerate(ops)]
+
+
+def _hidden(ops: Ops, places: range) -> list[int]:
+    """The lines that stay without being shown, in order, from the change on until the first that is shown or blank."""
+    found: list[int] = []
+    for k in places:
+        if ops[k].kind != "keep" or not ops[k].text.strip():
+            break
+        found.append(k)
+    return sorted(found)
+
+
+def _statements(lines: Sequence[str]) -> list[str]:
+    return ["\n".join(lines[part.start : part.stop]) for part in statements(lines)]
+
+
+def _renewed(ops: Ops, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
+    """The hidden lines that the new statements stand for, from the change on, each for another one."""
+    lines = [ops[k].text for k in hidden]
+    parts = statements(lines)
+    left = list(new)
+    for part in reversed(parts) if is_above else parts:
+        text = "\n".join(lines[part.start : part.stop])
+        at = next((n for n, other in enumerate(left) if is_namesake(text, other)), None)
+        if at is None:
+            return
+        del left[at]
+        yield from hidden[part.start : part.stop]
+
+
+def is_namesake(old: str, new: str) -> bool:
+    """Whether one statement may be another in its new form."""
+    if indent_of(old) != indent_of(new) or old == new:
+        return False
+    comments = [strip_comment(text).is_comment for text in (old, new)]
+    if any(comments):
+        return all(comments)
+    if header_name(old.split("\n")[0]) != header_name(new.split("\n")[0]):
+        return False
+    keys = [_KEY.match(text) for text in (old, new)]
+    if keys[0] and keys[1] and keys[0][1] == keys[1][1]:
+        return True
+    return likeness(essence(old), essence(new)) >= MIN_ALIKE
+
+
+# -- new lines beside hidden ones --------------------------------------------------------------------------------------
+def insert(reading: Reading, ops: Ops) -> list[LineOp]:
+    """With the hidden lines at a marker kept that new lines were taken to replace."""
+    edited = {k for pair in find_pairs(ops) if pair.kind == "edit" for k in pair.old}
+    out = list(ops)
+    for start, stop in changes(ops):
+        drops = [op._replace(kind="keep") for op in ops[start:stop] if op.kind == "drop"]
+        takes = [op for op in ops[start:stop] if op.kind == "take"]
+        if not takes or not edited.intersection(range(start, stop)):
+            continue
+        if start and ops[start - 1].kind == "keep":
+            out[start:stop] = [*drops, *takes]
+        elif stop < len(ops) and ops[stop].kind == "keep":
+            out[start:stop] = [*takes, *drops]
+    return out
+
+
+# -- scopes that the snippet closes ------------------------------------------------------------------------------------
+def close(reading: Reading, ops: Ops) -> list[LineOp]:
+    """Without the hidden rest of a scope that the snippet opens and whose next marker stands outside of it."""
+    out = list(ops)
+    for start, stop in _hidden_runs(ops):
+        margin = _margin_below(reading, ops, start)
+        if margin is None or indent_of(ops[start - 1].text) <= margin:
+            continue
+        inside = [k for k in range(start, stop) if ops[k].text.strip()]
+        end = next((k for k in inside if indent_of(ops[k].text) <= margin), None)
+        last = max((k for k in inside if end is None or k < end), default=None)
+        if last is not None and (end is not None or stop == len(ops)):
+            out[start : last + 1] = [op._replace(kind="drop") for op in ops[start : last + 1]]
+    return out
+
+
+def _hidden_runs(ops: Ops) -> Iterator[tuple[int, int]]:
+    """The stretches of lines that stay without being shown, below a shown one."""
+    start = None
+    for k in range(1, len(ops) + 1):
+        is_hidden = k < len(ops) and ops[k].kind == "keep"
+        if is_hidden and start is None and ops[k - 1].kind != "keep":
+            start = k
+        elif not is_hidden and start is not None:
+            yield start, k
+            start = None
+
+
+def _margin_below(reading: Reading, ops: Ops, start: int) -> int | None:
+    """The indentation of the marker behind the shown line above `start`, or at the snippet's end that of its least
+    indented line; None where the snippet's block does not show the line that opens the scope."""
+    above = ops[start - 1].update_line
+    snippet = reading.snippet
+    block = next((block for block in snippet.blocks if above in block.lines), None)
+    if block is None or above is None:
+        return None
+    shown = [indent_of(reading.texts[i]) for i in block.lines if reading.texts[i].strip() and i <= above]
+    marks = [indent_of(snippet.texts[i]) for i in block.gap_after if snippet.roles[i] is Role.MARKER]
+    margin = marks[0] if marks else min(shown)
+    return margin if block.lines[-1] == above and min(shown) <= margin else None
+
+
+RETOUCHES: tuple[tuple[str, Callable[[Reading, Ops], list[LineOp]]], ...] = (
+    ("renewed", renew),
+    ("inserted", insert),
+    ("closed", close),
+)
