@@ -16,6 +16,7 @@ from apply_service.edits.note_patterns import (
     CONDITION,
     DELETED,
     EDGE,
+    ENCLOSED,
     FENCE,
     FILE,
     HINT,
@@ -27,6 +28,7 @@ from apply_service.edits.note_patterns import (
     PLAIN_NOTE,
     STRONG,
     TAIL,
+    TOLD,
     TRAILING,
 )
 
@@ -88,6 +90,8 @@ def is_marker(line: str) -> bool:
         return True
     if line.lstrip().startswith("*") and not trailing:
         return False
+    if ENCLOSED.match(core) and TOLD.search(core):
+        return True
     return STRONG.match(TRAILING.sub("", core).strip()) is not None
 
 

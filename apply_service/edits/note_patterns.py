@@ -46,6 +46,13 @@ STRONG = re.compile(
     rf")\s*[\)\]>\.:;,]*$",
     re.IGNORECASE,
 )
+ENCLOSED = re.compile(r"^(?:\(.*\)|\[.*\]|<.*>)[.;]?$")
+TOLD = re.compile(
+    r"\b(?:existing|rest|remaining|unchanged|unmodified|untouched|(?:not|never) (?:changed|touched|modified)|same|stays?|"
+    r"remains?|omitted|kept|as (?:before|is|it (?:is|was)|they (?:are|were))|no changes?|unaffected|like before|etc)\b|"
+    r"\.{2,}|…",
+    re.IGNORECASE,
+)
 DELETED = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
     r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*"

@@ -6,10 +6,12 @@ to the file.  Every reading has the same names.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import takewhile
 from math import log2
 
 from rapidfuzz import fuzz
@@ -21,6 +23,7 @@ from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
 from apply_service.edits.lazy.quotes import changes, find_pairs
+from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.edits.reading import Reading
@@ -58,6 +61,13 @@ BESIDE = 8
 """Hidden lines beside new ones that these may stand for."""
 SHOWN = 0.8
 """What a line must say for a second copy of it to be noticed."""
+SCOPE = 60
+"""Lines beside a new one among which its key may stand again."""
+_KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
+_IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
+_QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
+_LISTED = re.compile(r"\{([^{}]*)\}")
+_WORD = re.compile(r"\w+")
 Features = dict[str, float]
 
 
@@ -153,7 +163,16 @@ def features_of(
         found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    return found | _effects(facts, ops) | _of_notes(facts.reading, ops)
+    return found | _effects(facts, ops) | _of_notes(facts.reading, ops) | _of_retouches(facts.reading, ops)
+
+
+def _of_retouches(reading: Reading, ops: Sequence[LineOp]) -> Features:
+    """How many lines each retouch would change: what the reading leaves open."""
+    found = {}
+    for name, retouch in RETOUCHES:
+        changed = sum(a is not b for a, b in zip(ops, retouch(reading, ops), strict=True))
+        found[f"open_{name}"] = log2(1 + changed)
+    return found
 
 
 def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
@@ -211,6 +230,7 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **{f"left_{what}": float(kinds[what]) for what in QUOTE_KINDS if what != "elided"},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
         **_of_runs(ops),
+        **_of_names(ops),
         **_of_new_lines(facts, drops, takes),
         **_of_shown_lines(facts.reading, ops),
     }
@@ -259,6 +279,43 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
         "odd_levels": float(sum(level not in facts.levels for level in levels)),
         "new_levels": float(len(set(levels) - facts.levels)),
     }
+
+
+def _of_names(ops: Sequence[LineOp]) -> Features:
+    """What the reading gives twice: keys of one mapping, imported names."""
+    left = [op for op in ops if op.kind != "drop" and op.text.strip()]
+    kept, new = ({name for op in left if (op.kind == "take") == is_new for name in imported(op.text)} for is_new in (0, 1))
+    return {"same_keys": float(_same_keys(left)), "imported_twice": float(len(kept & new))}
+
+
+def _same_keys(left: Sequence[LineOp]) -> int:
+    n = 0
+    for k, op in enumerate(left):
+        key = _KEY.match(op.text) if op.kind == "take" else None
+        if key is None:
+            continue
+        indent = indent_of(op.text)
+        for beside in (left[k + 1 : k + 1 + SCOPE], left[max(0, k - SCOPE) : k][::-1]):
+            for other in takewhile(lambda op: indent_of(op.text) >= indent, beside):
+                found = _KEY.match(other.text) if other.kind != "take" and indent_of(other.text) == indent else None
+                n += found is not None and found[1] == key[1]
+    return n
+
+
+@lru_cache(maxsize=16384)
+def imported(line: str) -> frozenset[str]:
+    """The names that a line of imports binds, as far as its words tell."""
+    if not _IMPORT.match(line):
+        return frozenset()
+    text = _QUOTED.sub("", line)
+    listed = _LISTED.search(text)
+    if listed is not None:
+        text = listed[1]
+    elif " import " in text:
+        text = text.split(" import ", 1)[1]
+    else:
+        text = _WORD.findall(text)[-1] if _WORD.findall(text) else ""
+    return frozenset(part.split()[-1] for part in text.strip(" ;()").split(",") if part.split())
 
 
 def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:

@@ -6,23 +6,16 @@ the merger reads the snippet both ways.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
 from apply_service.edits.lazy.statements import tokens
 from apply_service.edits.markers import MAX_NOTE_LENGTH, Role, strip_comment
+from apply_service.edits.note_patterns import ENCLOSED, TOLD
 
 KINDS = ("enclosed", "phrased", "bare")
 """In brackets; in words that speak of what stays; any other short comment at the edge of a block."""
 MAX_BARE = 6
 """Words of a bare note."""
-_ENCLOSED = re.compile(r"^(?:\(.*\)|\[.*\]|<.*>)[.;]?$")
-_PHRASED = re.compile(
-    r"\b(?:existing|rest|remaining|unchanged|unmodified|untouched|(?:not|never) (?:changed|touched|modified)|same|stays?|"
-    r"remains?|omitted|kept|as (?:before|is|it (?:is|was)|they (?:are|were))|no changes?|unaffected|like before|etc)\b|"
-    r"\.{2,}|…",
-    re.IGNORECASE,
-)
 _SEPARATORS = (Role.MARKER, Role.HINT, Role.FENCE, Role.BLANK)
 
 
@@ -39,11 +32,11 @@ def _kind(update: Sequence[str], roles: Sequence[Role], i: int) -> str | None:
     comment = strip_comment(update[i])
     if not comment.is_comment or not comment.core or len(update[i]) > MAX_NOTE_LENGTH:
         return None
-    if _ENCLOSED.match(comment.core):
+    if ENCLOSED.match(comment.core):
         return "enclosed"
     if any(strip_comment(update[k]).is_comment and roles[k] is Role.CONTENT for k in (i - 1, i + 1) if k in range(len(update))):
         return None
-    if _PHRASED.search(comment.core):
+    if TOLD.search(comment.core):
         return "phrased"
     is_edge = i == 0 or i + 1 == len(update) or any(roles[k] in _SEPARATORS for k in (i - 1, i + 1))
     return "bare" if is_edge and len(tokens(comment.core)) <= MAX_BARE else None
