@@ -40,6 +40,8 @@ Scores = list[list[float]]
 PULL = 1.0
 """Of each weight of a regression towards zero, in samples."""
 STRONG_PULL = 50.0
+SHARE_OF_INPUTS = 0.2
+"""Of the inputs, how many each split may choose from: trees that differ more."""
 LEAST_CHANCE = 0.5
 """Samples that a calibration keeps off 0 and 1."""
 TOLERANCE = 1e-9
@@ -79,7 +81,7 @@ def boosted(
     targets: Sequence[bool],
     weights: Sequence[float],
     *,
-    n_trees: int = 120,
+    n_trees: int = 200,
     n_leaves: int = 8,
 ) -> Sum:
     """Gradient boosting of small trees.
@@ -90,7 +92,7 @@ def boosted(
     x = _matrix(rows, inputs)
     model = HistGradientBoostingClassifier(
         max_iter=n_trees, max_leaf_nodes=n_leaves, learning_rate=0.06, min_samples_leaf=20, l2_regularization=PULL,
-        early_stopping=False, random_state=0,
+        max_features=SHARE_OF_INPUTS, early_stopping=False, random_state=0,
     ).fit(x, targets, sample_weight=weights)  # fmt: skip
     # scikit-learn has no public form of these trees: what is read here is held against its values at once.
     trees = tuple(_tree(round_of_one[0].nodes, 0) for round_of_one in model._predictors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 TAB_COLUMNS = 4
@@ -24,6 +25,7 @@ def columns(blanks: str) -> int:
     return len(blanks) + blanks.count("\t") * (TAB_COLUMNS - 1)
 
 
+@lru_cache(maxsize=65536)
 def indent_of(line: str) -> int:
     """Columns before the line's first visible character."""
     return columns(leading(line))

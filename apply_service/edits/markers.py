@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from apply_service.edits.note_patterns import (
     CONDITION,
@@ -58,6 +59,7 @@ class Comment:
     is_comment: bool
 
 
+@lru_cache(maxsize=65536)
 def strip_comment(line: str) -> Comment:
     """The line without its comment signs."""
     lead = LEAD.match(line)

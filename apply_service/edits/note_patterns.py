@@ -48,8 +48,9 @@ STRONG = re.compile(
 )
 ENCLOSED = re.compile(r"^(?:\(.*\)|\[.*\]|<.*>)[.;]?$")
 TOLD = re.compile(
-    r"\b(?:existing|rest|remaining|unchanged|unmodified|untouched|(?:not|never) (?:changed|touched|modified)|same|stays?|"
-    r"remains?|omitted|kept|as (?:before|is|it (?:is|was)|they (?:are|were))|no changes?|unaffected|like before|etc)\b|"
+    r"\b(?:existing|rest|remaining|unchanged|unmodified|untouched|(?:not|never) (?:changed|touched|modified)|same|"
+    r"stays?|remains?|omitted|kept|as (?:before|is|it (?:is|was)|they (?:are|were))|no changes?|unaffected|"
+    r"like before|etc)\b|"
     r"\.{2,}|…",
     re.IGNORECASE,
 )

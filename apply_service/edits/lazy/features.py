@@ -10,8 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import takewhile
+from functools import cached_property
 from math import log2
 
 from rapidfuzz import fuzz
@@ -24,6 +23,7 @@ from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
 from apply_service.edits.lazy.quotes import changes, find_pairs
 from apply_service.edits.lazy.retouch import RETOUCHES
+from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.edits.reading import Reading
@@ -64,10 +64,6 @@ SHOWN = 0.8
 SCOPE = 60
 """Lines beside a new one among which its key may stand again."""
 _KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
-_IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
-_QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
-_LISTED = re.compile(r"\{([^{}]*)\}")
-_WORD = re.compile(r"\w+")
 Features = dict[str, float]
 
 
@@ -152,7 +148,7 @@ def features_of(
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
     for policy in POLICIES:
         found[f"policy_{policy}"] = float(policy in policies)
-    for part in ("blanks", "leads", "gaps", "renewed", "inserted", "closed"):
+    for part in ("blanks", "leads", "gaps", *(name for name, _ in RETOUCHES)):
         found[f"policy_{part}"] = float(part in extras)
     for what in KINDS:
         found[f"kept_{what}"] = float(counts.get(what, 0))
@@ -284,38 +280,32 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
 def _of_names(ops: Sequence[LineOp]) -> Features:
     """What the reading gives twice: keys of one mapping, imported names."""
     left = [op for op in ops if op.kind != "drop" and op.text.strip()]
-    kept, new = ({name for op in left if (op.kind == "take") == is_new for name in imported(op.text)} for is_new in (0, 1))
+    kept, new = (
+        {name for op in left if (op.kind == "take") == is_new for name in imported(op.text)} for is_new in (0, 1)
+    )
     return {"same_keys": float(_same_keys(left)), "imported_twice": float(len(kept & new))}
 
 
 def _same_keys(left: Sequence[LineOp]) -> int:
+    """New lines whose key stands again beside them, at the same level of the same scope."""
     n = 0
     for k, op in enumerate(left):
         key = _KEY.match(op.text) if op.kind == "take" else None
-        if key is None:
-            continue
-        indent = indent_of(op.text)
-        for beside in (left[k + 1 : k + 1 + SCOPE], left[max(0, k - SCOPE) : k][::-1]):
-            for other in takewhile(lambda op: indent_of(op.text) >= indent, beside):
-                found = _KEY.match(other.text) if other.kind != "take" and indent_of(other.text) == indent else None
-                n += found is not None and found[1] == key[1]
+        if key is not None:
+            n += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
+            n += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
     return n
 
 
-@lru_cache(maxsize=16384)
-def imported(line: str) -> frozenset[str]:
-    """The names that a line of imports binds, as far as its words tell."""
-    if not _IMPORT.match(line):
-        return frozenset()
-    text = _QUOTED.sub("", line)
-    listed = _LISTED.search(text)
-    if listed is not None:
-        text = listed[1]
-    elif " import " in text:
-        text = text.split(" import ", 1)[1]
-    else:
-        text = _WORD.findall(text)[-1] if _WORD.findall(text) else ""
-    return frozenset(part.split()[-1] for part in text.strip(" ;()").split(",") if part.split())
+def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
+    for op in beside:
+        level = indent_of(op.text)
+        if level < indent:
+            return False
+        found = _KEY.match(op.text) if level == indent and op.kind != "take" else None
+        if found is not None and found[1] == key:
+            return True
+    return False
 
 
 def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:

@@ -34,9 +34,10 @@ def _kind(update: Sequence[str], roles: Sequence[Role], i: int) -> str | None:
         return None
     if ENCLOSED.match(comment.core):
         return "enclosed"
-    if any(strip_comment(update[k]).is_comment and roles[k] is Role.CONTENT for k in (i - 1, i + 1) if k in range(len(update))):
+    beside = [k for k in (i - 1, i + 1) if 0 <= k < len(update)]
+    if any(strip_comment(update[k]).is_comment and roles[k] is Role.CONTENT for k in beside):
         return None
     if TOLD.search(comment.core):
         return "phrased"
-    is_edge = i == 0 or i + 1 == len(update) or any(roles[k] in _SEPARATORS for k in (i - 1, i + 1))
+    is_edge = len(beside) < 2 or any(roles[k] in _SEPARATORS for k in beside)
     return "bare" if is_edge and len(tokens(comment.core)) <= MAX_BARE else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rapidfuzz.distance import Indel
 
@@ -63,15 +64,20 @@ def changes(ops: Sequence[LineOp]) -> Iterator[tuple[int, int]]:
 
 
 def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) -> list[Pair]:
-    old_lines, new_lines = [ops[k].text for k in drops], [ops[k].text for k in takes]
+    found = _pair_texts(tuple(ops[k].text for k in drops), tuple(ops[k].text for k in takes))
+    return [Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind) for old, new, kind in found]
+
+
+@lru_cache(maxsize=4096)
+def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[tuple[range, range, str]]:
+    """The lines of each pair, and its kind.  Most readings of an edit share their changes."""
     old, new = statements(old_lines), statements(new_lines)
-    matched = _match(old_lines, old, new_lines, new)
-    pairs = []
-    for a, b in matched:
+    found = []
+    for a, b in _match(old_lines, old, new_lines, new):
         from_old, from_new = range(old[a[0]].start, old[a[-1]].stop), range(new[b[0]].start, new[b[-1]].stop)
         kind = _kind("\n".join(old_lines[k] for k in from_old), "\n".join(new_lines[k] for k in from_new))
-        pairs.append(Pair(tuple(drops[k] for k in from_old), tuple(takes[k] for k in from_new), kind))
-    return pairs
+        found.append((from_old, from_new, kind))
+    return found
 
 
 def _match(

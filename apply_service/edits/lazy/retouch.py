@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
-from apply_service.edits.headers import header_name
+from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.quotes import changes, find_pairs
-from apply_service.edits.lazy.statements import essence, likeness, statements
+from apply_service.edits.lazy.statements import essence, imported, likeness, statements
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
@@ -21,16 +22,21 @@ REACH = 40
 """Hidden lines beside a change that are looked at."""
 MIN_ALIKE = 0.5
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
+_NAME = re.compile(r"[\w.$-]{3,}")
+_ALL = frozenset({"rest", "everything", "other", "others", "remaining", "all", "below", "above", "existing", "etc"})
+_FILLERS = frozenset({"...", "unchanged", "code", "same", "stay", "stays", "the", "and", "with", "this", "here"})
+_REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
+_DOCUMENTS = {'"""': '"""', "'''": "'''", "/**": "*/", "/*": "*/"}
 
 Ops = Sequence[LineOp]
 
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
-def renew(reading: Reading, ops: Ops) -> list[LineOp]:
+def renew(_: Reading, ops: Ops) -> list[LineOp]:
     """Without the hidden statements beside new ones that these may stand for."""
     gone: set[int] = set()
     for start, stop in changes(ops):
-        new = _statements([op.text for op in ops[start:stop] if op.kind == "take"])
+        new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
             gone.update(_renewed(ops, _hidden(ops, below), new, is_above=False))
@@ -48,12 +54,14 @@ def _hidden(ops: Ops, places: range) -> list[int]:
     return sorted(found)
 
 
-def _statements(lines: Sequence[str]) -> list[str]:
+@lru_cache(maxsize=4096)
+def _statements(lines: tuple[str, ...]) -> list[str]:
     return ["\n".join(lines[part.start : part.stop]) for part in statements(lines)]
 
 
 def _renewed(ops: Ops, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
-    """The hidden lines that the new statements stand for, from the change on, each for another one."""
+    """The hidden lines that the new statements stand for, from the change on, each for another one; one import may
+    stand for several."""
     lines = [ops[k].text for k in hidden]
     parts = statements(lines)
     left = list(new)
@@ -62,7 +70,8 @@ def _renewed(ops: Ops, hidden: Sequence[int], new: Sequence[str], *, is_above: b
         at = next((n for n, other in enumerate(left) if is_namesake(text, other)), None)
         if at is None:
             return
-        del left[at]
+        if not imported(text) & imported(left[at]):
+            del left[at]
         yield from hidden[part.start : part.stop]
 
 
@@ -82,7 +91,7 @@ def is_namesake(old: str, new: str) -> bool:
 
 
 # -- new lines beside hidden ones --------------------------------------------------------------------------------------
-def insert(reading: Reading, ops: Ops) -> list[LineOp]:
+def insert(_: Reading, ops: Ops) -> list[LineOp]:
     """With the hidden lines at a marker kept that new lines were taken to replace."""
     edited = {k for pair in find_pairs(ops) if pair.kind == "edit" for k in pair.old}
     out = list(ops)
@@ -140,8 +149,104 @@ def _margin_below(reading: Reading, ops: Ops, start: int) -> int | None:
     return margin if block.lines[-1] == above and min(shown) <= margin else None
 
 
+# -- what comments name ------------------------------------------------------------------------------------------------
+def narrow(reading: Reading, ops: Ops) -> list[LineOp]:
+    """Without the hidden definitions that a marker does not name, where it names some of those that it stands for."""
+    out = list(ops)
+    for start, stop in _hidden_runs(ops):
+        words = _marker_words(reading, ops, start, stop)
+        if not words or words & _ALL:
+            continue
+        units = _units([op.text for op in ops[start:stop]])
+        named = [n for n, (_, name) in enumerate(units) if name & words]
+        if not named:
+            continue
+        ends = [*(at for at, _ in units[1:]), stop - start]
+        for n, (at, _) in enumerate(units):
+            if not named[0] <= n <= named[-1]:
+                out[start + at : start + ends[n]] = [
+                    op._replace(kind="drop") for op in out[start + at : start + ends[n]]
+                ]
+    return out
+
+
+def _marker_words(reading: Reading, ops: Ops, start: int, stop: int) -> set[str]:
+    """What the one marker between the shown lines around a hidden run says; nothing where there are others."""
+    above = ops[start - 1].update_line
+    shown = (op.update_line for op in ops[stop:] if op.update_line is not None)
+    below = next(shown, len(reading.snippet.roles))
+    if above is None:
+        return set()
+    marks = [i for i in range(above + 1, below) if reading.snippet.roles[i] is Role.MARKER]
+    return set(_NAME.findall(reading.snippet.texts[marks[0]].lower())) - _FILLERS if len(marks) == 1 else set()
+
+
+def _units(lines: Sequence[str]) -> list[tuple[int, set[str]]]:
+    """Where each definition or statement of the outermost level begins, with the words that may name it."""
+    solid = [k for k, line in enumerate(lines) if line.strip()]
+    margin = min((indent_of(lines[k]) for k in solid), default=0)
+    found: list[tuple[int, set[str]]] = []
+    is_lead, quote = False, ""
+    for k in solid:
+        text = lines[k].strip()
+        if quote:
+            quote = "" if quote in text else quote
+            continue
+        if indent_of(lines[k]) > margin or is_closer(lines[k]):
+            continue
+        if is_lead:
+            found[-1][1].update(_names_of(text))
+        else:
+            found.append((k, _names_of(text)))
+        is_lead = is_attached(text) and not text.startswith(('"""', "'''"))
+        opened = next((sign for sign in _DOCUMENTS if text.startswith(sign)), "")
+        if opened and _DOCUMENTS[opened] not in text[len(opened) :]:
+            quote, is_lead = _DOCUMENTS[opened], opened == "/**"
+    return found
+
+
+def _names_of(line: str) -> set[str]:
+    key = _KEY.match(line)
+    name = header_name(line) or (key[1] if key else "")
+    found = {name.lower().strip("'\"`"), name.lower().split(".")[-1]} - {""}
+    if line.lstrip().startswith(tuple(_DOCUMENTS)):
+        found |= {"docstring", "docstrings"}
+    if line.lstrip().startswith(("import ", "from ", "use ", "#include")):
+        found |= {"imports", "import"}
+    return found
+
+
+def delete(reading: Reading, ops: Ops) -> list[LineOp]:
+    """Without the hidden definitions that a comment says are removed."""
+    snippet = reading.snippet
+    words: set[str] = set()
+    for i, role in enumerate(snippet.roles):
+        if role not in (Role.CONTENT, Role.BLANK, Role.CHAT) and _REMOVED.search(snippet.texts[i]):
+            words.update(_NAME.findall(snippet.texts[i].lower()))
+    if not words:
+        return list(ops)
+    place = {op.original_line: k for k, op in enumerate(ops) if op.original_line is not None}
+    out = list(ops)
+    for scope in reading.scopes:
+        lines = [place[j] for j in range(scope.lead_line, scope.end_line) if j in place]
+        if lines and scope.name.lower().strip("'\"`") in words and all(ops[k].kind == "keep" for k in lines):
+            last = lines[-1] + 1
+            while last < len(ops) and ops[last].kind == "keep" and not ops[last].text.strip():
+                lines.append(last)
+                last += 1
+            first = lines[0]
+            while last == len(ops) and first and ops[first - 1].kind == "keep" and not ops[first - 1].text.strip():
+                first -= 1
+                lines.append(first)
+            for k in lines:
+                out[k] = ops[k]._replace(kind="drop")
+    return out
+
+
 RETOUCHES: tuple[tuple[str, Callable[[Reading, Ops], list[LineOp]]], ...] = (
     ("renewed", renew),
     ("inserted", insert),
     ("closed", close),
+    ("narrowed", narrow),
+    ("deleted", delete),
 )

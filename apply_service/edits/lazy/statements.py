@@ -21,6 +21,11 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
 _LAYOUT = frozenset("()[]{},-:")
 
+_IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
+_QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
+_LISTED = re.compile(r"\{([^{}]*)\}")
+_WORD = re.compile(r"\w+")
+
 
 class Statement(NamedTuple):
     """Lines `start:stop` of a text that belong together."""
@@ -101,3 +106,19 @@ def likeness(left: Sequence[str], right: Sequence[str], *, same_kind: bool = Tru
     shared = (len(left) + len(right) - Indel.distance(left, right)) / 2
     part = 0.9 * shared / len(right) if len(right) >= 3 else 0.0
     return max(Indel.normalized_similarity(left, right), part) * (1.0 if same_kind else 0.8)
+
+
+@lru_cache(maxsize=16384)
+def imported(line: str) -> frozenset[str]:
+    """The names that a line of imports binds, as far as its words tell."""
+    if not _IMPORT.match(line):
+        return frozenset()
+    text = _QUOTED.sub("", line)
+    listed = _LISTED.search(text)
+    if listed is not None:
+        text = listed[1]
+    elif " import " in text:
+        text = text.split(" import ", 1)[1]
+    else:
+        text = _WORD.findall(text)[-1] if _WORD.findall(text) else ""
+    return frozenset(part.split()[-1] for part in text.strip(" ;()").split(",") if part.split())

@@ -287,7 +287,10 @@ class Writer:
                 end = scope.end_line
                 while end < high and not self._original[end].strip():
                     end += 1
-                spans.append(Span(scope.lead_line, end, self._drop(scope.lead_line, end)))
+                start = scope.lead_line
+                while end == len(self._original) and start > low and not self._original[start - 1].strip():
+                    start -= 1
+                spans.append(Span(start, end, self._drop(start, end)))
         return self._in_order(spans)
 
     def _in_order(self, spans: Sequence[Span]) -> list[Span]:

@@ -1,0 +1,126 @@
+"""The right text is among the readings where a snippet leaves open what its new lines, markers and notes stand for."""
+
+import pytest
+
+from apply_service.edits.lazy.merge import readings
+
+FUNCTIONS = '''import os
+
+
+def load(path):
+    """Read a file."""
+    cache = {}
+    with open(path) as file:
+        return file.read()
+
+
+def save(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def remove(path):
+    os.remove(path)
+'''
+
+
+def texts(original: str, update: str, language: str = "python") -> dict[str, set[str]]:
+    """Each reading's text with the names of the ways that lead to it."""
+    found = readings(original, update, language=language)
+    return {reading.text: {name.split(":")[-1] for name in ways.names} for reading, ways in found}
+
+
+def ways_to(original: str, update: str, wanted: str, language: str = "python") -> set[str]:
+    return texts(original, update, language).get(wanted, set())
+
+
+def makers_of(original: str, update: str, wanted: str, language: str) -> set[str]:
+    found = readings(original, update, language=language)
+    return {name.split(":")[0] for reading, ways in found if reading.text == wanted for name in ways.names}
+
+
+@pytest.mark.parametrize(
+    ("original", "update", "wanted", "language"),
+    [
+        (
+            "import { a } from './a'\nimport { b } from './b'\n\nrun(a, b)\n",
+            "import { a, b } from './ab'\n// ...\n",
+            "import { a, b } from './ab'\n\nrun(a, b)\n",
+            "typescript",
+        ),
+        (
+            "job:\n  name: test\n  runs-on: macos-12\n  steps: []\n",
+            "job:\n  # ...\n  runs-on: ubuntu-latest\n  # ...\n",
+            "job:\n  name: test\n  runs-on: ubuntu-latest\n  steps: []\n",
+            "yaml",
+        ),
+    ],
+)
+def test_a_new_line_may_stand_for_the_hidden_one_beside_it(
+    original: str, update: str, wanted: str, language: str
+) -> None:
+    assert ways_to(original, update, wanted, language)
+
+
+def test_a_new_line_at_a_marker_may_leave_the_hidden_one_alone() -> None:
+    original = "def test_all():\n    check(result.status, is_pending)\n    check(result.error, is_none)\n"
+    update = "def test_all():\n    # ...\n    check(result.placeholder, is_none)\n"
+    wanted = original + "    check(result.placeholder, is_none)\n"
+    assert ways_to(original, update, wanted)
+
+
+def test_a_scope_that_is_shown_to_its_end_may_have_lost_the_rest() -> None:
+    original = (
+        "def pick(names):\n    if names:\n        found = names[0]\n    else:\n        found = None\n"
+        "    return found\n\n\nrun()\n"
+    )
+    shown = "def pick(names):\n    if names:\n        return names[0]\n    else:\n        return None\n"
+    update, wanted = shown + "\n# ...\n", shown + "\n\nrun()\n"
+    assert "literal+closed" in ways_to(original, update, wanted)
+
+
+def test_a_marker_that_names_the_docstring_may_stand_for_nothing_else() -> None:
+    update = (
+        "def load(path):\n    # ... docstring unchanged ...\n    with open(path, encoding='utf-8') as file:\n"
+        "        return file.read()\n\n# ...\n"
+    )
+    wanted = FUNCTIONS.replace("    cache = {}\n", "").replace("open(path) as", "open(path, encoding='utf-8') as")
+    assert "literal+narrowed" in ways_to(FUNCTIONS, update, wanted)
+
+
+def test_a_note_names_the_definition_that_is_gone() -> None:
+    update = (
+        "# ...\n\n# (save is removed, write() of the caller takes its place)\n\n# ...\n\n"
+        "def remove(path):\n    os.unlink(path)\n"
+    )
+    start = FUNCTIONS.index("def save")
+    wanted = FUNCTIONS[:start] + FUNCTIONS[FUNCTIONS.index("def remove") :].replace("os.remove", "os.unlink")
+    assert ways_to(FUNCTIONS, update, wanted)
+
+
+@pytest.mark.parametrize("note", ["(imports)", "handlers", "loading and saving as they were"])
+def test_a_new_comment_may_be_a_marker_in_other_words(note: str) -> None:
+    update = f"# {note}\n\ndef remove(path):\n    os.unlink(path)\n"
+    assert FUNCTIONS.replace("os.remove", "os.unlink") in texts(FUNCTIONS, update)
+
+
+def test_a_comment_in_brackets_that_speaks_of_what_stays_is_a_marker() -> None:
+    update = "def save(path, text):\n    # (opened as before)\n        file.write(text + '\\n')\n"
+    written = [text for text in texts(FUNCTIONS, update) if "as before" in text]
+    assert not written
+
+
+def test_blank_lines_may_part_what_is_shown_without_a_marker() -> None:
+    original = "a = 1\nb = 2\nc = 3\n\nd = 4\ne = 5\nf = 6\n"
+    update = "b = 20\n\ne = 50\n"
+    assert "a = 1\nb = 20\nc = 3\n\nd = 4\ne = 50\nf = 6\n" in texts(original, update)
+
+
+def test_a_block_may_stand_where_it_is_indented() -> None:
+    old = "    run (code) {\n      const id = parse(code)\n      if (id) { return id }\n      return null\n    },\n"
+    update = (
+        "    run: {\n      handler (code) {\n        const id = parse(code)\n        if (id) { return id }\n"
+        "        return null\n      },\n    },\n"
+    )
+    original = "export default {\n  hooks: {\n" + old + "  },\n}\n"
+    assert makers_of(original, update, original.replace(old, update), "typescript")
