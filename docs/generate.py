@@ -21,8 +21,8 @@ from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
-from benchmarks.bench_gpu_tables import render_all as render_all_gpu
-from benchmarks.bench_tables import render_all
+from benchmarks.decoding.tables import render_all
+from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS

@@ -8,23 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.provenance import shown_command
-from benchmarks import http_overhead
-from benchmarks import load as load_benchmark
-from benchmarks.http_overhead import overhead_table
-from benchmarks.load_report import latency_table, stage_table
+from benchmarks.service import load as load_benchmark
+from benchmarks.service.load import latency_table, stage_table
 from docs.tables import table
 
-RAY = http_overhead.RESULT.with_name("ray_check.json")
+RAY = load_benchmark.RESULT.with_name("ray_check.json")
 
 
 def load() -> str:
     """Both phases of the load."""
     return _shown(load_benchmark.RESULT, load_text)
-
-
-def overhead() -> str:
-    """What HTTP adds."""
-    return _shown(http_overhead.RESULT, overhead_text)
 
 
 def _shown(path: Path, render: Callable[[Mapping[str, Any]], str]) -> str:
@@ -34,7 +27,7 @@ def _shown(path: Path, render: Callable[[Mapping[str, Any]], str]) -> str:
 
 
 def load_text(result: Mapping[str, Any]) -> str:
-    """A result of `benchmarks.load`."""
+    """A result of `benchmarks.service.load`."""
     kept = "every promise was kept" if not result["broken"] else "broken: " + "; ".join(result["broken"])
     head = f"{result['clients']} clients, {result['minutes']:g} minutes, {_origin(result)}: {kept}.\n"
     return "\n".join([head, *(_phase(name, phase) for name, phase in result["phases"].items())])
@@ -55,12 +48,6 @@ def _phase(name: str, phase: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def overhead_text(result: Mapping[str, Any]) -> str:
-    """A result of `benchmarks.http_overhead`."""
-    head = f"The goal is a median of {result['goal_ms']:g} ms at most; {_origin(result)}."
-    return f"{head}\n\n{overhead_table(result['cases'])}\n"
-
-
 def _origin(result: Mapping[str, Any]) -> str:
     """When, where and of which commit."""
     source = result["provenance"]
@@ -75,7 +62,7 @@ def ray_check() -> str:
 
 
 def ray_text(result: Mapping[str, Any]) -> str:
-    """A result of `benchmarks.ray_check`."""
+    """A record of `make test-ray`."""
     rows = [
         (
             name,
@@ -100,6 +87,5 @@ def ray_text(result: Mapping[str, Any]) -> str:
 
 SERVICE_PARTS: Mapping[str, Callable[[], str]] = {
     "load": load,
-    "http-overhead": overhead,
     "scaling-measured": ray_check,
 }
