@@ -84,8 +84,8 @@ test-compat:  ## the engine on the oldest supported transformers
 	OMP_NUM_THREADS=1 .venv-compat/bin/python -m pytest tests/engine tests/prompts tests/test_main_job.py -m 'not slow'
 
 bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and the drafters on the embedded model, into runs/bench; BENCH='--data FILE ...'
-	$(BIN)/python -m benchmarks.bench $(BENCH)
-	$(BIN)/python -m benchmarks.bench --targets embedded --constrain sources --out runs/bench/embedded.json $(BENCH)
+	$(BIN)/python -m benchmarks.decoding $(BENCH)
+	$(BIN)/python -m benchmarks.decoding --targets embedded --constrain sources --out runs/bench/embedded.json $(BENCH)
 
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
@@ -93,10 +93,10 @@ GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 GPU_RUN = HF_HUB_OFFLINE=1 PYTHONPATH=.:eval $(GPU_PYTHON)
 
 bench-gpu-prepare: $(STAMP)  ## edits read and merged for bench-gpu, into runs/bench-gpu; BENCH_GPU_PREPARE='--data FILE ...'
-	$(BIN)/python -m benchmarks.bench_gpu_prepare $(BENCH_GPU_PREPARE)
+	$(BIN)/python -m benchmarks.gpu.edits $(BENCH_GPU_PREPARE)
 
-bench-gpu:  ## correctness, then real shapes beside the roofline, for nine minutes; the same command goes on; BENCH_GPU='--pieces ...'
-	$(GPU_RUN) -m benchmarks.bench_gpu $(BENCH_GPU)
+bench-gpu:  ## correctness, then speed at real shapes, for nine minutes; the same command goes on; BENCH_GPU='--pieces ...'
+	$(GPU_RUN) -m benchmarks.gpu $(BENCH_GPU)
 
 train-gpu-prepare: $(STAMP)  ## batches recorded for train-gpu, into runs/train-gpu; DATA as for train, TRAIN_GPU_PREPARE='--chunks N ...'
 	$(BIN)/python -m training.record $(if $(DATA),--data $(DATA)) $(TRAIN_GPU_PREPARE)
@@ -132,7 +132,7 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 
 # An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free and without hints, where an edit takes
 # many times as long; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
-EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded_model --data $(EVAL_DATA)/real_diffs_dev.jsonl
+EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded.model --data $(EVAL_DATA)/real_diffs_dev.jsonl
 EMBEDDED_WAYS = --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit
 eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour or two
@@ -140,7 +140,7 @@ eval-embedded: $(STAMP)  ## the embedded model on the development sets, an hour 
 	$(EMBEDDED_RUN) --name model-written --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_WAYS) --out runs/$@/model-written $(EMBEDDED)
 	$(EMBEDDED_RUN) --name sketched-free $(EMBEDDED_FREE) 60 --out runs/$@/sketched-free $(EMBEDDED)
 	$(EMBEDDED_RUN) --name model-written-free --updates $(EVAL_DATA)/model_snippets_dev.jsonl $(EMBEDDED_FREE) 40 --out runs/$@/model-written-free $(EMBEDDED)
-	$(BIN)/python -m benchmarks.embedded_goals
+	$(BIN)/python -m benchmarks.embedded.goals
 	$(BIN)/python -m docs.generate
 
 calibrate: $(STAMP)  ## count how often the embedded model is right when it is how sure; DATA as for train

@@ -11,27 +11,28 @@ from typing import cast
 from rich.console import Console
 from rich.syntax import Syntax
 
+from apply_eval.datasets import EditRecord
+from apply_eval.measures import measure_edit
 from apply_service.build import build_runtime
 from apply_service.decider import in_process
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.pipeline import apply, read_edit
+from apply_service.pipeline import apply
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import open_decoding
-from apply_service.types import ApplyRequest, ApplyResult
-from benchmarks.plain import Plain, measure_plain
+from apply_service.types import ApplyRequest
+from benchmarks.decoding.cases import make_case
+from benchmarks.decoding.contenders import open_contender, take_turns, undrafted_cap
+from benchmarks.decoding.samples import PLAIN_ENGINE, PLAIN_PEER, Sample
+from benchmarks.decoding.tables import label
 
 EXAMPLE = Path(__file__).parent / "example"
+PLAIN_TOKENS = 256
 
 
 def main() -> int:
     console = Console()
-    request = ApplyRequest(
-        original=(EXAMPLE / "cart.py").read_text(encoding="utf-8"),
-        update=(EXAMPLE / "update.txt").read_text(encoding="utf-8"),
-        path="cart.py",
-        diff=True,
-    )
+    before, update, after = ((EXAMPLE / name).read_text("utf-8") for name in ("cart.py", "update.txt", "merged.py"))
+    request = ApplyRequest(original=before, update=update, path="cart.py", diff=True)
     runtime = build_runtime(Settings())
     apply(request, runtime)  # warm-up: loads the model
     result = apply(request, runtime)
@@ -39,27 +40,32 @@ def main() -> int:
     for verdict in result.verdicts:
         style = {"pass": "green", "warning": "yellow", "error": "red"}[verdict.severity]
         console.print(f"  {verdict.check}: {verdict.severity} {verdict.message}", style=style)
-    is_exact = result.merged_code == (EXAMPLE / "merged.py").read_text(encoding="utf-8")
+    is_exact = result.merged_code == after
     console.print(f"  decided by: {result.strategy}; merged file as expected: {'yes' if is_exact else 'NO'}")
-    written = apply(replace(request, strategy="model"), runtime)  # a merge that is only scored accepts no draft
-    console.print(speed_line(written, _plain(request, runtime)), style="bold", soft_wrap=True)
+    record = EditRecord("demo", before, after, measure_edit(before, after), update=update, path="cart.py")
+    console.print(speed_line(measure(record, runtime)), style="bold", soft_wrap=True)
     return 0 if is_exact and all(verdict.severity != "error" for verdict in result.verdicts) else 1
 
 
-def _plain(request: ApplyRequest, runtime: Runtime) -> Plain:
+def measure(record: EditRecord, runtime: Runtime) -> list[Sample]:
+    """The edit decided token by token: with drafts, and undrafted in two ways that write the same beginning."""
     target = in_process(runtime.load(runtime.models[0]))
-    job = read_edit(request, "python")[1]
-    decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
-    return measure_plain(cast(TorchEngine, target.engine), list(decoding.prompt_ids), 256)
+    engine = cast(TorchEngine, target.engine)
+    case = make_case(record, target.prompt_format, "sources")
+    case = replace(case, answer_ids=tuple(target.prompt_format.encode_sources(case.job).predicted.ids))
+    names = (runtime.default_drafter, PLAIN_ENGINE, PLAIN_PEER)
+    contenders = [open_contender(name, target, engine) for name in names]
+    return list(take_turns(contenders, {"demo": [case]}, cap=undrafted_cap(PLAIN_TOKENS)))
 
 
-def speed_line(result: ApplyResult, plain: Plain) -> str:
-    stats = result.stats
+def speed_line(samples: list[Sample]) -> str:
+    """The first sample is ours, the others are undrafted."""
+    ours, *undrafted = samples
+    plain = max(undrafted, key=lambda sample: sample.tok_s)
     return (
-        f"\ntoken by token: {stats.completion_tokens} tokens in {stats.passes} passes, "
-        f"{stats.acceptance_rate:.1%} of drafts accepted, "
-        f"{stats.tokens_per_s:,.0f} tok/s: {stats.tokens_per_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
-        f"{plain.winner}); {len(result.merged_code):,} characters in {result.timings_s['total_s']:.2f} s in all"
+        f"\ntoken by token: {ours.n_tokens} tokens in {ours.passes} passes, {ours.accepted / ours.drafted:.1%} of "
+        f"drafts accepted, {ours.tok_s:,.0f} tok/s: {ours.tok_s / plain.tok_s:.1f}x plain ({plain.tok_s:,.0f} tok/s, "
+        f"{label(plain.contender)}); {ours.n_chars:,} characters in {ours.end_to_end_s:.2f} s"
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.report.numbers import count, seconds, share
-from benchmarks.embedded_ways import SAYS
+from benchmarks.embedded.model import SAYS
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
@@ -77,7 +77,7 @@ def goals() -> str:
     """The start and long files."""
     path = RESULTS / "embedded-goals.json"
     if not path.is_file():
-        return MISSING.format("python -m benchmarks.embedded_goals")
+        return MISSING.format("python -m benchmarks.embedded.goals")
     found = read(path)
     start = found["provenance"]
     threads = found["torch_threads"] or start["hardware"]["n_cpus"]

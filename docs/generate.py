@@ -21,15 +21,14 @@ from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
 from apply_service.settings import setting_specs
-from benchmarks.bench_gpu_tables import render_all as render_all_gpu
-from benchmarks.bench_tables import render_all
+from benchmarks.decoding.tables import render_all
+from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.service_parts import SERVICE_PARTS
-from docs.sizing_parts import SIZING_PARTS
 from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
@@ -43,7 +42,6 @@ PAGES = (
     "operations.md",
     "confidence.md",
     "embedded-model.md",
-    "sizing.md",
     "scaling.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -138,7 +136,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
     **SERVICE_PARTS,
-    **SIZING_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,
 }

@@ -31,7 +31,7 @@ class Overflow:
     times its share of all of them.
 
     The bound on the share is that of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2016).
-    The defaults come from a simulation (docs/sizing.md): with windows beyond the knee, edits that share an engine slow
+    The defaults come from a simulation (docs/log.md): with windows beyond the knee, edits that share an engine slow
     each other down, and waiting costs more than reading a file once more.
     """
 

@@ -30,7 +30,7 @@ from apply_service.types import ApplyRequest, TokenEvent
 
 ROUTER = "apply_service.deploy.file_router.FileRouter"
 TARGET_ONGOING = 2
-"""Edits in an engine that autoscaling aims at; with more, another engine comes too late (docs/sizing.md)."""
+"""Edits in an engine that autoscaling aims at; with more, another engine comes too late (docs/log.md)."""
 MAX_ONGOING = 64
 """Edits that one engine takes at once; more wait in the ingress or go to others."""
 SPARE_ONGOING = 64

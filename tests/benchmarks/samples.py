@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.bench_sample import Sample
+from benchmarks.decoding.samples import Sample
 
 
 def sample(contender: str, tok_s: float, group: str = "a", **changes: Any) -> Sample:

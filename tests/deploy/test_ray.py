@@ -5,8 +5,10 @@ Ray listens on all interfaces, so these tests run only where loopback is the onl
 
 from __future__ import annotations
 
+import json
+import os
 import socket
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,9 @@ if [name for _, name in socket.if_nameindex()] != ["lo"]:
 
 from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
-from benchmarks.ray_check import run_phases
-from benchmarks.ray_fleet import local_fleet
-from benchmarks.ray_sessions import edit_sessions
+from tests.deploy.ray_check import record_of, run_phases
+from tests.deploy.ray_fleet import local_fleet
+from tests.deploy.ray_sessions import edit_sessions
 from tests.deploy.test_configs import NAMES, read
 
 pytestmark = [
@@ -40,10 +42,16 @@ def test_ray_takes_the_shipped_configurations(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def phases() -> Iterator[Phases]:
+def phases() -> Phases:
+    """With RAY_CHECK_OUT they are kept in the file that it names."""
+    load_before, sizes = os.getloadavg()[0], {"files": 4, "edits": 4, "seed": 1}
     sessions = edit_sessions(read_records(OWN_EDITS), n_files=4, n_edits=4, seed=1)
     with local_fleet() as fleet:
-        yield dict(run_phases(fleet, sessions, n_clients=3))
+        found = dict(run_phases(fleet, sessions, n_clients=3))
+    if "RAY_CHECK_OUT" in os.environ:
+        record = record_of(found, clients=3, **sizes, load_before=load_before)
+        Path(os.environ["RAY_CHECK_OUT"]).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return found
 
 
 @pytest.mark.parametrize("name", ["by least load", "by file", "an engine is killed", "an update"])

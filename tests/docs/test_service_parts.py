@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import http_overhead
-from benchmarks import load as load_benchmark
+from benchmarks.service import load as load_benchmark
 from docs import service_parts
 
 SOURCE = {
@@ -61,21 +60,3 @@ def test_broken_promises_are_told_first() -> None:
 def test_without_a_result_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_benchmark, "RESULT", tmp_path / "load.json")
     assert service_parts.load() == "Not measured yet.\n"
-
-
-def test_the_overhead_is_told_with_its_goal_and_its_interval() -> None:
-    row: dict[str, Any] = {
-        "n": 300,
-        "overhead_ms": 2.1,
-        "interval_ms": [2.0, 2.2],
-        "p99_overhead_ms": 4.0,
-        "besides_ms": 2.5,
-    }
-    row |= {"http_ms": 3.0, "service_ms": 0.9}
-    cases = {"exact, 2 lines": row, http_overhead.MODEL_CASE: row}
-    text = service_parts.overhead_text({"provenance": SOURCE | {"dirty": True}, "goal_ms": 3.0, "cases": cases})
-    assert text.startswith(
-        "The goal is a median of 3 ms at most; 2026-11-21, commit 01234567 and more, a chip, 2 cores."
-    )
-    assert "| exact, 2 lines | 300 | 2.1 | 2.0 to 2.2 | 4.0 | 2.5 | 3.0 | 0.9 |" in text.split("\n")
-    assert f"| {http_overhead.MODEL_CASE} | 300 |  |  |  | 2.5 |  |  |" in text.split("\n")

@@ -44,7 +44,7 @@ def test_keys_and_folders_are_left_out_of_the_command(arguments: list[str], show
     [
         (None, "/usr/bin/apply-eval", ["apply-eval"]),
         ("apply_eval.cli", "/x/apply_eval/cli.py", ["apply-eval"]),
-        ("benchmarks.load", "/x/benchmarks/load.py", ["python", "-m", "benchmarks.load"]),
+        ("benchmarks.gpu.edits", "/x/benchmarks/gpu/edits.py", ["python", "-m", "benchmarks.gpu.edits"]),
         ("pytest.__main__", "/x/pytest/__main__.py", ["python", "-m", "pytest"]),
     ],
 )

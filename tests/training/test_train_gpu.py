@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from apply_service.errors import FileNotReadable
 from apply_service.prompts.compact import Compact
-from tests.benchmarks.test_bench_gpu import BLOCKER
+from tests.benchmarks.test_gpu import BLOCKER
 from tests.clocks import set_clocks
 from tests.training.edits import make_edits
 from tests.training.test_train import write_edits

@@ -23,9 +23,8 @@ from apply_eval.runners.vllm import METHODS, OURS, Vllm
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.message import OPS, encode_edit
 from apply_service.prompts.by_model import open_prompt_format
-from benchmarks.vllm_requests import Case, gap_at, write
-from benchmarks.vllm_servers import Server, counters, started
 from tests.engine.vllm.edits import numbered_edit
+from tests.engine.vllm.real_servers import Case, Server, counters, gap_at, started, write
 
 PYTHON = os.environ.get("VLLM_PYTHON")
 pytestmark = pytest.mark.skipif(not PYTHON, reason="VLLM_PYTHON names no environment with vLLM")

@@ -1,0 +1,232 @@
+"""How good the embedded model is, and what it adds to the predicted merge: each alone, and both together.
+
+    python -m benchmarks.embedded.model --name sketched --data real_diffs.jsonl --out runs/embedded/sketched
+    python -m benchmarks.embedded.model --name model-written --data real_diffs.jsonl --updates snippets.jsonl --out ...
+
+Every way answers every edit, in turns; a run that was stopped goes on with the same command.  What is kept of it is
+`benchmarks/results/embedded-model-NAME.json`, of which `docs.generate` makes the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any, Literal, NamedTuple
+
+from apply_eval.datasets import EditRecord
+from apply_eval.metrics.summary import SummaryOptions
+from apply_eval.provenance import provenance
+from apply_eval.runners.answer import MISSING_IN_PROCESS, Answer, Runner
+from apply_eval.runners.own_service import alone
+from apply_eval.runners.request import RequestOptions, request_of
+from apply_eval.running.loop import Loop
+from apply_eval.running.results import ROWS, build_results
+from apply_eval.running.rows import RunRow, facts_of
+from apply_eval.running.rows_file import RowsFile
+from apply_eval.running.schedule import schedule
+from apply_service.build import build_runtime
+from apply_service.checks import run_checks
+from apply_service.decider import in_process
+from apply_service.edits.fidelity import restore
+from apply_service.pipeline import read_edit
+from apply_service.prompts.compact import Compact
+from apply_service.prompts.line_constraint import LineConstraint
+from apply_service.protocols import CheckInput, Constraint, EditJob
+from apply_service.runtime import Runtime
+from apply_service.settings import Settings
+from apply_service.syntax.languages import detect_language
+from apply_service.target import Target
+from apply_service.types import Certainty, FinishReason, Strategy
+from benchmarks.decoding.cases import read_edits
+
+RESULTS = Path(__file__).parents[1] / "results"
+FIGURES = (
+    *("n_scored", "n_refused", "exact_match", "silent_errors", "tokens_per_pass", "passes_per_edit"),
+    *("latency_p50_s", "latency_p95_s", "tok_s"),
+)
+SEED = 0
+MERGE = "merge"
+
+
+class Way(NamedTuple):
+    """How the model is asked, and whether the merger's hints are in its prompt; `says` explains its row."""
+
+    strategy: Strategy
+    constrain: Literal["sources", "none"] | None
+    is_hinted: bool
+    says: str
+
+
+WAYS: Mapping[str, Way] = {
+    "model-free-unhinted": Way("model", "none", False, "the model free, told nothing by the merger"),
+    "model-constrained-unhinted": Way("model", "sources", False, "the model held to the sources, told nothing"),
+    "model-free": Way("model", "none", True, "the model free, with the merger's hints in the prompt"),
+    "model-constrained": Way("model", "sources", True, "the model held to the sources, with the hints"),
+    "auto": Way("auto", None, True, "merge and model together, as the service answers"),
+}
+SAYS: Mapping[str, str] = {
+    MERGE: "the predicted merge, guesses included; no model",
+    **{name: way.says for name, way in WAYS.items()},
+}
+"""What the rows measure."""
+
+
+def main() -> int:
+    options = _parse()
+    records = _records(options)
+    settings = Settings(torch_threads=options.torch_threads, prefix_cache_mb=0)
+    runtime = build_runtime(settings)
+    runners = {name: open_way(name, runtime, options.timeout) for name in options.ways.split(",")}
+    ids = [record.id for record in records]
+    start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
+    plan = {
+        "schema_version": 1,
+        "name": options.name,
+        "data": start["data"],
+        "sample_ids": ids,
+        "names": list(runners),
+        "windows": settings.windows,
+        "torch_threads": options.torch_threads,
+        "timeout_s": options.timeout,
+        "repeats": 1,
+    }
+    if options.fresh:
+        (options.out / ROWS).unlink(missing_ok=True)
+    with RowsFile(options.out / ROWS, plan) as file:
+        file.add_session(start)
+        loop = Loop({record.id: record for record in records}, runners, file, on_row=_log)
+        turns = list(schedule(ids, list(runners), repeats=1, concurrency=1, seed=SEED))
+        if loop.pending(turns):
+            loop.warm_up(min(records, key=lambda record: len(record.before)))
+        loop.run(turns)
+        results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(SEED), plain=None)
+        kept = keep(results, file.record.rows)
+    target = options.keep / f"embedded-model-{options.name}.json"
+    target.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(kept["ways"], indent=1))
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True, help="of the set; names the file of results")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--updates", type=Path)
+    parser.add_argument("--limit", type=int, help="so many edits, evenly over the set")
+    parser.add_argument("--ways", default=",".join(SAYS), help="some of these")
+    parser.add_argument("--torch-threads", type=int)
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds an edit; a slower one is refused")
+    parser.add_argument("--out", type=Path, required=True, help="folder; a run that was stopped there goes on")
+    parser.add_argument("--keep", type=Path, default=RESULTS, help="folder of the kept results")
+    parser.add_argument("--fresh", action="store_true", help="throw away what lies in --out")
+    return parser.parse_args()
+
+
+def _records(options: argparse.Namespace) -> list[EditRecord]:
+    records = read_edits(options.data, options.updates)
+    if options.limit is None or options.limit >= len(records):
+        return records
+    return [records[at * len(records) // options.limit] for at in range(options.limit)]
+
+
+def _log(row: RunRow) -> None:
+    outcome = "exact" if row.exact else row.error or "wrong"
+    print(f"{row.id}  {row.name}  {outcome}  {row.latency_s or 0:.2f} s", file=sys.stderr, flush=True)
+
+
+def keep(results: dict[str, Any], rows: list[RunRow]) -> dict[str, Any]:
+    """What is kept of a run: figures and intervals of every way, no rows."""
+    plan = results["plan"]
+    return {
+        "kind": "embedded_model",
+        "schema_version": 1,
+        "complete": results["complete"],
+        "n_edits": len(plan["sample_ids"]),
+        **{name: plan[name] for name in ("name", "windows", "torch_threads", "timeout_s")},
+        "provenance": results["provenance"],
+        "ways": {name: _figures(found, name, rows) for name, found in results["summary"].items()},
+    }
+
+
+def _figures(found: dict[str, Any], name: str, rows: list[RunRow]) -> dict[str, Any]:
+    seconds = [row.latency_s for row in rows if row.name == name and row.latency_s is not None]
+    figures = {field: found[field] for field in FIGURES}
+    figures["latency_mean_s"] = mean(seconds) if seconds else None
+    figures = {key: round(value, 5) if isinstance(value, float) else value for key, value in figures.items()}
+    wanted = ("exact_match", "silent_errors")
+    intervals = {key: [round(end, 4) for end in found["intervals"][key]] for key in wanted if key in found["intervals"]}
+    return figures | {"intervals": intervals, "strategies": found["strategies"], "errors": found["errors"]}
+
+
+# -- ways to answer ----------------------------------------------------------------------------------------------------
+def open_way(name: str, runtime: Runtime, timeout_s: float) -> Runner:
+    """The runner of a way, on the embedded model of `runtime`."""
+    if name == MERGE:
+        return MergeAlone()
+    way = WAYS[name]
+    if not way.is_hinted:
+        runtime = replace(runtime, load=partial(_load_unhinted, runtime))
+    return alone(name, runtime, options=RequestOptions(way.strategy, way.constrain, timeout_s=timeout_s), drafter=None)
+
+
+class MergeAlone:
+    """The merger's text, whatever its certainty: one that is not certain counts as flagged, as does one with a
+    finding."""
+
+    name = MERGE
+    is_concurrent = False
+    missing = MISSING_IN_PROCESS
+
+    def answer(self, record: EditRecord) -> Answer:
+        request = request_of(record, RequestOptions())
+        started = time.perf_counter()
+        language = detect_language(name=request.language, path=request.path)
+        job = read_edit(request, language)[1]
+        prediction = job.prediction
+        text = restore(record.before, prediction.ops)
+        seconds = time.perf_counter() - started
+        found = run_checks(
+            CheckInput(job.original, prediction.text, job.update, prediction, language, FinishReason.STOP)
+        )
+        doubts = ("doubt",) if prediction.certainty is not Certainty.CERTAIN else ()
+        findings = (*doubts, *dict.fromkeys(verdict.check for verdict in found if not verdict.is_pass))
+        return Answer(
+            text, seconds, n_tokens=0, findings=findings, certainty=prediction.certainty.value, strategy=MERGE
+        )
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+class Unhinted(Compact):
+    """The compact format with nothing of the merger in it: the update's lines as they came, every line tagged with its
+    number alone, and a constraint that knows of no matching lines.
+
+    Drafts still come from the predicted merge, as no draft changes what is written; so do the places of the windows.
+    """
+
+    name = "compact-unhinted"
+
+    def encode_prompt(self, job: EditJob) -> list[int]:
+        return self.encode_listing(job.original.split("\n"), job.update.split("\n"), None)
+
+    def constraint(self, job: EditJob) -> Constraint | None:
+        return LineConstraint(self.vocabulary, job.original.split("\n"), job.update.split("\n"), {})
+
+
+def _load_unhinted(runtime: Runtime, name: str) -> Target:
+    """The same weights, asked without hints; no calibration was made for that."""
+    target = in_process(runtime.load(name))
+    assert isinstance(target.prompt_format, Compact), "only the compact format has hints"
+    return replace(target, prompt_format=Unhinted(target.prompt_format.vocabulary), calibration=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
