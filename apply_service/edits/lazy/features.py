@@ -21,7 +21,7 @@ from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
-from apply_service.edits.lazy.quotes import changes, find_pairs
+from apply_service.edits.lazy.quotes import Merge, changes, find_pairs
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import Role, strip_comment
@@ -128,7 +128,7 @@ class SnippetFacts:
 
 def features_of(
     facts: SnippetFacts,
-    ops: Sequence[LineOp],
+    ops: Merge,
     names: Sequence[str],
     counts: Mapping[str, int],
     reasons: Sequence[str],
@@ -162,7 +162,7 @@ def features_of(
     return found | _effects(facts, ops) | _of_notes(facts.reading, ops) | _of_retouches(facts.reading, ops)
 
 
-def _of_retouches(reading: Reading, ops: Sequence[LineOp]) -> Features:
+def _of_retouches(reading: Reading, ops: Merge) -> Features:
     """How many lines each retouch would change: what the reading leaves open."""
     found = {}
     for name, retouch in RETOUCHES:

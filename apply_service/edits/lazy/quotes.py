@@ -8,9 +8,9 @@ them keep the file's wording.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from rapidfuzz.distance import Indel
 
@@ -50,17 +50,35 @@ def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
     return found
 
 
-def changes(ops: Sequence[LineOp]) -> Iterator[tuple[int, int]]:
-    """The runs of operations that drop or take lines."""
+class Merge(tuple[LineOp, ...]):
+    """The operations of a finished merge.  Knows its runs: many readings ask for them, often."""
+
+    @cached_property
+    def changed(self) -> list[tuple[int, int]]:
+        """Where runs of dropped and new lines begin and end."""
+        return _runs(self, ("drop", "take"))
+
+    @cached_property
+    def hidden(self) -> list[tuple[int, int]]:
+        """Where runs of lines that stay without being shown begin and end."""
+        return _runs(self, ("keep",))
+
+
+def _runs(ops: Sequence[LineOp], kinds: tuple[str, ...]) -> list[tuple[int, int]]:
+    found = []
     start = None
     for k, op in enumerate(ops):
-        if op.kind in ("drop", "take"):
+        if op.kind in kinds:
             start = k if start is None else start
         elif start is not None:
-            yield start, k
+            found.append((start, k))
             start = None
-    if start is not None:
-        yield start, len(ops)
+    return found if start is None else [*found, (start, len(ops))]
+
+
+def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:
+    """The runs of operations that drop or take lines."""
+    return ops.changed if isinstance(ops, Merge) else _runs(ops, ("drop", "take"))
 
 
 def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) -> list[Pair]:

@@ -16,7 +16,7 @@ from apply_service.edits.lazy.features import Features, SnippetFacts, features_o
 from apply_service.edits.lazy.flow import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.quotes import Pair, find_pairs, has_blank_changes, keep_wording, passed_over
+from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs, has_blank_changes, keep_wording, passed_over
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
@@ -57,7 +57,7 @@ RETOUCHED = frozenset({"literal", "format", "loose", "all"})
 class Draft:
     """One reading as a finished merge.  `texts` are the update's lines as it reads them."""
 
-    ops: tuple[LineOp, ...]
+    ops: Merge
     texts: tuple[str, ...]
     name: str
     kept: Counter[str] = field(default_factory=Counter)
@@ -92,13 +92,14 @@ def find_readings(
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
-    facts = {None: SnippetFacts(reading)}
+    facts = {reading: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
         draft = ways.draft
-        if draft.reading not in facts:
-            facts[draft.reading] = SnippetFacts(draft.reading)
+        read = draft.reading or reading
+        if read not in facts:
+            facts[read] = SnippetFacts(read)
         ways.features = features_of(
-            facts[draft.reading], draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
+            facts[read], draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
         ) | {"is_first": float(n == 0)}
     return list(found.values())
 
@@ -113,7 +114,7 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
     if is_signed(original, update):
         for n, signed in enumerate(read_signed(original, update, language=language, path=path)):
             extra = {f"signed_{name}": value for name, value in signed.features.items()}
-            yield Draft(signed.ops, signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra)
+            yield Draft(Merge(signed.ops), signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra)
         return
     directives = find_directives(original, update, language=language, path=path)
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
@@ -124,15 +125,15 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for name, other in _reread(reading, update):
-        for draft in _laid(other) if other.visible else ():
-            yield replace(draft, name=f"{name}:{draft.name}", reading=other)
+    for name, again in _reread(reading, update):
+        for draft in _laid(again) if again.visible else ():
+            yield replace(draft, name=f"{name}:{draft.name}", reading=again)
     if not directives:
         yield from placed
     for draft in first:
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
-            yield replace(draft, ops=other.of(draft.ops), name=f"other{n}")
+            yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
 
 
 def _reread(reading: Reading, update: Sequence[str]) -> Iterator[tuple[str, Reading]]:
@@ -157,7 +158,7 @@ def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
     )
     for n, (places, ops) in enumerate(found):
         reasons = tuple(place.reason for place in places)
-        yield Draft(ops, _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
+        yield Draft(Merge(ops), _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
@@ -187,13 +188,13 @@ def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directi
         return
     places = [choice[0] for choice in choices]
     keep = tuple(LineOp("keep", j, None, line) for j, line in enumerate(original))
-    for draft in _laid(rest) if rest.visible else [Draft(keep, tuple(rest.texts), "line:careful")]:
+    for draft in _laid(rest) if rest.visible else [Draft(Merge(keep), tuple(rest.texts), "line:careful")]:
         ops: Sequence[LineOp] | None = draft.ops
         for item in places:
             ops = _spliced(ops, item, original) if ops is not None else None
         if ops is not None:
             texts, name = _texts_of(ops, draft.texts), f"mixed:{draft.name}"
-            yield replace(draft, ops=tuple(ops), texts=texts, name=name, extra=_worst(places))
+            yield replace(draft, ops=Merge(ops), texts=texts, name=name, extra=_worst(places))
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
@@ -222,32 +223,45 @@ def _laid(reading: Reading) -> Iterator[Draft]:
         ops = writer.write()
         asked = doubts_of(reading, ops) if base == "line" else ()
         reasons[base] = tuple(dict.fromkeys([*reading.doubts.reasons, *writer.doubts.reasons, *asked]))
-        yield Draft(tuple(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
+        yield Draft(Merge(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     stubs = stub_headers(reading)
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches, trusts_all=True)
-        ops = writer.write()
-        pairs = find_pairs(ops)
-        kinds = [_kind(ops, pair, stubs) for pair in pairs]
-        leads, every = (passed_over(ops, gaps) for gaps in ("leads", "all"))
-        known: dict[tuple[object, ...], Draft] = {}
-        for name, kept, blanks, gaps in POLICIES:
-            chosen = [(p, k) for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
-            gone = {"": (), "leads": leads, "all": every}[gaps]
-            key = (tuple(pair.old for pair, _ in chosen), blanks and has_blank_changes(ops), gone)
-            if key not in known:
-                written = keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=gone)
-                counts = Counter(what for _, what in chosen)
-                known[key] = Draft(tuple(written), tuple(writer.texts), f"{base}:{name}", counts, reasons[base])
-            for what, retouch in RETOUCHES if name in RETOUCHED else ():
-                if (changed := tuple(retouch(reading, known[key].ops))) != known[key].ops:
-                    yield replace(known[key], ops=changed, name=f"{base}:{name}+{what}")
-            if name == "format" and lost_indentation(reading, known[key].ops):
-                flowed = reflow(reading, known[key].ops)
-                texts = _texts_of(flowed, writer.texts)
-                yield replace(known[key], ops=tuple(flowed), texts=texts, name=f"{base}:flow")
-            first = known[key]
-            yield first if first.name.endswith(f":{name}") else _renamed(first, f"{base}:{name}")
+        written = Merge(writer.write())
+        yield from _by_policy(reading, Draft(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
+
+
+def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Draft]:
+    """A merge that takes every shown line literally, and what each policy makes of it."""
+    ops, base = literal.ops, literal.name
+    pairs = find_pairs(ops)
+    kinds = [_kind(ops, pair, stubs) for pair in pairs]
+    passed = {"": (), **{gaps: passed_over(ops, gaps) for gaps in ("leads", "all")}}
+    known: dict[tuple[object, ...], list[Draft]] = {}
+    for name, kept, blanks, gaps in POLICIES:
+        chosen = [(p, k) for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
+        key = (
+            tuple(pair.old for pair, _ in chosen),
+            blanks and has_blank_changes(ops),
+            passed[gaps],
+            name in RETOUCHED,
+        )
+        if key not in known:
+            found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
+            draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
+            known[key] = [*(_retouched(reading, draft) if name in RETOUCHED else ()), draft]
+        first = known[key][-1]
+        if name == "format" and lost_indentation(reading, first.ops):
+            flowed = reflow(reading, first.ops)
+            yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
+        for draft in known[key]:
+            yield _renamed(draft, f"{base}:{name}{draft.name}")
+
+
+def _retouched(reading: Reading, draft: Draft) -> Iterator[Draft]:
+    for name, retouch in RETOUCHES:
+        if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
+            yield replace(draft, ops=changed, name=f"+{name}")
 
 
 def _renamed(draft: Draft, name: str) -> Draft:

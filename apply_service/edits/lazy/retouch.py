@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
-from apply_service.edits.lazy.quotes import changes, find_pairs
+from apply_service.edits.lazy.quotes import Merge, find_pairs
 from apply_service.edits.lazy.statements import essence, imported, likeness, statements
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.edits.reading import Reading
@@ -28,14 +28,12 @@ _FILLERS = frozenset({"...", "unchanged", "code", "same", "stay", "stays", "the"
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
 _DOCUMENTS = {'"""': '"""', "'''": "'''", "/**": "*/", "/*": "*/"}
 
-Ops = Sequence[LineOp]
-
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
-def renew(_: Reading, ops: Ops) -> list[LineOp]:
+def renew(_: Reading, ops: Merge) -> list[LineOp]:
     """Without the hidden statements beside new ones that these may stand for."""
     gone: set[int] = set()
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
@@ -44,7 +42,7 @@ def renew(_: Reading, ops: Ops) -> list[LineOp]:
     return [op._replace(kind="drop") if k in gone else op for k, op in enumerate(ops)]
 
 
-def _hidden(ops: Ops, places: range) -> list[int]:
+def _hidden(ops: Merge, places: range) -> list[int]:
     """The lines that stay without being shown, in order, from the change on until the first that is shown or blank."""
     found: list[int] = []
     for k in places:
@@ -59,7 +57,7 @@ def _statements(lines: tuple[str, ...]) -> list[str]:
     return ["\n".join(lines[part.start : part.stop]) for part in statements(lines)]
 
 
-def _renewed(ops: Ops, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
+def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
     """The hidden lines that the new statements stand for, from the change on, each for another one; one import may
     stand for several."""
     lines = [ops[k].text for k in hidden]
@@ -91,11 +89,11 @@ def is_namesake(old: str, new: str) -> bool:
 
 
 # -- new lines beside hidden ones --------------------------------------------------------------------------------------
-def insert(_: Reading, ops: Ops) -> list[LineOp]:
+def insert(_: Reading, ops: Merge) -> list[LineOp]:
     """With the hidden lines at a marker kept that new lines were taken to replace."""
     edited = {k for pair in find_pairs(ops) if pair.kind == "edit" for k in pair.old}
     out = list(ops)
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         drops = [op._replace(kind="keep") for op in ops[start:stop] if op.kind == "drop"]
         takes = [op for op in ops[start:stop] if op.kind == "take"]
         if not takes or not edited.intersection(range(start, stop)):
@@ -108,10 +106,12 @@ def insert(_: Reading, ops: Ops) -> list[LineOp]:
 
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
-def close(reading: Reading, ops: Ops) -> list[LineOp]:
+def close(reading: Reading, ops: Merge) -> list[LineOp]:
     """Without the hidden rest of a scope that the snippet opens and whose next marker stands outside of it."""
     out = list(ops)
-    for start, stop in _hidden_runs(ops):
+    for start, stop in ops.hidden:
+        if start == 0:
+            continue
         margin = _margin_below(reading, ops, start)
         if margin is None or indent_of(ops[start - 1].text) <= margin:
             continue
@@ -123,19 +123,7 @@ def close(reading: Reading, ops: Ops) -> list[LineOp]:
     return out
 
 
-def _hidden_runs(ops: Ops) -> Iterator[tuple[int, int]]:
-    """The stretches of lines that stay without being shown, below a shown one."""
-    start = None
-    for k in range(1, len(ops) + 1):
-        is_hidden = k < len(ops) and ops[k].kind == "keep"
-        if is_hidden and start is None and ops[k - 1].kind != "keep":
-            start = k
-        elif not is_hidden and start is not None:
-            yield start, k
-            start = None
-
-
-def _margin_below(reading: Reading, ops: Ops, start: int) -> int | None:
+def _margin_below(reading: Reading, ops: Merge, start: int) -> int | None:
     """The indentation of the marker behind the shown line above `start`, or at the snippet's end that of its least
     indented line; None where the snippet's block does not show the line that opens the scope."""
     above = ops[start - 1].update_line
@@ -150,10 +138,12 @@ def _margin_below(reading: Reading, ops: Ops, start: int) -> int | None:
 
 
 # -- what comments name ------------------------------------------------------------------------------------------------
-def narrow(reading: Reading, ops: Ops) -> list[LineOp]:
+def narrow(reading: Reading, ops: Merge) -> list[LineOp]:
     """Without the hidden definitions that a marker does not name, where it names some of those that it stands for."""
     out = list(ops)
-    for start, stop in _hidden_runs(ops):
+    for start, stop in ops.hidden:
+        if start == 0:
+            continue
         words = _marker_words(reading, ops, start, stop)
         if not words or words & _ALL:
             continue
@@ -170,7 +160,7 @@ def narrow(reading: Reading, ops: Ops) -> list[LineOp]:
     return out
 
 
-def _marker_words(reading: Reading, ops: Ops, start: int, stop: int) -> set[str]:
+def _marker_words(reading: Reading, ops: Merge, start: int, stop: int) -> set[str]:
     """What the one marker between the shown lines around a hidden run says; nothing where there are others."""
     above = ops[start - 1].update_line
     shown = (op.update_line for op in ops[stop:] if op.update_line is not None)
@@ -216,7 +206,7 @@ def _names_of(line: str) -> set[str]:
     return found
 
 
-def delete(reading: Reading, ops: Ops) -> list[LineOp]:
+def delete(reading: Reading, ops: Merge) -> list[LineOp]:
     """Without the hidden definitions that a comment says are removed."""
     snippet = reading.snippet
     words: set[str] = set()
@@ -243,7 +233,7 @@ def delete(reading: Reading, ops: Ops) -> list[LineOp]:
     return out
 
 
-RETOUCHES: tuple[tuple[str, Callable[[Reading, Ops], list[LineOp]]], ...] = (
+RETOUCHES: tuple[tuple[str, Callable[[Reading, Merge], list[LineOp]]], ...] = (
     ("renewed", renew),
     ("inserted", insert),
     ("closed", close),
