@@ -1,0 +1,126 @@
+"""`python -m training.fit_sets --data DIR --out DIR`: the sets that the chooser of readings is fitted to.
+
+From the folder of public sets (see `docs/evaluation.md`) and `written_snippets.jsonl.xz` of this folder, snippets that
+were written by hand for edits of these sets.  Writes
+
+- `hand.jsonl`: snippets written by hand, those of the `fit` split and ours;
+- `careless.jsonl`: those of them that quote lines wrongly on purpose, rarer in real replies;
+- `fit_sketch.jsonl`: the same edits of the `fit` split, sketched by a program;
+- `window_sketch.jsonl`: windows of other repositories, sketched in clean and in careless styles.
+
+Same input, same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import lzma
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from apply_eval.sketch import draw_style, sketch
+
+WRITTEN = "written_snippets.jsonl.xz"
+CARELESS = "misquoted_context"
+FIELDS = ("id", "repo", "path", "language", "subject", "before", "after")
+SEED = 7
+A_REPOSITORY = 12
+"""Windows sketched of one repository."""
+TRIES = 4
+"""Styles tried for one window."""
+CLEAN = 0.4
+"""Share of sketches in a clean style."""
+
+Row = Mapping[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.fit_sets", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public sets")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write to")
+    options = parser.parse_args(arguments)
+    fit = [row for row in read(options.data / "model_written_fit.jsonl.xz") if row["split"] == "fit"]
+    windows = read(options.data / "train_windows.jsonl.xz")
+    written = join(read_written(), [*read(options.data / "real_edits_fit.jsonl.xz"), *windows])
+    by_hand = [row_of(row, row["update"], row["style"]) for row in [*fit, *written]]
+    sets = {
+        "hand": [row for row in by_hand if row["style"] != CARELESS],
+        "careless": [row for row in by_hand if row["style"] == CARELESS],
+        "fit_sketch": [row_of(row, row["sketch"], "sketched") for row in fit],
+        "window_sketch": sketch_windows(windows, {row["id"].split("#")[0] for row in written}),
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, rows in sets.items():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (options.out / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        print(f"{name}.jsonl: {len(rows)} edits")
+    return 0
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with lzma.open(path, "rt", encoding="utf-8", newline="\n") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def read_written() -> list[dict[str, Any]]:
+    """The snippets of this folder: `id` of an edit, `style`, `update`."""
+    with resources.as_file(resources.files("training") / WRITTEN) as path:
+        return read(path)
+
+
+def edit_id(row: Row) -> str:
+    """The row's own id, or one for a window: that of its texts."""
+    if "id" in row:
+        return str(row["id"])
+    return "window-" + hashlib.sha256(f"{row['before']}\0{row['after']}".encode()).hexdigest()[:16]
+
+
+def row_of(row: Row, update: str, style: str) -> dict[str, Any]:
+    return {**{name: row.get(name, "") for name in FIELDS}, "update": update, "style": style}
+
+
+def join(written: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
+    """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.
+
+    Raises:
+        KeyError: a snippet is for an edit that is not there.
+    """
+    known = {edit_id(row): row for row in edits}
+    return [{**known[snippet["id"]], **snippet, "id": f"{snippet['id']}#{n}"} for n, snippet in enumerate(written)]
+
+
+def sketch_windows(windows: Sequence[Row], used: set[str]) -> list[dict[str, Any]]:
+    """Sketches of windows that nobody wrote a snippet for."""
+    rng = random.Random(SEED)
+    shuffled = list(windows)
+    rng.shuffle(shuffled)
+    drawn: Counter[str] = Counter()
+    found = []
+    for row in shuffled:
+        name = edit_id(row)
+        if drawn[row["repo"]] >= A_REPOSITORY or name in used or "\r" in row["before"]:
+            continue
+        update = _sketched(row, rng)
+        if update is not None:
+            drawn[row["repo"]] += 1
+            found.append(row_of({**row, "id": f"sketch-{name}"}, update, "sketched"))
+    return found
+
+
+def _sketched(row: Row, rng: random.Random) -> str | None:
+    for _ in range(TRIES):
+        style = draw_style(rng, clean=rng.random() < CLEAN)
+        made = sketch(row["before"], row["after"], language=row["language"], path=row["path"], style=style, rng=rng)
+        if made is not None:
+            return made.update
+    return None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
