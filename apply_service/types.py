@@ -210,8 +210,6 @@ class ApplyRequest:
     diff: bool = False
     owner: str = ""
     """Whose request it is (the name of its API key); the prefix cache shares nothing between owners."""
-    deadline: float | None = field(default=None, compare=False, repr=False)
-    """`time.monotonic()` by which it must be answered, set by whoever accepts it; means nothing on another machine."""
 
 
 class PassCount(NamedTuple):

@@ -12,12 +12,11 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from apply_service.build import build_runtime
-from apply_service.decider import in_process
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply, read_edit
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import open_decoding
+from apply_service.target import in_process, open_decoding
 from apply_service.types import ApplyRequest, ApplyResult
 from benchmarks.plain import Plain, measure_plain
 

@@ -14,7 +14,6 @@ from apply_eval.runners.answer import MISSING_IN_PROCESS, Answer, Runner
 from apply_eval.runners.own_service import alone
 from apply_eval.runners.request import RequestOptions, request_of
 from apply_service.checks import run_checks
-from apply_service.decider import in_process
 from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
@@ -22,7 +21,7 @@ from apply_service.prompts.line_constraint import LineConstraint
 from apply_service.protocols import CheckInput, Constraint, EditJob
 from apply_service.runtime import Runtime
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Target
+from apply_service.target import Target, in_process
 from apply_service.types import Certainty, FinishReason, Strategy
 
 MERGE = "merge"

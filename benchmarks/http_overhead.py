@@ -28,11 +28,11 @@ from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
 from apply_eval.metrics.intervals import quantile_interval
 from apply_eval.provenance import provenance, safe_options
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, open_service
 from apply_service.cli import build_parser
 from apply_service.clients.wire import encode_request
 from apply_service.errors import ApplyError
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings, load_settings, setting_specs
 from apply_service.types import ApplyRequest
 from benchmarks.server_process import serving

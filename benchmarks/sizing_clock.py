@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 
 from apply_eval.datasets import EditRecord
-from apply_service.build import build_runtime
-from apply_service.service import Service, open_service
+from apply_service.build import build_runtime, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent

@@ -26,8 +26,8 @@ from apply_service.types import (
 )
 
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
-NOT_SENT = frozenset({"owner", "deadline"})
-"""Fields of a request that the server finds out by itself."""
+NOT_SENT = "owner"
+"""The field of a request that the server finds out by itself."""
 
 
 def encode_request(request: ApplyRequest) -> dict[str, object]:
@@ -37,7 +37,7 @@ def encode_request(request: ApplyRequest) -> dict[str, object]:
     return {
         name: dict(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
-        if name == "original" or (value != getattr(plain, name) and name not in NOT_SENT)
+        if name == "original" or (value != getattr(plain, name) and name != NOT_SENT)
     }
 
 

@@ -29,25 +29,11 @@ class NextPass:
     decodings: tuple[Decoding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """What a task yields while its answer is being written elsewhere: it is to be resumed once `has_news`, or earlier,
-    and is sent nothing."""
-
-    has_news: Callable[[], bool]
-
-
-Need = NextPass | Elsewhere
-"""What a task may need before it can go on."""
-
 Answer = tuple[Step | None, ...] | BaseException
 """What a task is sent for its decodings."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-NEWS_POLL_S = 0.005
-"""How often to look for news from elsewhere."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +91,7 @@ class Scheduler:
         self._n_passes += 1
         turns = [Turn(decoding) for decoding in decodings]
         for turn in turns:
-            turn.attempt(turn.decoding.check_patience)
+            turn.attempt(turn.decoding.deadline.check)
         engines = {id(turn.decoding.engine): turn.decoding.engine for turn in turns}
         for key, engine in engines.items():
             mine = [turn for turn in turns if id(turn.decoding.engine) == key and not turn.is_failed]
@@ -224,8 +210,8 @@ def _take(turn: Turn, seconds: float) -> None:
 
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------
-def drive_alone(task: Generator[T | Need, tuple[Step | None, ...] | None, None]) -> Generator[T]:
-    """What `task` yields besides its needs; decodings get their passes here, with no neighbours.  Closing it closes the
+def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
+    """What `task` yields besides its decodings; these get their passes here, with no neighbours.  Closing it closes the
     task.
 
     Raises:
@@ -237,10 +223,6 @@ def drive_alone(task: Generator[T | Need, tuple[Step | None, ...] | None, None])
         while True:
             item = task.throw(outcome) if isinstance(outcome, BaseException) else task.send(outcome)
             outcome = None
-            if isinstance(item, Elsewhere):
-                if not item.has_news():
-                    time.sleep(NEWS_POLL_S)
-                continue
             if not isinstance(item, NextPass):
                 yield item
                 continue

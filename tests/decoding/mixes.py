@@ -167,7 +167,7 @@ class Mix:
             for i, (decoding, joined) in running.items():
                 leaves = self.asks[i].leaves_after
                 if leaves is not None and n_pass - joined >= leaves:
-                    decoding.cancelled = lambda: True
+                    decoding.deadline.cancel()
             found = scheduler.run_pass([decoding for decoding, _ in running.values()])
             for (i, (decoding, _)), outcome in zip(list(running.items()), found, strict=True):
                 error = outcome if isinstance(outcome, BaseException) else None

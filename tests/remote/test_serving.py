@@ -10,10 +10,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, open_service
 from apply_service.clients.http import HttpClient
 from apply_service.errors import RemoteFailure
-from apply_service.service import open_service
 from apply_service.settings import Settings
 from apply_service.types import FinalEvent, TokenEvent
 from tests.doubles import wait_for
