@@ -208,7 +208,7 @@ def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
         for name in SUMMED:
             setattr(total, name, getattr(total, name) + getattr(one, name))
         total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(one.accepted_by_source))
-        total.untold |= one.untold
+        total.unknown |= one.unknown
     return total
 
 

@@ -230,8 +230,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
     if outcome.target is not None and outcome.target.undrafted:
         yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
-    if "completion_tokens" in outcome.stats.untold:
-        yield Verdict("usage", "pass", "the remote server told no counts of tokens; they stand at 0")
+    if "completion_tokens" in outcome.stats.unknown:
+        yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:
         yield doubt
 

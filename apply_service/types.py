@@ -245,8 +245,8 @@ class DecodeStats:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     draft_s: float = 0.0
-    untold: frozenset[str] = frozenset()
-    """Counts that a target elsewhere did not tell: they stand at 0 here and are absent in the answer."""
+    unknown: frozenset[str] = frozenset()
+    """Counts that a remote server did not report: 0 here, null in the answer."""
 
     @property
     def rejected_tokens(self) -> int:

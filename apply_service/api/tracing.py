@@ -123,7 +123,7 @@ def _attributes(ticket: Ticket) -> dict[str, str | int]:
     counts = {
         f"apply.{name}": getattr(result.stats, name)
         for name in ("prompt_tokens", "completion_tokens", "passes", "rejections")
-        if name not in result.stats.untold
+        if name not in result.stats.unknown
     }
     return {
         "apply.strategy": result.strategy,

@@ -91,9 +91,9 @@ def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> D
     accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
     counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
     counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
-    told = {name: value for name, value in counts.items() if value is not None}
-    told |= {name: timings_s[name] for name in DECODE_TIMES}
-    return DecodeStats(**told, untold=frozenset(counts.keys() - told.keys()))
+    known = {name: value for name, value in counts.items() if value is not None}
+    known |= {name: timings_s[name] for name in DECODE_TIMES}
+    return DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys()))
 
 
 def _subclasses(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:

@@ -24,8 +24,9 @@ from apply_service.remote.reply import Reply
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
-NEVER_TOLD = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
+NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
 """Counts of a decode that only the engine itself has."""
+COUNTS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
 
 
 class RemoteTarget:
@@ -163,21 +164,15 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """What the server told, and which counts it did not.  The whole call counts as decoding, network and prompt
+    """What the server reported, and which counts it did not.  The whole call counts as decoding, network and prompt
     included: what a server buffers can't be told apart from here."""
-    stats = DecodeStats(decode_s=reply.seconds)
-    if reply.usage is None:
-        told: dict[str, int | None] = {"prompt_tokens": None, "completion_tokens": None}
-        told |= dict.fromkeys(("cached_prompt_tokens", "accepted_tokens", "drafted_tokens"))
-    else:
-        told = _told(reply.usage)
-    for name, value in told.items():
-        setattr(stats, name, value or 0)
-    stats.untold = NEVER_TOLD | {name for name, value in told.items() if value is None}
-    return stats
+    counts: dict[str, int | None] = dict.fromkeys(COUNTS) if reply.usage is None else _reported(reply.usage)
+    unknown = NEVER_REPORTED | {name for name, value in counts.items() if value is None}
+    known = {name: value for name, value in counts.items() if value is not None}
+    return DecodeStats(decode_s=reply.seconds, unknown=unknown, **known)  # type: ignore[arg-type]
 
 
-def _told(usage: UsageIn) -> dict[str, int | None]:
+def _reported(usage: UsageIn) -> dict[str, int | None]:
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     accepted = None if completion is None else completion.accepted_prediction_tokens
     rejected = None if completion is None else completion.rejected_prediction_tokens

@@ -107,7 +107,7 @@ def test_what_the_server_does_not_tell_is_absent() -> None:
         result = apply(REQUEST, runtime)
     assert (result.determinism, result.drafter, result.confidence, result.confidence_kind) == (None,) * 4
     assert [hunk.confidence for hunk in result.hunks] == [None]
-    assert {"passes", "rejections", "prompt_tokens", "completion_tokens", "accepted_tokens"} <= result.stats.untold
+    assert {"passes", "rejections", "prompt_tokens", "completion_tokens", "accepted_tokens"} <= result.stats.unknown
     assert "usage" in {verdict.check for verdict in result.verdicts}
 
 
@@ -119,7 +119,7 @@ def test_usage_is_mapped() -> None:
     assert (stats.accepted_tokens, stats.rejected_tokens) == (30, 4)
     assert (stats.prefill_s, stats.draft_s) == (0.0, 0.0)
     assert 0 < stats.decode_s <= result.timings_s["decide_s"]
-    assert stats.untold == {"passes", "prefill_passes", "rejections", "accepted_by_source"}
+    assert stats.unknown == {"passes", "prefill_passes", "rejections", "accepted_by_source"}
     assert script.bodies[0]["stream_options"] == {"include_usage": True}
     assert "usage" not in {verdict.check for verdict in result.verdicts}
 
