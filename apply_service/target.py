@@ -18,9 +18,10 @@ from apply_service.decider import Decided, Decider, Deciding, Reading, Scoring, 
 from apply_service.decoding.forced import Forced
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.drafting.determined import open_held_drafter
+from apply_service.drafting.chain import open_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
 from apply_service.protocols import (
+    CompletingConstraint,
     Constraint,
     DraftContext,
     DraftEngine,
@@ -214,7 +215,7 @@ def open_decoding(
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
     constraint = _constraint(request, prompt_format, job)
-    made = open_held_drafter(target.drafter_name(drafter), context, constraint)
+    made = open_drafter(target.drafter_name(drafter), context, constraint)
     return _decoding(job, request, target, deadline, prompt_ids, made, max_new_tokens, constraint)
 
 
@@ -242,7 +243,7 @@ def _decoding(
     )
 
 
-def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
+def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> CompletingConstraint | None:
     if request.constrain == "none" or not (request.constrain or prompt_format.constrains_by_default):
         return None
     if job.instruction and prompt_format.takes_instructions:

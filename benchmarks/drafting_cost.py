@@ -20,7 +20,7 @@ from typing import Any
 
 from apply_eval.provenance import provenance
 from apply_service.drafting.chain import open_drafter
-from apply_service.drafting.suffix_automaton import SuffixAutomaton
+from apply_service.drafting.lookup import SuffixAutomaton
 from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.sources import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer

@@ -18,7 +18,7 @@ from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.line_constraint import LineConstraint
-from apply_service.protocols import CheckInput, Constraint, EditJob
+from apply_service.protocols import CheckInput, CompletingConstraint, EditJob
 from apply_service.runtime import Runtime
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Target, in_process
@@ -39,7 +39,7 @@ class Unhinted(Compact):
     def encode_prompt(self, job: EditJob) -> list[int]:
         return self.encode_listing(job.original.split("\n"), job.update.split("\n"), None)
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         return LineConstraint(self.vocabulary, job.original.split("\n"), job.update.split("\n"), {})
 
 

@@ -21,7 +21,15 @@ from apply_service.errors import Truncated
 from apply_service.prompts.compact_hints import Hints, hints_of, no_hints, op_tag
 from apply_service.prompts.compact_lines import LineVocabulary
 from apply_service.prompts.line_constraint import LineConstraint
-from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream, TokenIds
+from apply_service.protocols import (
+    CompletingConstraint,
+    DraftSource,
+    DraftSources,
+    EditJob,
+    StopFinder,
+    TextStream,
+    TokenIds,
+)
 from apply_service.types import LineOp
 
 Places = npt.NDArray[np.int64]
@@ -93,7 +101,7 @@ class Compact:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         pairs = ((op.original_line, op.update_line) for op in job.prediction.ops if op.kind == "both")
         matches = {original: update for original, update in pairs if original is not None and update is not None}
         original = job.original.split("\n")

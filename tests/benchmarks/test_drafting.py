@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from benchmarks import drafting_cost, drafting_counts
 from benchmarks.bench_cases import OWN_EDITS
 from benchmarks.drafting_simulation import drive
+from tests.adversarial import AlwaysWrong, RandomDraft
 
 ANSWER = [*range(1, 40), 99]
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.chain import drafter_names, open_drafter
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
@@ -26,6 +25,7 @@ from apply_service.protocols import (
     TokenIds,
     TokenSet,
 )
+from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.test_parity import context
 
 MAX_PASSES = 20_000

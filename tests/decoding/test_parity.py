@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.chain import drafter_names, open_drafter
-from apply_service.drafting.copying import MergedEdit, Original, OriginalSnippet
+from apply_service.drafting.copy import MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, scripted
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded
@@ -40,6 +39,7 @@ from apply_service.protocols import (
     TokenSet,
 )
 from apply_service.types import FinishReason
+from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import tiny_tokenizer
 

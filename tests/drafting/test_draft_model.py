@@ -11,7 +11,7 @@ import pytest
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.chain import open_drafter
-from apply_service.drafting.draft_model import MAX_DRAFTED, DraftModel
+from apply_service.drafting.model import MAX_DRAFTED, DraftModel
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, FakeSession, hashed
 from apply_service.engine.torch_local import TorchEngine
