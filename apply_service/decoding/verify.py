@@ -1,4 +1,4 @@
-"""One sequence being decoded: propose a draft, have it verified, commit what stands, observe, repeat.
+"""One sequence being decoded: propose a draft, have it verified, commit what is accepted, observe, repeat.
 
 Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only
 decides how many of them one pass can commit.  Knows token ids, not text; `scheduler` runs the passes.
