@@ -25,7 +25,7 @@ from typing import Any
 
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.proposer import Limits, Proposer
-from apply_service.engine.vllm.requests import Told
+from apply_service.engine.vllm.requests import HookRow
 from apply_service.prompts.chat import Chat
 from apply_service.prompts.chat_tokenizer import ChatTokenizer
 
@@ -129,7 +129,7 @@ class Switch:
                 token_ids_cpu=tokens,
             )
             return other.propose(SETTINGS[name]["num_speculative_tokens"], batch, sampled)
-        other.tell([Told(request, n_prompt, self._case["told"] if name == "told" else None)], [request])
+        other.tell([HookRow(request, n_prompt, self._case["told"] if name == "told" else None)], [request])
         return other.propose(sampled, counts, tokens)
 
 

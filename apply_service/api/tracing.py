@@ -108,7 +108,7 @@ def stage_times(ticket: Ticket, start_ns: int) -> list[tuple[str, int, int]]:
 
 
 def _within_decide(stages: dict[str, float], start_ns: int) -> list[tuple[str, int, int]]:
-    """Prefill and decode are the engine's own sums; what lies between them is not told."""
+    """Prefill and decode are the engine's own sums; what lies between them is not recorded."""
     middle_ns = start_ns + round(stages.get("prefill", 0.0) * NS)
     if "prefill" not in stages:
         return []

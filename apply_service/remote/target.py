@@ -153,8 +153,8 @@ def longest_answer(job: EditJob) -> int | None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """The least log probability of a token at each line of the merged text in `output`; none where the tokens told are
-    not the text's."""
+    """The least log probability of a token at each line of the merged text in `output`; none where the reported tokens
+    are not the text's."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
