@@ -26,13 +26,11 @@ from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
+from apply_service.deadline import cancelled_error, late_error
 from apply_service.errors import TooLarge
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import cancelled_error, late_error
 from apply_service.types import ApplyRequest
-from apply_service.workers.calls import call_in_worker
-from apply_service.workers.large_edits import HEAVY_CHARS
 
 PATH = "/v1/apply/batch"
 TEXT = (
@@ -86,12 +84,7 @@ async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings
     n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
     try:
         async with asyncio.timeout(settings.default_timeout_s):
-            call = partial(apply_patch_request, patch)
-            if n_chars < settings.large_edit_chars:
-                return await service.call(call)
-            if service.lane is None:
-                return await asyncio.to_thread(call)
-            return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
+            return await service.call(partial(apply_patch_request, patch), n_chars)
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None
 

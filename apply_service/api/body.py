@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import ClientDisconnect, Request
 
+from apply_service.deadline import cancelled_error
 from apply_service.errors import TooLarge, UnsupportedMediaType
-from apply_service.ticket import cancelled_error
 
 DRAIN_FACTOR = 4
 """An oversized body is read on, and thrown away, up to so many times the limit: a client that is still sending when the

@@ -74,7 +74,7 @@ class NativeReply:
 def _details(result: ApplyResult) -> Iterator[bytes]:
     """What the final event says in one, piece by piece before it: clients can show hunks without reading all of it."""
     for hunk in result.hunks:
-        edits = [EditOut.of(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
-        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.of(hunk), edits=edits).model_dump_json())
+        edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
+        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.model_validate(hunk), edits=edits).model_dump_json())
     for verdict in result.verdicts:
-        yield sse.format_event("verdict", VerdictOut.of(verdict).model_dump_json())
+        yield sse.format_event("verdict", VerdictOut.model_validate(verdict).model_dump_json())

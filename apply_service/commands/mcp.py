@@ -81,8 +81,7 @@ def _refuse_without_sdk() -> None:
 @contextlib.contextmanager
 def _engine(settings: Settings) -> Iterator[Service]:
     """A service in this process; its model is loaded while the client says hello."""
-    from apply_service.build import build_runtime
-    from apply_service.service import open_service
+    from apply_service.build import build_runtime, open_service
 
     runtime = build_runtime(settings)
     service = open_service(runtime, settings)
