@@ -98,11 +98,12 @@ class Candidates:
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
         """These and `columns` besides, worth at least so much in all."""
+        known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
             scores[column] = max(scores.get(column, 0.0), worth / len(columns))
         order = sorted(scores)
-        kinds = tuple(self.kind_at(c) if c in set(self.columns.tolist()) else kind for c in order)
+        kinds = tuple(self.kind_at(c) if c in known else kind for c in order)
         return Candidates(np.array(order, np.int64), np.array([scores[c] for c in order]), kinds)
 
     @property
@@ -166,13 +167,13 @@ class LineIndex:
         return table
 
     @cached_property
-    def keys(self) -> dict[str, list[int]]:
-        """The lines that set each key."""
-        table: dict[str, list[int]] = defaultdict(list)
+    def keys(self) -> dict[tuple[str, int], list[int]]:
+        """The lines that set each key, by it and their indentation."""
+        table: dict[tuple[str, int], list[int]] = defaultdict(list)
         for j, line in enumerate(self.lines):
             key = key_of(line)
             if key is not None:
-                table[key].append(j)
+                table[key, indent_of(line)].append(j)
         return table
 
     @cached_property

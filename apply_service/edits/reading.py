@@ -6,6 +6,7 @@ What the steps after it share: `rows` looks for the lines' places, `writing` wri
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.headers import is_branch, is_closer
-from apply_service.edits.indentation import find_unit, indent_of, leading
+from apply_service.edits.indentation import Unit, find_unit, indent_of, leading
 from apply_service.edits.lazy.inline import read_inline_markers
 from apply_service.edits.markers import Role, classify, is_marker
 from apply_service.edits.remarks import split_remark
@@ -118,8 +119,12 @@ class Reading:
 
     def knows_margin(self, text: str) -> bool:
         """Whether a line of the original is indented like this one, or by whole levels of the file."""
-        margin, unit = leading(text), find_unit(self.original)
-        return margin in self._margins or (unit is not None and not margin.replace(unit.text, ""))
+        margin = leading(text)
+        return margin in self._margins or (self._unit is not None and not margin.replace(self._unit.text, ""))
+
+    @cached_property
+    def _unit(self) -> Unit | None:
+        return find_unit(self.original)
 
     @cached_property
     def _margins(self) -> set[str]:
@@ -131,6 +136,24 @@ class Reading:
         trailing = {line for line in self.original if line != line.rstrip()}
         shown = (self.texts[i] for block in self.snippet.blocks for i in block.lines)
         return any(line in trailing for line in shown)
+
+    @cached_property
+    def gaps_above(self) -> dict[int, int]:
+        """Blank lines above definitions, by their indentation: the commonest number; without those that have none."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for scope in self.scopes:
+            if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module"):
+                gap = self.blanks_before(scope.lead_line)
+                if gap:
+                    found[indent_of(self.original[scope.header_line])].append(gap)
+        return {indent: max(set(gaps), key=Counter(gaps).__getitem__) for indent, gaps in found.items()}
+
+    def blanks_before(self, at: int) -> int:
+        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        start = at
+        while start > 0 and not self.original[start - 1].strip():
+            start -= 1
+        return at - start if start else 0
 
     @cached_property
     def scopes(self) -> list[Scope]:

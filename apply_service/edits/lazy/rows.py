@@ -177,7 +177,7 @@ class Rows:
         name, key = header_name(text), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
-            namesakes = [j for j in index.keys.get(key, ()) if indent_of(index.lines[j]) == indent_of(text)]
+            namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
             self._namesakes[i] = len(namesakes)
         return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
