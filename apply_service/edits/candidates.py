@@ -20,7 +20,7 @@ from rapidfuzz import fuzz
 
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.statements import Statement, gist, statements
-from apply_service.edits.misquotes import is_elided
+from apply_service.edits.misquotes import ElidedLines
 
 MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
@@ -86,9 +86,9 @@ class Candidates:
     def kind_at(self, column: int) -> Kind:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
-    def preferring(self, columns: set[int], cost: float) -> Candidates:
+    def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
         """The same, every other column costing more."""
-        others = ~np.isin(self.columns, list(columns))
+        others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Candidates:
@@ -151,6 +151,10 @@ class LineIndex:
                 self._by_text[text].append(j)
 
     @cached_property
+    def _elided(self) -> ElidedLines:
+        return ElidedLines(self.stripped)
+
+    @cached_property
     def _by_squeezed(self) -> dict[str, list[int]]:
         table: dict[str, list[int]] = defaultdict(list)
         for text, places in self._by_text.items():
@@ -184,6 +188,12 @@ class LineIndex:
     def statement_at(self) -> dict[int, int]:
         """The statement of each line that is not blank."""
         return {j: n for n, part in enumerate(self.statements) for j in range(part.start, part.stop)}
+
+    @cached_property
+    def long_statements(self) -> tuple[list[Statement], ElidedLines]:
+        """The statements of several lines, and each as one line without white space."""
+        parts = [part for part in self.statements if part.stop - part.start > 1]
+        return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
 
     @cached_property
     def runs(self) -> dict[tuple[str, ...], list[tuple[int, int]]]:
@@ -248,7 +258,7 @@ class LineIndex:
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
-        places = [j for j, line in enumerate(self.stripped) if is_elided(here, line)]
+        places = self._elided.places(here)
         if not places:
             return NOTHING
         worth = 0.8 * substance(here) * self._rarity(len(places))

@@ -168,7 +168,9 @@ def classify(
     """The role of the last line above that is not blank."""
     for i, line in enumerate(lines):
         above = roles[i - 1] if i and roles[i - 1] is not Role.BLANK else above
-        if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(line, beside[i], original, known)):
+        if roles[i] is not Role.CONTENT:
+            continue
+        if line.strip() in known and not _may_leave_file(line, beside[i], original, known):
             continue
         roles[i] = _note_role(line, first=above is not Role.CONTENT)
         if roles[i] is Role.CONTENT and _trails_off(lines, i):

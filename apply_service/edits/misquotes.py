@@ -7,9 +7,12 @@ the caller knows better.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from os.path import commonprefix
+from functools import cached_property
+
+from rapidfuzz.distance import Postfix, Prefix
 
 from apply_service.edits.markers import strip_comment
 
@@ -28,6 +31,42 @@ def is_misquoted(shown: str, line: str) -> bool:
     return is_elided(shown, line) or (untyped != line and "".join(untyped.split()) == "".join(shown.split()))
 
 
+class ElidedLines:
+    """Lines of a file, asked which of them a text gives with dots for a part."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """`lines`: without their outer white space."""
+        self._lines = lines
+
+    @cached_property
+    def _forwards(self) -> tuple[list[str], list[int]]:
+        order = sorted(range(len(self._lines)), key=self._lines.__getitem__)
+        return [self._lines[j] for j in order], order
+
+    @cached_property
+    def _backwards(self) -> tuple[list[str], list[int]]:
+        turned = [line[::-1] for line in self._lines]
+        order = sorted(range(len(turned)), key=turned.__getitem__)
+        return [turned[j] for j in order], order
+
+    def places(self, shown: str) -> list[int]:
+        """The numbers of the lines that `shown`, without outer white space, gives so; looks only at those with its
+        beginning, or with its end if these are fewer."""
+        if "..." not in shown and "…" not in shown:
+            return []
+        parts = _ELLIPSIS.split(shown)
+        heads = _with_beginning(*self._forwards, parts[0].rstrip())
+        tails = _with_beginning(*self._backwards, parts[-1].lstrip()[::-1])
+        return sorted(j for j in min(heads, tails, key=len) if is_elided(shown, self._lines[j]))
+
+
+def _with_beginning(ordered: Sequence[str], numbers: Sequence[int], beginning: str) -> Sequence[int]:
+    """The numbers of the lines, which are in order, that begin so."""
+    n = len(beginning)
+    low = bisect_left(ordered, beginning)
+    return numbers[low : bisect_right(ordered, beginning, low, key=lambda line: line[:n])]
+
+
 class Quoted:
     """Lines of a file, asked whether a text is a careless copy of one.
 
@@ -36,6 +75,7 @@ class Quoted:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = [line.strip() for line in lines]
+        self._elided = ElidedLines(self._lines)
         untyped = ((line, _RETURN_TYPE.sub("", line)) for line in self._lines if "->" in line)
         self._untyped = {"".join(short.split()) for line, short in untyped if short != line}
         self._respaced = {" ".join(line.split()) for line in self._lines if "  " in line}
@@ -51,7 +91,7 @@ class Quoted:
         shown = text.strip()
         if shown in self._respaced or "".join(shown.split()) in self._untyped:
             return True
-        if ("..." in shown or "…" in shown) and any(is_elided(shown, line) for line in self._lines):
+        if self._elided.places(shown):
             return True
         return _is_said(shown) and self._lost_words(shown.split())
 
@@ -89,7 +129,7 @@ def is_elided(shown: str, line: str) -> bool:
     """Whether the line is given with dots for a part of it."""
     if "..." not in shown and "…" not in shown:
         return False
-    n_head, n_tail = len(commonprefix((shown, line))), len(commonprefix((shown[::-1], line[::-1])))
+    n_head, n_tail = Prefix.similarity(shown, line), Postfix.similarity(shown, line)
     last = 0
     for dots in _ELLIPSIS.finditer(shown):
         start, end = dots.span()

@@ -6,6 +6,7 @@ By its hint, by the kind of its first line, by the scopes around.  The answers a
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from apply_service.edits.headers import definition_end, is_definition
@@ -109,14 +110,26 @@ def _at_edge(reading: Reading, where: str, name: str, first: str, low: int, high
 
 def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
     """The scope of that name; else the one whose header has the words."""
-    inside = [scope for scope in reading.scopes if low <= scope.start_line and scope.end_line <= high]
-    for scope in inside:
-        if scope.name.strip("'\"`") == name:
+    named = reading.scopes_named.get(name, [])
+    for scope in named[bisect_left(named, low, key=_start) :]:
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
             return scope
-    for scope in inside:
-        if name.lower() in reading.original[scope.header_line].lower():
+    text, begins = reading.scope_headers
+    n = bisect_left(reading.scopes, low, key=_start)
+    while (at := text.find(name.lower(), begins[n])) >= 0:
+        n = bisect_right(begins, at)
+        scope = reading.scopes[n - 1]
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
             return scope
     return None
+
+
+def _start(scope: Scope) -> int:
+    return scope.start_line
 
 
 def _after_last_import(reading: Reading, low: int, high: int) -> int | None:

@@ -6,11 +6,14 @@ What the steps after it share: `rows` looks for the lines' places, `writing` wri
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
@@ -103,19 +106,36 @@ class Reading:
     def close_of(self, j: int) -> int:
         """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
         the end where there is none."""
-        below = self.index.scope_indents[j + 1 :] <= indent_of(self.original[j])
-        return j + 1 + int(np.argmax(below)) if below.any() else len(self.original)
+        return int(self.closers[j])
 
-    def scope_end(self, j: int) -> int:
-        """Where the scope that line j opens ends, past the closing brackets of its header and its further branches."""
-        end = self.close_of(j)
-        while end < len(self.original):
-            line = self.original[end]
-            goes_on = is_closer(line) or is_branch(line)
-            if not goes_on or line.rstrip()[-1:] not in "{([:>" or indent_of(line) != indent_of(self.original[j]):
-                break
-            end = self.close_of(end)
-        return end
+    @cached_property
+    def closers(self) -> npt.NDArray[np.int64]:
+        """`close_of` every line."""
+        found = np.full(len(self.original), len(self.original), np.int64)
+        levels: list[int] = []
+        places: list[int] = []
+        """The lines below that are indented less than all between them and here, the nearest last."""
+        for j in range(len(self.original) - 1, -1, -1):
+            n = bisect_right(levels, indent_of(self.original[j]))
+            if n:
+                found[j] = places[n - 1]
+            level = int(self.index.scope_indents[j])
+            kept = bisect_left(levels, level)
+            levels[kept:], places[kept:] = [level], [j]
+        return found
+
+    @cached_property
+    def scope_ends(self) -> npt.NDArray[np.int64]:
+        """Where the scope that each line opens ends, past the closing brackets of its header and its further
+        branches."""
+        found = self.closers.copy()
+        for j in range(len(self.original) - 1, -1, -1):
+            end = int(found[j])
+            line = self.original[end] if end < len(self.original) else ""
+            goes_on = bool(line) and (is_closer(line) or is_branch(line)) and line.rstrip()[-1:] in "{([:>"
+            if goes_on and indent_of(line) == indent_of(self.original[j]):
+                found[j] = found[end]
+        return found
 
     def knows_margin(self, text: str) -> bool:
         """Whether a line of the original is indented like this one, or by whole levels of the file."""
@@ -154,6 +174,20 @@ class Reading:
         while start > 0 and not self.original[start - 1].strip():
             start -= 1
         return at - start if start else 0
+
+    @cached_property
+    def scopes_named(self) -> dict[str, list[Scope]]:
+        """The original's scopes by name."""
+        found: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self.scopes:
+            found[scope.name.strip("'\"`")].append(scope)
+        return found
+
+    @cached_property
+    def scope_headers(self) -> tuple[str, list[int]]:
+        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        headers = [self.original[scope.header_line].lower() for scope in self.scopes]
+        return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
 
     @cached_property
     def scopes(self) -> list[Scope]:
