@@ -144,6 +144,7 @@ class LineIndex:
         self.lines = lines
         self.stripped = [line.strip() for line in lines]
         self._equal: dict[str, Candidates] = {}
+        self._elided_places: dict[str, list[int]] = {}
         self._exact = {line.rstrip() for line in lines}
         self._by_text: dict[str, list[int]] = defaultdict(list)
         for j, text in enumerate(self.stripped):
@@ -258,7 +259,9 @@ class LineIndex:
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
-        places = self._elided.places(here)
+        if here not in self._elided_places:
+            self._elided_places[here] = self._elided.places(here)
+        places = self._elided_places[here]
         if not places:
             return NOTHING
         worth = 0.8 * substance(here) * self._rarity(len(places))

@@ -11,6 +11,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 CONTROL = (
     "@@ -1 +1 @@",
@@ -403,7 +404,7 @@ def write_json(rng: random.Random, draft: Draft) -> tuple[str, tuple[str, ...]]:
 
 def _refuse_overlap(file: str, pieces: Sequence[str]) -> None:
     spans = sorted((file.index(piece), file.index(piece) + len(piece)) for piece in pieces)
-    if any(a[1] > b[0] for a, b in zip(spans, spans[1:], strict=False)):
+    if any(a[1] > b[0] for a, b in pairwise(spans)):
         raise Ambiguous("quotes overlap")
 
 

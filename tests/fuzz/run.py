@@ -24,7 +24,7 @@ from apply_service.target import Target
 from apply_service.types import ApplyRequest, Strategy
 from apply_service.verdict_rules import DOUBT
 from tests.fuzz.edits import EXACT, Ambiguous, Edit, draw_edit
-from tests.fuzz.files import read_lines, real_files
+from tests.fuzz.files import draw_file, read_lines
 from tests.seeds import draw_seed
 
 BATCH = 50
@@ -32,7 +32,7 @@ BATCH = 50
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of one edit.  `outcome`: `exact`; `flagged`, an error or a doubt; `unseen`, other bytes and no word."""
+    """What became of one edit.  `outcome`: `exact`; `flagged`, an error or a doubt; `unseen`, other bytes, no word."""
 
     name: str
     """SEED:NUMBER"""
@@ -54,10 +54,9 @@ RUNTIME = Runtime(load=no_model)
 def drawn(seed: int, number: int, formats: Sequence[str]) -> tuple[Edit, Strategy, Path]:
     """Edit NUMBER of a run: draws until one has a single reading."""
     rng = random.Random(f"{seed}:{number}")
-    files = real_files()
     format_name = formats[number % len(formats)]
     while True:
-        file, other = rng.choice(files), rng.choice(files)
+        file, other = draw_file(rng), draw_file(rng)
         lines, others = read_lines(file), read_lines(other)
         if lines is None or others is None:
             continue
