@@ -296,10 +296,12 @@ class Service:
         end = errand.take()
         assert not isinstance(end, Question), "a reader has nobody to ask"
         with self._state:
+            is_awaited = ticket in self._reading  # else it has ended, or was taken in: this errand was stopped
+        if is_awaited and ticket.terminal is None:
+            ticket.context.copy().run(self._take_in, ticket, end)
+        with self._state:
             self._reading.pop(ticket, None)
             self._state.notify_all()
-        if ticket.terminal is None:
-            ticket.context.copy().run(self._take_in, ticket, end)
         self._read_next()
 
     def _take_in(self, ticket: Ticket, end: End) -> None:
@@ -314,6 +316,7 @@ class Service:
                     raise closing_error()
                 if ticket not in self._patient:
                     self._refuse_full(ticket.request.owner, self._waiting)
+                self._reading.pop(ticket, None)  # and into the queue in one step, so that it is always counted
                 if ticket.terminal is None:
                     self._waiting.put(ticket.request.owner, ticket)
                     self._state.notify_all()

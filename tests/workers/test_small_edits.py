@@ -20,8 +20,9 @@ from apply_service.runtime import Runtime
 from apply_service.service import Service, open_service
 from apply_service.settings import Settings
 from apply_service.target import Target
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 from apply_service.workers.messages import Work
+from apply_service.workers.pool import Errand
 from apply_service.workers.small_edits import SmallLane, open_small_lane, read_in_worker
 from tests.doubles import ScriptedRun, wait_for
 from tests.live_server import serving
@@ -135,19 +136,48 @@ def test_a_full_engine_refuses_what_is_read_but_not_what_waits_its_turn() -> Non
     run = run_with_gate(gate)
     with opened(run, queue_limit=2) as service:
         tickets = [service.submit(MODEL)]
-        assert run.started.wait(5)
+        assert run.started.wait(60)
         tickets += [service.submit(MODEL, is_patient=True) for _ in range(2)]
+        with pytest.raises(Overloaded):  # whether they are still being read, or wait already
+            service.submit(MODEL, is_patient=True)
+        assert wait_for(lambda: service.queue_length == 2, timeout_s=60)
         with pytest.raises(Overloaded):
             service.submit(MODEL, is_patient=True)
         late = service.submit(MODEL)
-        assert wait_for(lambda: late.terminal is not None)
+        assert wait_for(lambda: late.terminal is not None, timeout_s=60)
         assert isinstance(late.terminal, Overloaded)
         assert service.apply(EXACT).merged_code == "a = 2\n"
         other = service.submit(ApplyRequest("a = 1\n", EDIT, strategy="model", owner="another"))
-        assert wait_for(lambda: service.queue_length == 3)
+        assert wait_for(lambda: service.queue_length == 3, timeout_s=60)
         gate.set()
         for ticket in (*tickets, other):
             list(ticket.events())
+
+
+def test_an_edit_that_is_read_before_its_errand_is_noted_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    with opened(run_with_gate(gate)) as service:
+        assert service.small_lane is not None
+        pool = service.small_lane.pool
+        start = pool.start
+
+        def start_and_wait(
+            work: Work, *, limit_s: float | None, on_news: Callable[[Errand], object], **options: bool
+        ) -> Errand:
+            is_read = threading.Event()
+
+            def note(errand: Errand) -> None:
+                on_news(errand)
+                is_read.set()
+
+            errand = start(work, limit_s=limit_s, on_news=note, **options)
+            assert is_read.wait(60)
+            return errand
+
+        monkeypatch.setattr(pool, "start", start_and_wait)
+        ticket = service.submit(MODEL)
+        gate.set()
+        assert [type(event) for event in ticket.events()][-1] is FinalEvent
 
 
 def test_one_caller_s_flood_leaves_another_s_edits_their_turn() -> None:
