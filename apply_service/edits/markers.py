@@ -241,9 +241,13 @@ def _positions(original: Sequence[str]) -> dict[str, list[int]]:
 def _beside(lines: Sequence[str]) -> list[tuple[str | None, str | None]]:
     """For each line the next ones above and below it that are not blank, without their outer blanks."""
     bare = [line.strip() or None for line in lines]
-    above: list[str | None] = [None, *accumulate(bare, lambda last, text: text or last)]
-    below: list[str | None] = [None, *accumulate(reversed(bare), lambda last, text: text or last)]
+    above = [None, *accumulate(bare, _latest)]
+    below = [None, *accumulate(reversed(bare), _latest)]
     return list(zip(above[:-1], below[-2::-1], strict=True))
+
+
+def _latest(last: str | None, text: str | None) -> str | None:
+    return text or last
 
 
 def _may_leave_file(
