@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 CONTROL = (
     "@@ -1 +1 @@",
@@ -36,6 +36,7 @@ CONTROL = (
 )
 """New lines that look like control in some format, or are odd otherwise."""
 FENCE_SIGN = "```"
+REMARK = "  # changed"
 BLOCK_MARKS = {
     "aider": ("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"),
     "cline": ("------- SEARCH", "=======", "+++++++ REPLACE"),
@@ -168,7 +169,7 @@ def draw_new(rng: random.Random, old: Sequence[str], lines: Sequence[str], other
 def _altered(rng: random.Random, line: str) -> str:
     return rng.choice(
         (
-            line + "  # changed",
+            line + REMARK,
             line.replace("e", "E", 1),
             "    " + line,
             line.strip(),
@@ -457,11 +458,13 @@ def write_lazy(rng: random.Random, draft: Draft) -> tuple[str, tuple[str, ...]]:
     rows: list[str] = []
     for start, _, hunk in _hunks(draft, context):
         shown = [row[1:] for row in hunk if row[0] in " +"]
-        if not hunk[0][1:].strip() or hunk[0][0] != " " or hunk[-1][0] != " " or not hunk[-1][1:].strip():
+        ends = [[row[1:] for row in takewhile(lambda row: row[0] == " ", side)] for side in (hunk, hunk[::-1])]
+        if any(len(end) < context or not end[0].strip() for end in ends):
             raise Ambiguous("a change at an edge of the file")
-        ends = ([row[1:] for row in hunk[:context]], [row[1:] for row in hunk[-context:]])
-        if any(count_runs(draft.lines, end) != 1 for end in ends):
+        if any(count_runs(draft.lines, end) != 1 for end in (ends[0], ends[1][::-1])):
             raise Ambiguous("an end that stands twice")
+        if any(row.endswith(REMARK) for row in shown):
+            raise Ambiguous("a remark about the change")
         if any("..." in row or "…" in row for row in shown):
             raise Ambiguous("holds a marker")
         rows += [marker] if start or rows else []
