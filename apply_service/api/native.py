@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from apply_service.api import sse
 from apply_service.api.answer import EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.errors import error_json
 from apply_service.api.schema import NativeRequest, request_body
@@ -43,8 +43,7 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
         openapi_extra={"requestBody": request_body(NativeRequest)},
     )
     async def apply(request: Request) -> Response:
-        body = await read_json_body(request, settings.max_body_bytes)
-        call = NativeRequest.parse(body)
+        call = await read_call(request, settings.max_body_bytes, NativeRequest.parse, service)
         reply = NativeReply(with_bytes=call.original_b64 is not None)
         return await respond(request, call.to_request(), reply, stream=call.stream, service=service, settings=settings)
 

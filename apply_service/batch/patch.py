@@ -140,14 +140,14 @@ def _answer(patched: PatchedFile, request: PatchRequest) -> ApplyResult:
     language = detect_language(name=None, path=path)
     wanted = ApplyRequest(
         before.text,
-        request.patch,
+        patched.update,
         path=path,
         language=language,
         encoding=before.encoding,
         strategy="exact",
         on_verdict={"truncation": "warn"},  # judged with the others
     )
-    job = EditJob(normalise(before.text), normalise(request.patch), "", path, language, patched.prediction)
+    job = EditJob(normalise(before.text), normalise(patched.update), "", path, language, patched.prediction)
     name = "v4a_patch" if is_v4a(job.update) else "unified_diff"
     edit = ReadEdit(SourceText.of(before.text, before.encoding), name, job)
     return finish(wanted, edit, Outcome(patched.prediction.text, "exact"))

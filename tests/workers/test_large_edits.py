@@ -93,7 +93,7 @@ def test_a_file_past_the_context_is_decided_in_windows_here(runtime: Runtime, la
     [
         (replace(LAZY, base_sha256="0" * 64), StaleBase),
         (
-            replace(LAZY, update="def elsewhere():\n    pass\n# ... existing code ...\nx\n", strategy="exact"),
+            replace(LAZY, update="<<<<<<< SEARCH\nnowhere(1)\n=======\nx\n>>>>>>> REPLACE\n", strategy="exact"),
             NeedsMoreContext,
         ),
         (replace(LONG, strategy="model", format="whole_file", update=LONG.original), ContextLimitExceeded),

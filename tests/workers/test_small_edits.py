@@ -7,8 +7,10 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import httpx2
 import pytest
@@ -24,7 +26,7 @@ from apply_service.runtime import Runtime
 from apply_service.service import Readers, Service
 from apply_service.settings import Settings
 from apply_service.target import Target
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 from apply_service.workers.pool import WorkerPool
 from tests.doubles import ScriptedRun, wait_for
 from tests.live_server import serving
@@ -136,19 +138,38 @@ def test_a_full_engine_refuses_what_is_read_but_not_what_waits_its_turn() -> Non
     run = run_with_gate(gate)
     with opened(run, queue_limit=2) as service:
         tickets = [service.submit(MODEL)]
-        assert run.started.wait(5)
+        assert run.started.wait(60)
         tickets += [service.submit(MODEL, is_patient=True) for _ in range(2)]
+        with pytest.raises(Overloaded):  # whether they are still being read, or wait already
+            service.submit(MODEL, is_patient=True)
+        assert wait_for(lambda: service.queue_length == 2, timeout_s=60)
         with pytest.raises(Overloaded):
             service.submit(MODEL, is_patient=True)
         late = service.submit(MODEL)
-        assert wait_for(lambda: late.terminal is not None)
+        assert wait_for(lambda: late.terminal is not None, timeout_s=60)
         assert isinstance(late.terminal, Overloaded)
         assert service.apply(EXACT).merged_code == "a = 2\n"
         other = service.submit(ApplyRequest("a = 1\n", EDIT, strategy="model", owner="another"))
-        assert wait_for(lambda: service.queue_length == 3)
+        assert wait_for(lambda: service.queue_length == 3, timeout_s=60)
         gate.set()
         for ticket in (*tickets, other):
             list(ticket.events())
+
+
+def test_an_edit_that_is_read_before_its_job_is_noted_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = WorkerPool.submit
+
+    def submit_and_wait(self: WorkerPool, *args: Any, **options: Any) -> Any:
+        job = submit(self, *args, **options)
+        wait([job], timeout=60)
+        return job
+
+    monkeypatch.setattr(WorkerPool, "submit", submit_and_wait)
+    gate = threading.Event()
+    gate.set()
+    with opened(run_with_gate(gate)) as service:
+        ticket = service.submit(MODEL)
+        assert [type(event) for event in ticket.events()][-1] is FinalEvent
 
 
 def test_one_caller_s_flood_leaves_another_s_edits_their_turn() -> None:
