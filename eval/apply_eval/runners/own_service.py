@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from apply_eval.datasets import EditRecord
 from apply_eval.runners.answer import MISSING_IN_PROCESS, Answer, answer_of_result
 from apply_eval.runners.request import RequestOptions, request_of
+from apply_service.build import open_service
 from apply_service.errors import ApplyError, EngineFailure
 from apply_service.pipeline import run_alone
 from apply_service.runtime import Runtime
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 
