@@ -1,8 +1,11 @@
-"""Questions asked of every answer before it is handed out; one file each, found by name through the registry.
+"""Questions asked of every answer before it is handed out, found by name through the registry.
 
 `error` is for what makes an answer unusable (leaked marker, truncation, chat around the file, syntax that was fine and
 is broken), `warning` for what a person should look at.  Whether a finding fails the request is the caller's choice.
 Checks never raise and never change the answer.
+
+`leaks` looks for text that is no code, `extent` for lines that the edit does not account for, `symbols` for lost and
+doubled names, `syntax` for errors and odd indentation.
 """
 
 from __future__ import annotations

@@ -1,27 +1,38 @@
-"""What an edit speaks of: the lines of the original that it may remove, and the lines that it brings.
+"""What an edit is about: the lines of the original that it may remove, and the lines that it brings.
 
 Reads the update through the prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from functools import cached_property
+from itertools import groupby, takewhile
 
-from apply_service.checks.removals import find_unsaid
 from apply_service.protocols import CheckInput
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.types import Certainty
 
 ANCHOR_REACH = 3
 """Lines around a shown or changed line within which an uncertain merge may differ from the target."""
+
+SLACK_LINES = 3
+SHRINK = 3
+"""A replacement may take the place of this many times its lines, and `SLACK_LINES` more."""
+
+REMOVAL = re.compile(r"\b(?:remov|delet|dropp?|renam|replac|mov)(?:e|ed|ing|es|s)?\b|\bno longer\b", re.IGNORECASE)
+
+
+def speaks_of_removal(line: str) -> bool:
+    """Whether a note of the update ("REMOVED: foo") says that something goes."""
+    return REMOVAL.search(line) is not None
 
 
 class EditScope:
     """The edit of one answer, as sets of lines.  Line numbers are 0-based."""
 
     def __init__(self, answer: CheckInput) -> None:
-        self._ops: Sequence[LineOp] = answer.prediction.ops
-        self._prediction: Prediction = answer.prediction
+        self._ops = answer.prediction.ops
+        self._prediction = answer.prediction
         self._update_lines = answer.update.split("\n")
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
 
@@ -32,8 +43,31 @@ class EditScope:
 
     @cached_property
     def unsaid(self) -> frozenset[int]:
-        """Removed lines that the update does not speak of; a certain merge is taken at its word."""
-        return frozenset() if self.is_certain else frozenset(find_unsaid(self._prediction, self._update_lines))
+        """Removed lines that the update does not speak of; a certain merge is taken at its word.
+
+        A removal is said where the update puts about as many lines in its place, or shows both neighbours of the
+        removed lines with no gap (marker) between them.  A note that something was removed is no gap.
+        """
+        if self.is_certain:
+            return frozenset()
+        gaps = {row for row in self._unplaced_rows if not speaks_of_removal(self._update_lines[row])}
+        runs = [list(run) for _, run in groupby(self._ops, key=lambda op: op.kind == "drop")]
+        unsaid: set[int] = set()
+        last_shown = -1
+        for before, run, after in zip([[], *runs], runs, [*runs[1:], []], strict=False):
+            if run[0].kind != "drop":
+                last_shown = next((op.update_line for op in reversed(run) if op.update_line is not None), last_shown)
+                continue
+            lines = [op.original_line for op in run if op.original_line is not None and op.text.strip()]
+            n_taken = len(list(takewhile(lambda op: op.kind == "take", after)))
+            if n_taken and len(lines) <= n_taken * SHRINK + SLACK_LINES:
+                continue
+            neighbours = [*before[-1:], *after[:1]]
+            next_shown = after[0].update_line if after else None
+            between = range(last_shown + 1, len(self._update_lines) if next_shown is None else next_shown)
+            if not neighbours or any(op.kind == "keep" for op in neighbours) or not gaps.isdisjoint(between):
+                unsaid.update(lines)
+        return frozenset(unsaid)
 
     @cached_property
     def near(self) -> frozenset[int]:
@@ -55,17 +89,17 @@ class EditScope:
     @cached_property
     def shown(self) -> frozenset[str]:
         """Every line of the update, as written and as the merger reads it, without white space around it."""
-        lines = {line.strip() for line in self._update_lines}
-        return frozenset(
-            lines | {line.strip() for line in self._prediction.update_lines} | {t.strip() for t in self.taken}
-        )
+        return frozenset(line.strip() for line in (*self._update_lines, *self._prediction.update_lines, *self.taken))
 
     @cached_property
     def unplaced(self) -> tuple[str, ...]:
         """Lines of the update that are no part of the file (markers, fences, notes), as written, stripped."""
-        count = len(self._update_lines)
-        found = (self._update_lines[i].strip() for i in self._prediction.unplaced if i < count)
-        return tuple(line for line in found if line)
+        return tuple(self._update_lines[row].strip() for row in self._unplaced_rows)
+
+    @cached_property
+    def _unplaced_rows(self) -> list[int]:
+        lines = self._update_lines
+        return [row for row in self._prediction.unplaced if row < len(lines) and lines[row].strip()]
 
     @cached_property
     def has_update(self) -> bool:

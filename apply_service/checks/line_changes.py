@@ -1,4 +1,4 @@
-"""Which lines of the original are gone from the merged text, and which are new in it.  What several checks start from.
+"""Which lines of the original are gone from the merged text and which are new in it: what most checks start from.
 
 A longest common subsequence of lines between the common head and tail; past `MAX_CELLS` the lines are only counted, so
 a moved line shows as neither gone nor new.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import LCSseq
+
+from apply_service.types import Severity, Verdict
 
 MAX_CELLS = 25_000_000
 
@@ -25,7 +27,7 @@ class LineChanges(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_changes(original: str, merged: str) -> LineChanges:
-    """The changed lines between two texts.  Cached, because several checks ask of the same answer."""
+    """The changed lines between two texts.  Cached, because several checks ask about the same answer."""
     old, new = original.split("\n"), merged.split("\n")
     head = _common_head(old, new)
     tail = _common_head(old[head:][::-1], new[head:][::-1])
@@ -45,12 +47,8 @@ def find_changes(original: str, merged: str) -> LineChanges:
 
 
 def _common_head(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((count for count, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _surplus(lines: Sequence[str], others: Sequence[str], first: int) -> tuple[int, ...]:
@@ -65,12 +63,18 @@ def _surplus(lines: Sequence[str], others: Sequence[str], first: int) -> tuple[i
     return tuple(found)
 
 
-def group_lines(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Runs of 0-based line numbers as 1-based inclusive ranges, the form of `Verdict.lines`."""
+def report(
+    check: str,
+    severity: Severity,
+    message: str,
+    numbers: Iterable[int],
+    side: Literal["merged", "original"] = "merged",
+) -> list[Verdict]:
+    """One finding for each run of 0-based line numbers."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number:
             ranges[-1] = (ranges[-1][0], number + 1)
         else:
             ranges.append((number + 1, number + 1))
-    return ranges
+    return [Verdict(check, severity, message, lines, side) for lines in ranges]

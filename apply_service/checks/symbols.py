@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from apply_service.checks.edit_scope import EditScope
-from apply_service.checks.line_changes import find_changes
-from apply_service.checks.marker_words import speaks_of_removal
+from apply_service.checks.edit_scope import EditScope, speaks_of_removal
+from apply_service.checks.line_changes import find_changes, report
 from apply_service.protocols import CheckInput
 from apply_service.syntax.imports import find_imports
 from apply_service.syntax.languages import has_grammar
@@ -57,18 +56,15 @@ class Symbols:
         before = _names(answer.original, answer.language)
         after = _names(answer.merged, answer.language)
         original = answer.original.split("\n")
-        rarer = _rarer(original, answer.merged.split("\n"))
-        found = [
-            Verdict(
-                self.name, "warning", f"{item.what} `{item.name}` is gone", (item.line + 1, item.line + 1), "original"
-            )
-            for item in _gone(before, after)
-            if original[item.line].strip() in rarer and not _is_said(item, scope)
-        ]
-        found += [
-            Verdict(self.name, "warning", f"{item.what} `{item.name}` stands twice", (item.line + 1, item.line + 1))
-            for item in _doubled(before, after)
-        ]
+        # Where a name's line occurs as often as before, only the parser lost sight of the name.
+        lost = Counter(line.strip() for line in original)
+        lost.subtract(line.strip() for line in answer.merged.split("\n"))
+        found: list[Verdict] = []
+        for item in _gone(before, after):
+            if lost[original[item.line].strip()] > 0 and not _is_said(item, scope):
+                found += report(self.name, "warning", f"{item.what} `{item.name}` is gone", [item.line], "original")
+        for item in _doubled(before, after):
+            found += report(self.name, "warning", f"{item.what} `{item.name}` stands twice", [item.line])
         return found[:MAX_FINDINGS]
 
 
@@ -88,28 +84,17 @@ def _is_spoken(number: int, scope: EditScope) -> bool:
 
 
 def _names(text: str, language: str | None) -> list[_Name]:
-    symbols = [
-        _Name(
-            symbol.kind,
-            symbol.name,
-            "|".join((symbol.container, symbol.branch, symbol.signature)),
-            symbol.header_line,
-            is_unique=not _may_repeat(symbol.kind, text, language),
-        )
-        for symbol in find_symbols(text, language)
-    ]
-    imports = [
-        _Name("import", item.name, "", item.line, is_unique=item.column == 0 or language == "go")
-        for item in find_imports(text, language)
-    ]
-    return symbols + imports
-
-
-def _may_repeat(kind: str, text: str, language: str | None) -> bool:
-    """Whether a second symbol of this kind says nothing: also the statements of an SQL script, and the keys in TOML's
-    arrays of tables and in a stream of YAML documents."""
+    # Also the statements of an SQL script may repeat, and the keys in TOML's arrays of tables and in a stream of YAML
+    # documents.
     has_parts = language == "toml" or (language == "yaml" and "\n---" in text)
-    return kind in REPEATABLE or language == "sql" or (kind == "key" and has_parts)
+    names = []
+    for symbol in find_symbols(text, language):
+        may_repeat = symbol.kind in REPEATABLE or language == "sql" or (symbol.kind == "key" and has_parts)
+        place = "|".join((symbol.container, symbol.branch, symbol.signature))
+        names.append(_Name(symbol.kind, symbol.name, place, symbol.header_line, is_unique=not may_repeat))
+    for item in find_imports(text, language):
+        names.append(_Name("import", item.name, "", item.line, is_unique=item.column == 0 or language == "go"))
+    return names
 
 
 def _gone(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]:
@@ -138,13 +123,6 @@ def _doubled(before: Sequence[_Name], after: Sequence[_Name]) -> Iterable[_Name]
         seen[item[:3]] += 1
         if item.is_unique and seen[item[:3]] > max(1, known[item[:3]]):
             yield item
-
-
-def _rarer(original: Sequence[str], merged: Sequence[str]) -> frozenset[str]:
-    """Lines that occur less often now.  Where a name's line does not, only the parser lost sight of the name."""
-    lost = Counter(line.strip() for line in original)
-    lost.subtract(line.strip() for line in merged)
-    return frozenset(line for line, count in lost.items() if count > 0)
 
 
 def _is_said(item: _Name, scope: EditScope) -> bool:

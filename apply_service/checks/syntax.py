@@ -1,21 +1,28 @@
-"""The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
-approximation of its language, warning.  Python is compiled, which also finds what a grammar overlooks (an indent that
-belongs to nothing).
-
-Needs a grammar; nothing is found without one, nor in a file that the grammar could not read before.
-"""
+"""Whether the merged text still parses, and whether its indentation fits."""
 
 from __future__ import annotations
 
-from apply_service.checks.line_changes import group_lines
+from collections import Counter
+
+from apply_service.checks.edit_scope import EditScope
+from apply_service.checks.line_changes import LineChanges, find_changes, report
 from apply_service.protocols import CheckInput
 from apply_service.syntax.syntax_errors import APPROXIMATE, count_syntax_errors, python_error
-from apply_service.types import Severity, Verdict
+from apply_service.syntax.trees import parse
+from apply_service.types import Verdict
 
-MAX_FINDINGS = 3
+MAX_ERRORS = 3
+MAX_FINDINGS = 5
 
 
 class Syntax:
+    """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
+    approximation of its language, warning.
+
+    Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing).  Nothing is found
+    without a grammar, nor in a file that the grammar could not read before.
+    """
+
     name = "syntax"
 
     def find(self, answer: CheckInput) -> list[Verdict]:
@@ -29,5 +36,93 @@ class Syntax:
         errors = count_syntax_errors(answer.merged, answer.language)
         if not errors or count_syntax_errors(answer.original, answer.language):
             return []
-        severity: Severity = "warning" if answer.language in APPROXIMATE else "error"
-        return [Verdict(self.name, severity, said, lines) for lines in group_lines(errors)[:MAX_FINDINGS]]
+        return report(self.name, "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
+
+
+MIN_INDENTED = 5
+"""A file with fewer indented lines has no style to keep."""
+
+
+class Indentation:
+    """Indentation that does not fit.  Warning.
+
+    Three signs, each on lines that the merge brought: tabs in a file that indents with spaces, or the reverse; a Python
+    statement that does not line up with the block around it; a line of the original or the update that stands at
+    another indentation than in the predicted merge.
+    """
+
+    name = "indentation"
+
+    def find(self, answer: CheckInput) -> list[Verdict]:
+        if answer.merged == answer.original:
+            return []
+        changes = find_changes(answer.original, answer.merged)
+        odd = _odd_statements(answer.merged) if answer.language == "python" else []
+        if odd and _odd_statements(answer.original):
+            odd = []
+        found = [
+            (_wrong_style(answer, changes), "tabs and spaces are mixed: the file indents with the other"),
+            (odd, "the statement does not line up with its block"),
+            (_shifted(answer, changes), "the line stands at another indentation than the edit gives it"),
+        ]
+        verdicts = [verdict for rows, said in found for verdict in report(self.name, "warning", said, rows)]
+        return verdicts[:MAX_FINDINGS]
+
+
+def _wrong_style(answer: CheckInput, changes: LineChanges) -> list[int]:
+    styles = Counter(_style(line) for line in answer.original.split("\n"))
+    if styles["space"] + styles["tab"] < MIN_INDENTED or (styles["space"] and styles["tab"]) or styles["mixed"]:
+        return []
+    foreign = "tab" if styles["space"] else "space"
+    lines = answer.merged.split("\n")
+    return [number for number in changes.added if _style(lines[number]) in (foreign, "mixed")]
+
+
+def _style(line: str) -> str:
+    """Which characters indent a line.  Up to three spaces may align (` * ...`), so they are no style of their own."""
+    lead = line[: len(line) - len(line.lstrip(" \t"))]
+    if not lead or not line.strip():
+        return "none"
+    if "\t" not in lead:
+        return "space" if len(lead) > 1 else "none"
+    # Spaces after tabs align; tabs after spaces do not.
+    return "mixed" if " \t" in lead else "tab"
+
+
+def _odd_statements(text: str) -> list[int]:
+    """Rows of Python statements that start at another column than the first statement of their block."""
+    tree = parse(text, "python")
+    stack = [tree.root] if tree is not None else []
+    found = []
+    while stack:
+        node = stack.pop()
+        stack.extend(child for child in node.named_children if child.child_count > 0)
+        if node.type not in ("module", "block"):
+            continue
+        block_column = None if node.type == "block" else 0
+        last_row = -1
+        for child in node.named_children:
+            row, column = child.start_point
+            if child.type == "comment" or row == last_row:
+                continue
+            block_column = column if block_column is None else block_column
+            if column != block_column:
+                found.append(row)
+            last_row = child.end_point[0]
+    return found
+
+
+def _shifted(answer: CheckInput, changes: LineChanges) -> list[int]:
+    """Added lines that the predicted merge holds too, but at another indentation."""
+    if answer.prediction.text == answer.merged or not EditScope(answer).has_update:
+        return []
+    expected = set(answer.prediction.text.split("\n"))
+    stripped = {line.strip() for line in expected}
+    lines = answer.merged.split("\n")
+    return [
+        number
+        for number in changes.added
+        if (text := lines[number].strip()) in stripped
+        and lines[number] not in expected
+        and sum(char.isalnum() for char in text) > 1
+    ]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import NamedTuple
 
 import tree_sitter
 
-from apply_service.syntax.languages import find_language, load_grammar
-from apply_service.syntax.symbol_queries import IMPORT_QUERIES
+from apply_service.syntax.languages import load_query
 from apply_service.syntax.trees import SyntaxTree, parse
 
 KEYWORDS = re.compile(
@@ -18,6 +16,7 @@ KEYWORDS = re.compile(
     r"|require_relative|require|load)\b"
 )
 RUBY_LOADERS = ("require", "require_relative", "load")
+QUOTES = "\"'`"
 MAX_NESTING = 20
 
 
@@ -36,9 +35,8 @@ class Import(NamedTuple):
 
 def find_imports(text: str, language: str | None) -> list[Import]:
     """The imports of `text` in order, one for each name; empty without a grammar."""
-    row = find_language(language)
-    tree = parse(text, row.name) if row is not None else None
-    query = _load_query(tree.language) if tree is not None else None
+    tree = parse(text, language)
+    query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
         return []
     nodes = tree_sitter.QueryCursor(query).captures(tree.root).get("import", [])
@@ -47,12 +45,6 @@ def find_imports(text: str, language: str | None) -> list[Import]:
         for node in sorted(nodes, key=lambda node: node.start_byte)
         for name, line in RULES.get(tree.language, _plain_names)(tree, node)
     ]
-
-
-@cache
-def _load_query(name: str) -> tree_sitter.Query | None:
-    grammar = load_grammar(name)
-    return tree_sitter.Query(grammar, IMPORT_QUERIES[name]) if grammar is not None and name in IMPORT_QUERIES else None
 
 
 def _plain_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tuple[str, int]]:
@@ -111,8 +103,6 @@ def _javascript_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tupl
             if specifier.type != "comment":
                 yield prefix + " ".join(tree.text_of(specifier).split()), specifier.start_point[0]
 
-
-QUOTES = "\"'`"
 
 RULES: dict[str, Callable[[SyntaxTree, tree_sitter.Node], Iterator[tuple[str, int]]]] = {
     "python": _python_names,

@@ -1,26 +1,21 @@
 """The names that a file declares outside its functions: functions, classes, methods, constants, keys, headings.
 
-Built on `scopes` plus one query for declarations without a body.  Imports are in `imports`.
+Built on `scopes`, and on the query's definitions of names without a body.  Imports are in `imports`.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import tree_sitter
 
-from apply_service.syntax.languages import find_language, load_grammar
-from apply_service.syntax.scope_lines import Scope
-from apply_service.syntax.scope_names import plain_name
-from apply_service.syntax.scopes import find_scopes
-from apply_service.syntax.symbol_queries import SYMBOL_QUERIES
-from apply_service.syntax.trees import SyntaxTree, parse
+from apply_service.syntax.languages import load_query
+from apply_service.syntax.scopes import Scope, find_scopes, plain_name
+from apply_service.syntax.trees import parse
 
 CONTAINERS = frozenset({"class", "module", "section"})
 TRANSPARENT_BLOCKS = frozenset({"python", "c", "cpp", "ruby", "go"})
 """Where a block at top level (`if TYPE_CHECKING:`, `#ifdef`, `var (`) declares names of the file."""
-
 
 MAX_SIGNATURE_CHARS = 300
 
@@ -30,7 +25,7 @@ class Symbol(NamedTuple):
 
     name: str
     kind: str
-    """As `Scope.kind`, or variable, export."""
+    """As `Scope.kind` but for methods, which are functions; or variable, export."""
     container: str
     """Names of the classes, modules and sections around it, joined by "."; empty at top level."""
     start_line: int
@@ -44,21 +39,57 @@ class Symbol(NamedTuple):
 
 def find_symbols(text: str, language: str | None) -> list[Symbol]:
     """The symbols of `text`, in order of their header; empty without a grammar.  Cost: as `find_scopes`."""
-    row = find_language(language)
-    tree = parse(text, row.name) if row is not None else None
-    if row is None or tree is None:
+    tree = parse(text, language)
+    query = load_query(tree.language) if tree is not None else None
+    if tree is None or query is None:
         return []
-    scopes = find_scopes(text, row.name)
-    paths = _container_paths(scopes, row.name)
     lines = text.split("\n")
-    found: dict[tuple[str, int], Symbol] = {}
-    for scope, path in zip(scopes, paths, strict=True):
-        if path is not None and _is_declared(scope, row.name):
-            symbol = _scope_symbol(scope, path, lines)._replace(branch=_branch(scope, scopes))
-            found.setdefault((symbol.name, symbol.header_line), symbol)
-    for symbol in _plain_symbols(tree, scopes, paths, lines):
-        found.setdefault((symbol.name, symbol.header_line), symbol)
-    return sorted(found.values(), key=lambda symbol: (symbol.header_line, symbol.end_line))
+    scopes = find_scopes(text, language)
+    # The container of what is declared in each scope, and at each line; None inside a function or the like.
+    inner: list[str | None] = []
+    container_at: list[str | None] = [""] * len(lines)
+    found: list[Symbol] = []
+    for scope in scopes:
+        container = "" if scope.parent is None else inner[scope.parent]
+        inner.append(_inner_container(scope, container, tree.language))
+        if container is None:
+            continue
+        for line in range(scope.header_line + 1, scope.end_line):
+            container_at[line] = inner[-1] if scope.kind != "element" else None
+        if _is_declared(scope, tree.language):
+            kind = "function" if scope.kind == "method" else scope.kind
+            place = (scope.start_line, scope.end_line, scope.header_line)
+            found.append(
+                Symbol(
+                    scope.name, kind, container, *place, _signature(lines[scope.header_line]), _branch(scope, scopes)
+                )
+            )
+    for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
+        kind = next((capture for capture in captures if capture.startswith("definition.")), "")
+        if kind:
+            start, end = captures[kind][0].start_point[0], captures[kind][0].end_point[0] + 1
+            container = container_at[start]
+            if container is not None:
+                name = plain_name(tree, captures["name"][0])
+                kind = kind.removeprefix("definition.")
+                found.append(Symbol(name, kind, container, start, end, start, _signature(lines[start])))
+    unique: dict[tuple[str, int], Symbol] = {}
+    for symbol in found:
+        unique.setdefault((symbol.name, symbol.header_line), symbol)
+    return sorted(unique.values(), key=lambda symbol: (symbol.header_line, symbol.end_line))
+
+
+def _signature(line: str) -> str:
+    return " ".join(line[:MAX_SIGNATURE_CHARS].split())
+
+
+def _inner_container(scope: Scope, container: str | None, language: str) -> str | None:
+    if container is None:
+        return None
+    if scope.kind in CONTAINERS:
+        return f"{container}.{scope.name}" if container else scope.name
+    is_transparent = scope.kind == "element" or (scope.kind == "block" and language in TRANSPARENT_BLOCKS)
+    return container if is_transparent else None
 
 
 def _is_declared(scope: Scope, language: str) -> bool:
@@ -72,30 +103,6 @@ def _is_declared(scope: Scope, language: str) -> bool:
     return True
 
 
-def _container_paths(scopes: list[Scope], language: str) -> list[str | None]:
-    """For each scope the path of its containers, None where it lies inside a function or the like."""
-    inner: list[str | None] = []
-    paths: list[str | None] = []
-    for scope in scopes:
-        path = "" if scope.parent is None else inner[scope.parent]
-        paths.append(path)
-        if path is None:
-            inner.append(None)
-        elif scope.kind in CONTAINERS:
-            inner.append(f"{path}.{scope.name}" if path else scope.name)
-        elif scope.kind == "element" or (scope.kind == "block" and language in TRANSPARENT_BLOCKS):
-            inner.append(path)
-        else:
-            inner.append(None)
-    return paths
-
-
-def _scope_symbol(scope: Scope, path: str, lines: list[str]) -> Symbol:
-    kind = "function" if scope.kind == "method" else scope.kind
-    signature = _even(lines[scope.header_line])
-    return Symbol(scope.name, kind, path, scope.start_line, scope.end_line, scope.header_line, signature)
-
-
 def _branch(scope: Scope, scopes: list[Scope]) -> str:
     names = []
     while scope.parent is not None:
@@ -103,47 +110,3 @@ def _branch(scope: Scope, scopes: list[Scope]) -> str:
         if scope.kind == "block":
             names.append(scope.name)
     return "|".join(names)
-
-
-@cache
-def _load_query(name: str) -> tree_sitter.Query | None:
-    grammar = load_grammar(name)
-    return tree_sitter.Query(grammar, SYMBOL_QUERIES[name]) if grammar is not None and name in SYMBOL_QUERIES else None
-
-
-def _plain_symbols(tree: SyntaxTree, scopes: list[Scope], paths: list[str | None], lines: list[str]) -> list[Symbol]:
-    """Declarations that are no scopes, where they are not inside a function."""
-    query = _load_query(tree.language)
-    if query is None:
-        return []
-    inside = _inner_paths(scopes, paths, tree.language, len(lines))
-    symbols = []
-    for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
-        name = captures.pop("name")[0]
-        kind, nodes = next(iter(captures.items()))
-        start, end = nodes[0].start_point[0], nodes[0].end_point[0] + 1
-        path = inside[start]
-        if path is not None:
-            text, signature = plain_name(tree, name), _even(lines[start])
-            symbols.append(Symbol(text, kind, path, start, end, start, signature))
-    return symbols
-
-
-def _even(line: str) -> str:
-    return " ".join(line[:MAX_SIGNATURE_CHARS].split())
-
-
-def _inner_paths(scopes: list[Scope], paths: list[str | None], language: str, n_lines: int) -> list[str | None]:
-    """For each line the container path of what is declared there; None inside functions."""
-    inside: list[str | None] = [""] * n_lines
-    for scope, path in zip(scopes, paths, strict=True):
-        if path is None:
-            continue  # its outermost function has hidden these lines already
-        inner: str | None = None
-        if scope.kind in CONTAINERS:
-            inner = f"{path}.{scope.name}" if path else scope.name
-        elif scope.kind == "block" and language in TRANSPARENT_BLOCKS:
-            inner = path
-        for line in range(scope.header_line + 1, scope.end_line):
-            inside[line] = inner
-    return inside

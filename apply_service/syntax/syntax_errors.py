@@ -5,9 +5,6 @@ from __future__ import annotations
 import ast
 import warnings
 
-import tree_sitter
-
-from apply_service.syntax.languages import find_language
 from apply_service.syntax.trees import parse
 
 APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
@@ -20,23 +17,16 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
 
     Cost: that of the parse, plus the damaged part of the tree; stops at `MAX_ERRORS`.
     """
-    row = find_language(language)
-    tree = parse(text, row.name) if row is not None else None
-    if tree is None or not tree.root.has_error:
-        return []
+    tree = parse(text, language)
     lines: list[int] = []
-    stack = [tree.root]
+    stack = [tree.root] if tree is not None and tree.root.has_error else []
     while stack and len(lines) < MAX_ERRORS:
         node = stack.pop()
         if node.is_error or node.is_missing:
             lines.append(min(node.start_point[0], text.count("\n")))
-            continue
-        stack.extend(reversed(_damaged_children(node)))
+        else:
+            stack.extend(child for child in reversed(node.children) if child.has_error or child.is_missing)
     return lines
-
-
-def _damaged_children(node: tree_sitter.Node) -> list[tree_sitter.Node]:
-    return [child for child in node.children if child.has_error or child.is_missing]
 
 
 def python_error(text: str) -> SyntaxError | None:
@@ -48,7 +38,7 @@ def python_error(text: str) -> SyntaxError | None:
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError):
-        return None
+        pass
     return None
 
 

@@ -1,8 +1,8 @@
 """Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them.
 
-Trees are only read after parsing, so they are shared between threads; parsers are not.  Some grammars take quadratic
-time or memory on hostile text, and one overruns its own stack, and the binding offers no limit that works, so a text is
-looked at before it is parsed; one that looks bad has no tree, as if its language were unknown.
+Trees are only read after parsing, so threads share them; parsers keep state and are made for each parse.  Some grammars
+take quadratic time or memory on hostile text, one overruns its own stack, and the binding has no limit that works.  So
+a text is looked at before it is parsed; one that looks bad has no tree, as if its language were unknown.
 
 Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` free a reference that they do not own
 (crashes later; take `point[0]`, `point[1]`), and parsing through a read callable leaks the text.
@@ -17,8 +17,7 @@ from functools import lru_cache
 
 import tree_sitter
 
-from apply_service.syntax.language_table import Language
-from apply_service.syntax.languages import find_language, get_parser
+from apply_service.syntax.languages import Language, find_language, load_grammar
 
 MAX_CHARS = 1_500_000
 """Longer texts have no tree."""
@@ -33,7 +32,7 @@ time quadratic in the length: seconds at 50 kB.  Random tokens of the same lengt
 
 READ_BYTES = 1024
 MAX_READS = 250
-"""How often a watched parse may read each piece of the text.  Measured: real files up to 40 times, broken ones 100."""
+"""How often a parse that may hang may read each piece of the text.  Real files need up to 40 reads, broken ones 100."""
 
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
@@ -66,17 +65,16 @@ def parse(text: str, language: str | None) -> SyntaxTree | None:
     the tree is the dialect's.
     """
     row = find_language(language)
-    tree = _parse_with(text, row) if row is not None else None
+    tree = _parse_with(text, row)
     if row is None or tree is None or row.dialect is None or not tree.root.has_error:
         return tree
-    dialect = find_language(row.dialect)
-    other = _parse_with(text, dialect) if dialect is not None else None
+    other = _parse_with(text, find_language(row.dialect))
     return other if other is not None and not other.root.has_error else tree
 
 
-def _parse_with(text: str, row: Language) -> SyntaxTree | None:
-    parser = get_parser(row.name)
-    if parser is None or len(text) > MAX_CHARS or _is_deep(text, row.name):
+def _parse_with(text: str, row: Language | None) -> SyntaxTree | None:
+    grammar = load_grammar(row.name) if row is not None else None
+    if row is None or grammar is None or len(text) > MAX_CHARS or _is_deep(text, row.name):
         return None
     # A lone surrogate has no UTF-8 form; it becomes one "?", which moves no row.
     source = text.encode("utf-8", "replace")
@@ -85,13 +83,13 @@ def _parse_with(text: str, row: Language) -> SyntaxTree | None:
         source += b"\n"
     if len(source) > MAX_PLAIN_BYTES and len(zlib.compress(source, 1)) * MAX_COMPRESSION < len(source):
         return None
-    root = _parse_watched(parser, source) if row.is_watched else parser.parse(source).root_node
+    parser = tree_sitter.Parser(grammar)
+    root = _parse_counted(parser, source) if row.may_hang else parser.parse(source).root_node
     return SyntaxTree(root, source, row.name) if root is not None else None
 
 
-def _parse_watched(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
-    """The root, or None where the parser runs in a circle.  It then reads on and on, and being told that the text has
-    ended is the one thing that stops it."""
+def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
+    """The root, or None where the parser hangs: it then reads on and on, and only the end of the text stops it."""
     views: dict[int, memoryview] = {}
     end = memoryview(b"")
     n_left = MAX_READS * (len(source) // READ_BYTES + 1)
@@ -107,7 +105,7 @@ def _parse_watched(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
     root = parser.parse(read).root_node
     for view in views.values():
-        # The binding keeps a reference to all that it was handed; without its text that is a husk.
+        # The binding keeps a reference to all that it was handed; a released view holds no text.
         view.release()
     return root if n_left >= 0 else None
 

@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apply_service.protocols import EditJob
-from apply_service.types import LineOp, Prediction
+from apply_service.types import LineOp
 from apply_service.windows.regions import Region
 
 
 def cut_job(job: EditJob, region: Region) -> EditJob:
     """The job of one region.  Its original and update are lines of the job's own."""
     prediction = job.prediction
-    kept = _update_lines(prediction, region)
+    own = _used(prediction.ops[region.start : region.stop])
+    before, after = _used(prediction.ops[: region.start]), _used(prediction.ops[region.stop :])
+    low = max((line for line in before if not own or line < own[0]), default=-1)
+    high = min((line for line in after if not own or line > own[-1]), default=len(prediction.update_lines))
+    kept = sorted({*own, *(line for line in prediction.unplaced if low < line < high)})
     number = {line: i for i, line in enumerate(kept)}
     ops = tuple(_renumbered(op, region, number) for op in prediction.ops[region.start : region.stop])
     update = job.update.split("\n")
@@ -27,16 +31,6 @@ def cut_job(job: EditJob, region: Region) -> EditJob:
         update="\n".join(update[i] for i in kept),
         prediction=replace(prediction, ops=ops, update_lines=tuple(prediction.update_lines[i] for i in kept)),
     )
-
-
-def _update_lines(prediction: Prediction, region: Region) -> list[int]:
-    """The lines of the update that the region uses, and those of no output between them or at their ends."""
-    own = _used(prediction.ops[region.start : region.stop])
-    before, after = _used(prediction.ops[: region.start]), _used(prediction.ops[region.stop :])
-    low = max((line for line in before if not own or line < own[0]), default=-1)
-    high = min((line for line in after if not own or line > own[-1]), default=len(prediction.update_lines))
-    between = [line for line in prediction.unplaced if low < line < high]
-    return sorted({*own, *between})
 
 
 def _used(ops: Sequence[LineOp]) -> list[int]:

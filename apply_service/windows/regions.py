@@ -6,11 +6,12 @@ Works on the operations of the predicted merge alone; what the merger did not se
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from apply_service.syntax.scopes import Scope, find_scopes
-from apply_service.types import LineOp, Prediction
+from apply_service.types import Prediction
 
 MARGIN_LINES = 6
 """Unchanged lines on either side of a change: what a model needs to see where it is."""
@@ -37,56 +38,31 @@ def find_regions(
 ) -> list[Region]:
     """The touched regions in order, apart by at least one untouched line; empty where nothing changes.  Scopes of up to
     `scope_lines` lines are taken whole."""
-    at = _line_at(prediction.ops)
-    n_lines = at[-1]
+    # For every operation, and the end, how many lines of the original come before it.
+    at = list(accumulate((op.original_line is not None for op in prediction.ops), initial=0))
     scopes = [scope for scope in find_scopes(original, language) if scope.end_line - scope.lead_line <= scope_lines]
-    wanted = [_widened(at[start], at[stop], n_lines, scopes) for start, stop in _changed_runs(prediction.ops)]
-    return [_region(first, last, at) for first, last in _merged(wanted)]
-
-
-def _line_at(ops: Sequence[LineOp]) -> list[int]:
-    """For every operation, and the end, how many lines of the original come before it."""
-    at = [0]
-    for op in ops:
-        at.append(at[-1] + (op.original_line is not None))
-    return at
-
-
-def _changed_runs(ops: Sequence[LineOp]) -> Iterable[tuple[int, int]]:
-    start = None
-    for i, op in enumerate(ops):
-        is_change = op.kind in ("drop", "take")
-        if is_change and start is None:
-            start = i
-        if not is_change and start is not None:
-            yield start, i
-            start = None
-    if start is not None:
-        yield start, len(ops)
+    spans = []
+    start = 0
+    for is_change, run in groupby(prediction.ops, key=lambda op: op.kind in ("drop", "take")):
+        stop = start + len(list(run))
+        if is_change:
+            spans.append(_widened(at[start], at[stop], at[-1], scopes))
+        start = stop
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    # With the lines that are inserted at the borders.
+    return [Region(bisect_left(at, first), bisect_right(at, last) - 1, first, last) for first, last in joined]
 
 
 def _widened(first: int, last: int, n_lines: int, scopes: Sequence[Scope]) -> tuple[int, int]:
     """Lines `first..last` with a margin, or the largest of `scopes` around them, whichever is more."""
-    wide = (max(0, first - MARGIN_LINES), min(n_lines, last + MARGIN_LINES))
-    around = [
-        (scope.lead_line, scope.end_line) for scope in scopes if scope.lead_line <= first and last <= scope.end_line
-    ]
-    if not around:
-        return wide
-    start, end = max(around, key=lambda lines: lines[1] - lines[0])
-    return min(wide[0], start), max(wide[1], min(end, n_lines))
-
-
-def _merged(wanted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    for first, last in sorted(wanted):
-        if out and first <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], last))
-        else:
-            out.append((first, last))
-    return out
-
-
-def _region(first: int, last: int, at: Sequence[int]) -> Region:
-    """The operations of these lines, with the lines that are inserted at their borders."""
-    return Region(bisect_left(at, first), bisect_right(at, last) - 1, first, last)
+    start, end = max(
+        ((scope.lead_line, scope.end_line) for scope in scopes if scope.lead_line <= first and last <= scope.end_line),
+        key=lambda lines: lines[1] - lines[0],
+        default=(first, last),
+    )
+    return max(0, min(first - MARGIN_LINES, start)), min(n_lines, max(last + MARGIN_LINES, end))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.checks.edit_markup import EditMarkup
+from apply_service.checks.leaks import EditMarkup
 from apply_service.edits.fidelity import ops_from_texts
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, FinishReason, Prediction

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from apply_service.checks import line_changes
-from apply_service.checks.line_changes import find_changes, group_lines
+from apply_service.checks.line_changes import find_changes, report
+from apply_service.types import Verdict
 
 
 def test_insertion_deletion_replacement() -> None:
@@ -38,6 +39,10 @@ def test_past_the_limit_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     find_changes.cache_clear()
 
 
-def test_runs_become_ranges() -> None:
-    assert group_lines([0, 1, 2, 5, 7, 6]) == [(1, 3), (6, 8)]
-    assert group_lines([]) == []
+def test_each_run_of_lines_is_one_finding() -> None:
+    found = report("syntax", "error", "broken", [0, 1, 2, 5, 7, 6], "original")
+    assert found == [
+        Verdict("syntax", "error", "broken", (1, 3), "original"),
+        Verdict("syntax", "error", "broken", (6, 8), "original"),
+    ]
+    assert report("syntax", "error", "broken", []) == []

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
-from apply_service.syntax.language_table import LANGUAGES
 from apply_service.syntax.languages import (
+    LANGUAGES,
+    QUERIES,
     block_comment,
     detect_language,
     find_language,
-    get_parser,
     has_grammar,
     language_of_path,
     line_comment,
+    load_grammar,
+    load_query,
 )
+
+ROOT = Path(__file__).parents[2]
 
 SERVED = [
     *("python", "typescript", "javascript", "go", "rust", "java", "c", "cpp", "csharp", "ruby", "php", "kotlin"),
@@ -22,10 +29,20 @@ SERVED = [
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_every_served_language_has_a_parser(name: str) -> None:
-    parser = get_parser(name)
-    assert parser is not None
-    assert parser.parse(b"").root_node.end_byte == 0
+def test_every_served_language_has_a_grammar_and_a_query_for_it(name: str) -> None:
+    assert load_grammar(name) is not None
+    query = load_query(name)
+    assert query is not None
+    assert query.pattern_count > 0
+
+
+def test_every_query_is_used_and_shipped() -> None:
+    used = {part for language in LANGUAGES if language.grammar for part in language.queries or (language.name,)}
+    assert {file.stem for file in QUERIES.iterdir()} == used
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["apply_service"]
+    shipped = {file for pattern in patterns for file in (ROOT / "apply_service").glob(pattern)}
+    assert set(QUERIES.iterdir()) <= shipped
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -90,8 +107,9 @@ def test_what_is_declared_wins_but_for_a_dialect() -> None:
 def test_an_unknown_language_is_none_everywhere() -> None:
     assert find_language("klingon") is None
     assert find_language(None) is None
-    assert get_parser("klingon") is None
-    assert get_parser("lua") is None, "known by name and comments only"
+    assert load_grammar("klingon") is None
+    assert load_grammar("lua") is None, "known by name and comments only"
+    assert load_query("lua") is None
     assert line_comment("klingon") == ()
     assert block_comment(None) == ()
     assert not has_grammar("lua")
