@@ -1,24 +1,22 @@
-"""The same edit in the other formats: search/replace blocks and a git-style unified diff.
-
-Both are rendered from the true hunks, so a program that reads the format must give the text after, byte for byte.
-"""
+"""The same edit in other formats.  The unified diff itself is the service's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from apply_eval.datasets import text_lines
 from apply_eval.line_diff import Hunk, diff_lines
-from apply_eval.measures import text_lines
+from apply_service.edits.diff_text import unified_diff_text
 
 SEARCH = "<<<<<<< SEARCH"
 DIVIDER = "======="
 REPLACE = ">>>>>>> REPLACE"
-NO_NEWLINE = "\\ No newline at end of file"
 MAX_CONTEXT = 40
 
 
 def search_replace(before: str, after: str, *, path: str | None = None, context: int = 1) -> str | None:
     """Search/replace blocks (LF line ends) whose search text occurs once in `before`; context grows until it does.
+    A program that reads the format must give the text after, byte for byte.
 
     None where there are no such blocks: an empty file, a change of the final newline, a line that looks like a fence.
     """
@@ -80,39 +78,7 @@ def _block_text(old: Sequence[str], new: Sequence[str], block: Hunk) -> str:
     return "\n".join((SEARCH, *found, DIVIDER, *wanted, REPLACE))
 
 
-def unified_diff(before: str, after: str, *, path: str = "file", context: int = 3) -> str:
-    """A diff as git writes it; empty where nothing changed."""
-    if before == after:
-        return ""
-    old, new = before.split("\n"), after.split("\n")
-    hunks = diff_lines(*(_diffable(lines) for lines in (old, new)))
-    blocks = _join([_widen(hunk, context, len(_diffable(old))) for hunk in hunks])
-    lines = [f"diff --git a/{path} b/{path}", f"--- a/{path}", f"+++ b/{path}"]
-    for block in blocks:
-        lines += _diff_block(_diffable(old), _diffable(new), block, hunks)
-    return "\n".join(lines) + "\n"
-
-
-def _diffable(lines: list[str]) -> list[str]:
-    """Lines as diff compares them: the last one counts as different where its newline is missing."""
-    if lines[-1] == "":
-        return lines[:-1]
-    return [*lines[:-1], f"{lines[-1]}\n{NO_NEWLINE}"]
-
-
-def _diff_block(old: Sequence[str], new: Sequence[str], block: Hunk, hunks: Sequence[Hunk]) -> Iterator[str]:
-    yield f"@@ -{_span(block.a0, block.a1)} +{_span(block.b0, block.b1)} @@"
-    at = block.a0
-    for hunk in hunks:
-        if block.a0 <= hunk.a0 and hunk.a1 <= block.a1:
-            yield from (f" {line}" for line in old[at : hunk.a0])
-            yield from (f"-{line}" for line in old[hunk.a0 : hunk.a1])
-            yield from (f"+{line}" for line in new[hunk.b0 : hunk.b1])
-            at = hunk.a1
-    yield from (f" {line}" for line in old[at : block.a1])
-
-
-def _span(start: int, stop: int) -> str:
-    n_lines = stop - start
-    first = start + 1 if n_lines else start
-    return str(first) if n_lines == 1 else f"{first},{n_lines}"
+def diff_hunks(wanted: str, answer: str) -> list[str]:
+    """The lines of the unified diff from `wanted` to `answer`, without its headers."""
+    lines = unified_diff_text(wanted, answer, "file").split("\n")
+    return lines[next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines)) :]

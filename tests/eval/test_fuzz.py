@@ -12,9 +12,21 @@ import pytest
 from rich.console import Console
 
 from apply_eval.errors import DataError
-from apply_eval.fuzz import FORMATS, FuzzCase, FuzzReport, FuzzSource, contradictions, draw_case, fuzz, lost_lines
-from apply_eval.fuzz_report import print_case, print_report
-from apply_eval.fuzz_sources import sources_of_data, sources_of_folder, sources_of_repo
+from apply_eval.fuzz import (
+    FORMATS,
+    FuzzCase,
+    FuzzReport,
+    FuzzSource,
+    contradictions,
+    draw_case,
+    fuzz,
+    lost_lines,
+    print_case,
+    print_report,
+    sources_of_data,
+    sources_of_folder,
+    sources_of_repo,
+)
 from apply_service.errors import NeedsMoreContext
 from apply_service.registry import EDIT_FORMATS
 from apply_service.types import Certainty, LineOp, Prediction

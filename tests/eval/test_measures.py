@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_eval.measures import has_repeats, measure_edit
+from apply_eval.datasets import has_repeats, measure_edit
 
 
 @pytest.mark.parametrize(
