@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser clean help vscode-unit
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,9 @@ vscode-unit: $(STAMP)  ## the VS Code plugin outside the editor: strict types, t
 	npm ci --no-fund --no-audit --prefix editor_plugins/vscode
 	npm --prefix editor_plugins/vscode run check
 	APPLY_PYTHON=$(abspath $(BIN))/python npm --prefix editor_plugins/vscode test
+
+fuzz: $(STAMP)  ## 50,000 real edits in exact formats, half an hour; fails on bytes altered unseen; FUZZ='--edits N --formats NAME,...'
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --edits 50000 --out runs/fuzz/report.json $(FUZZ)
 
 test-slow: $(STAMP)  ## what the suite leaves out because it takes minutes
 	$(BIN)/python -m pytest -m slow
@@ -151,6 +154,11 @@ fit-chooser: $(STAMP)  ## fit which reading of an edit is right, and how likely;
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.fit_chooser $(FIT)
 	$(BIN)/python -m docs.generate
 
+audit:  ## known vulnerabilities of the pinned dependencies, as PyPI lists them
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install --quiet pip-audit
+	.venv-audit/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement constraints.txt
+
 lint: $(STAMP)  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -162,4 +170,4 @@ check: lint types test  ## lint, types and the suite
 
 # Not runs/: what lies there took hours.
 clean:  ## the environments and caches; results in runs/ stay
-	rm -rf $(VENV) .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache

@@ -73,7 +73,8 @@ class BackupStore:
         try:
             kept += (self._keep(write) for write in writes)
             if len(writes) == 1:
-                carry_out(writes[0])  # is all or nothing by itself
+                with self._journal.locked():  # else another writer could be overtaken between check and replacement
+                    carry_out(writes[0])  # is all or nothing by itself
             elif writes:
                 self._journal.commit(writes, kept)
         except BaseException:
@@ -103,11 +104,12 @@ class BackupStore:
                 value=str(source.path),
                 remedy=f"The bytes before the edit are in {entry}.",
             )
-        if backup.existed:
-            make_folder(source)
-            write_atomic(source, before, mode=backup.mode)
-        else:
-            remove(source)
+        with self._journal.locked():
+            if backup.existed:
+                make_folder(source)
+                write_atomic(source, before, mode=backup.mode)
+            else:
+                remove(source)
         _discard(entry)
         return backup
 

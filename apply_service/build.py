@@ -1,13 +1,15 @@
-"""Composition root: settings -> everything a request needs.  Imports torch only when a model is first asked for."""
+"""Composition root: settings -> targets, runtime, service.  Imports torch only when a model is first asked for."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from apply_service.decider import Decider
 from apply_service.drafting.chain import check_drafter
@@ -24,9 +26,60 @@ if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
     from apply_service.engine.weights.choice import WeightsSetting
+    from apply_service.service import Service
 
 REPLAY = "replay"
 """The prompt format of replay targets, which reads no tokenizer of a model."""
+ACTIVE_ON_CPU = 4
+ACTIVE_ELSEWHERE = 64
+
+
+def open_service(runtime: Runtime, settings: Settings) -> Service:
+    """A service over the pipeline.  Worker processes are started when first needed, but for one that reads."""
+    from apply_service.pipeline import read_or_apply, run
+    from apply_service.service import Readers, Service, count_chars
+    from apply_service.workers.pool import WorkerPool
+
+    small = WorkerPool(settings.small_edit_workers) if settings.small_edit_workers else None
+    large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None
+    if small is not None:
+        small.submit(os.getpid)
+    portable = replace(runtime, load=_no_target)
+    return Service(
+        lambda request, deadline: run(request, runtime, deadline),
+        readers=Readers(
+            small,
+            large,
+            settings.large_edit_chars,
+            read=lambda request: partial(read_or_apply, request, portable),
+            resume=lambda request, deadline, edit: run(
+                request,
+                runtime,
+                deadline,
+                edit,
+                finishes_in_worker=count_chars(request) >= settings.large_edit_chars,
+            ),
+        ),
+        is_remote=lambda request: _is_remote(request.model or runtime.models[0], settings),
+        max_active=active_limit(settings),
+        max_threads=settings.max_active or ACTIVE_ELSEWHERE,
+        queue_limit=settings.queue_limit,
+        default_timeout_s=settings.default_timeout_s,
+        max_timeout_s=settings.max_timeout_s,
+    )
+
+
+def _no_target(model: str) -> NoReturn:
+    raise AssertionError(f"{model} was asked for where no target is needed")
+
+
+def active_limit(settings: Settings) -> int:
+    """Requests decoded at a time here: `max_active`, else what suits the device.  An accelerator gains by more at a
+    time, a CPU does not."""
+    if settings.max_active is not None:
+        return settings.max_active
+    has_driver = settings.device == "auto" and shutil.which("nvidia-smi") is not None
+    return ACTIVE_ELSEWHERE if has_driver or settings.device in ("cuda", "mps") else ACTIVE_ON_CPU
 
 
 def build_runtime(settings: Settings) -> Runtime:
@@ -76,12 +129,17 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         ModelError, UnknownModel: see `load_target`.
     """
     source = settings.model_sources.get(name, name)
-    if not source.startswith(REMOTE_PREFIX):
+    if not _is_remote(name, settings):
         return load_target(name, settings, draft_model)
     from apply_service.remote.client import RemoteClient
     from apply_service.remote.target import RemoteTarget
 
     return RemoteTarget(name, source.removeprefix(REMOTE_PREFIX), RemoteClient(Endpoint.of(settings)))
+
+
+def _is_remote(name: str, settings: Settings) -> bool:
+    """Whether a model by its name in the settings is on another server."""
+    return settings.model_sources.get(name, name).startswith(REMOTE_PREFIX)
 
 
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:

@@ -6,7 +6,6 @@ here: what a command needs it imports itself.
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import (
     Action,
@@ -22,7 +21,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE, exit_code
-from apply_service.commands.output import print_error, write_line
+from apply_service.commands.output import drop_output, end_output, print_error, write_line, write_out
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.setting_specs import SettingSpec, parse_setting
@@ -37,6 +36,13 @@ class Parser(ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
+
+    def print_help(self, file: Any = None) -> None:
+        """argparse's own says nothing of an output that can't be written."""
+        if file is None:
+            write_out(self.format_help())
+        else:
+            super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
         raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
@@ -53,16 +59,19 @@ class PrintVersion(Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     try:
-        arguments = build_parser().parse_args(argv)
-        return run_command(arguments)
+        try:
+            arguments = build_parser().parse_args(argv)
+            return run_command(arguments)
+        finally:
+            end_output()
     except ApplyError as error:
         print_error(error)
+        drop_output()
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes standard output on its way out, which would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return READER_GONE
 
 

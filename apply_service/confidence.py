@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apply_service.calibration import Calibration, Signals
-from apply_service.decider import Decider
+from apply_service.decider import TargetInfo
 from apply_service.types import ApplyRequest, ConfidenceKind, Prediction, Verdict
 
 LEAST = 1e-300
@@ -55,7 +55,7 @@ class Confidence:
 
 def confidence_in(
     request: ApplyRequest,
-    target: Decider | None,
+    target: TargetInfo | None,
     *,
     raw: float | None,
     agreement: bool | None,

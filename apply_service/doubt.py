@@ -16,12 +16,12 @@ from apply_service.types import Certainty, LineOp, Prediction, Severity, Verdict
 from apply_service.verdict_rules import DOUBT
 
 MAX_RANGES = 3
-"""Places of another reading that are told."""
+"""Places of another reading that are named."""
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
-    """The probability that `merged` is right, as the merger counted it; None where nobody counted, or where a target
-    wrote what is no reading of the edit."""
+    """The probability that `merged` is right, as the merger counted it; None where it was not measured, or where a
+    target wrote what is no reading of the edit."""
     if prediction.probability is None:
         return None
     if merged == prediction.text:
@@ -58,8 +58,8 @@ def _of_format(prediction: Prediction) -> Verdict | None:
     if prediction.certainty is Certainty.CERTAIN:
         return None
     reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
-    told = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
-    return Verdict(DOUBT, "warning", f"where the edit belongs is {told}: {reasons}")
+    how = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
+    return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
 
 
 def _difference(prediction: Prediction, merged: str) -> str:
@@ -72,8 +72,8 @@ def _difference(prediction: Prediction, merged: str) -> str:
     if not lines:
         return ""
     ranges = _ranges([line + 1 for line in lines])
-    told = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
-    return f"another reading differs at line{'s' if len(lines) > 1 else ''} {told} of the original"
+    shown = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
+    return f"another reading differs at line{'s' if len(lines) > 1 else ''} {shown} of the original"
 
 
 def _changed(ops: Sequence[LineOp]) -> set[tuple[int, str]]:

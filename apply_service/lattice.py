@@ -9,14 +9,14 @@ counted to be worse at that than the merger.  Works on edit jobs; a part is one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from apply_service.calibration import Thresholds
-from apply_service.decided import Decided, confidence_of, sum_stats, unused_stats
-from apply_service.decider import Decider
-from apply_service.decoding.scheduler import Need
+from apply_service.deadline import Deadline
+from apply_service.decider import Decided, Decider, confidence_of, sum_stats, unused_stats
+from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.protocols import EditJob
@@ -41,7 +41,7 @@ class Path(NamedTuple):
 
 NOTHING = Weighed(None, DecodeStats())
 
-Weighing = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Weighed]
+Weighing = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, Weighed]
 
 
 def weigh(
@@ -49,23 +49,23 @@ def weigh(
     parts: Sequence[EditJob],
     request: ApplyRequest,
     thresholds: Thresholds,
-    cancelled: Callable[[], bool],
+    deadline: Deadline,
 ) -> Weighing:
     """Ask the target what it thinks of the merge of these parts, and of its alternatives where it is not certain.
 
     Raises:
-        ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for more.
+        ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
     others = [] if is_certain(parts) else _other_paths(parts)
     if thresholds.decides and is_guessed(parts):
         return NOTHING
     merges = [Path(i, part.prediction) for i, part in enumerate(parts)]
-    scored = yield from _scored(target, parts, merges, request, cancelled)
+    scored = yield from _scored(target, parts, merges, request, deadline)
     if scored is None:
         return NOTHING
     if others and thresholds.margin is not None and not _is_unbeatable(scored):
         # One after the other, so that the prompts are read once and then found in the prefix cache.
-        more = yield from _scored(target, parts, others, request, cancelled)
+        more = yield from _scored(target, parts, others, request, deadline)
         if more is None:
             return NOTHING
         merges, scored = [*merges, *others], [*scored, *more]
@@ -86,10 +86,10 @@ def _scored(
     parts: Sequence[EditJob],
     paths: Sequence[Path],
     request: ApplyRequest,
-    cancelled: Callable[[], bool],
-) -> Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided] | None]:
+    deadline: Deadline,
+) -> Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, list[Decided] | None]:
     """None: the target has no opinion."""
-    scoring = target.score([(parts[path.part], path.prediction) for path in paths], request, cancelled)
+    scoring = target.score([(parts[path.part], path.prediction) for path in paths], request, deadline)
     if scoring is None:
         return None
     scored = yield from scoring

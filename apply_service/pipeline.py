@@ -1,22 +1,26 @@
-"""One request from parse to result: the page to read first.
+"""One request from its edit to its answer: the page to read first.
 
-    validate -> read the reply -> predict the merge -> (prompt -> decode with drafts) -> restore bytes ->
-    checks -> result
+    read_request   validate -> find the edit in the reply -> predict the merge
+    decide         a program, or a target that verifies drafts (`strategies`)
+    finish         check -> fall back on the prediction where that is better -> restore the original's bytes -> answer
 
-`run` is a generator, the only path: streaming clients forward its token events, others wait for the last one, and the
-engine packs the passes of all requests that run at the time.  Which
-program or model decided is the result's `strategy`.  Sees no HTTP, no files, no torch.
+`run` does all three.  It is a generator, and the only path: streaming clients forward its token events, others wait
+for the last one, and the engine packs the passes of all requests that run at the time.  `read_request` and `finish`
+are pure, so that a service may have them done in worker processes.  Knows no HTTP, no files, no torch.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
+from apply_service.checks import run_checks
 from apply_service.confidence import confidence_in
-from apply_service.decoding.scheduler import Need, drive_alone
+from apply_service.deadline import Deadline
+from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.decoding.verify import Step
 from apply_service.doubt import chance_of
 from apply_service.edits.diff_text import unified_diff_text
@@ -31,17 +35,12 @@ from apply_service.edits.fidelity import (
 )
 from apply_service.edits.ranges import text_hunks
 from apply_service.edits.reply import name_finding, read_reply
-from apply_service.errors import (
-    ApplyError,
-    CheckFailed,
-    DeadlineExceeded,
-    Truncated,
-)
-from apply_service.protocols import EditJob
+from apply_service.errors import ApplyError, CheckFailed, Truncated
+from apply_service.protocols import CheckInput, EditJob
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
 from apply_service.runtime import Runtime
-from apply_service.strategies import Outcome, checked, decide, strategy_verdicts
+from apply_service.strategies import Outcome, decide, may_fall_back, needs_target, strategy_verdicts
 from apply_service.syntax.languages import detect_language
 from apply_service.types import (
     ApplyEvent,
@@ -76,85 +75,67 @@ class Stopwatch:
         self._started = now
 
 
-Running = Generator[ApplyEvent | Need, tuple[Step | None, ...] | None, None]
+class ReadEdit(NamedTuple):
+    """A valid request, and what a program makes of its edit.  Can be sent to another process."""
+
+    source: SourceText
+    format_name: str
+    job: EditJob
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class InWorker:
+    """The last item of a run whose answer is to be made in a worker process: what to call there."""
+
+    call: Callable[[], ApplyResult]
+
+
+Running = Generator[ApplyEvent | NextPass | InWorker, tuple[Step | None, ...] | None, None]
 
 
 def run(
     request: ApplyRequest,
     runtime: Runtime,
-    cancelled: Callable[[], bool] = lambda: False,
-    read: ReadEdit | None = None,
+    deadline: Deadline | None = None,
+    edit: ReadEdit | None = None,
+    *,
+    finishes_in_worker: bool = False,
 ) -> Running:
-    """Apply one edit, taking turns with others.  `read`: where it was read before, by `read_request`.
+    """Apply one edit, taking turns with others.  `edit`: what `read_request` gave, where it was called before.
 
     Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
-    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what it committed; or that
-    it waits for a target elsewhere (`decoding.scheduler`).  Closing it frees the session.
+    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what that committed
+    (`decoding.scheduler`).  Closing it frees its slots.
 
     Raises:
         ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
     """
-    began = time.monotonic()
-    source, format_name, job, seconds = read_request(request, runtime) if read is None else read
-    watch = Stopwatch({"predict_s": seconds})
-    request = _with_deadline(request, runtime, job, began)
-    _refuse_late(request)
-    outcome = yield from decide(request, runtime, job, cancelled)
+    edit = read_request(request, runtime) if edit is None else edit
+    if deadline is None:  # nobody accepted the request before; the time that a model takes to load does not count
+        if needs_target(request, edit.job):
+            runtime.load(request.model or runtime.models[0])
+        deadline = Deadline(request.timeout_s, spent_s=edit.seconds)
+    deadline.check()
+    watch = Stopwatch({"predict_s": edit.seconds})
+    outcome = yield from decide(request, runtime, edit.job, deadline)
     watch.lap("decide_s")
-    result = finish(request, source, format_name, job, outcome, watch)
-    _refuse_late(request)
+    if finishes_in_worker:
+        yield InWorker(partial(finish, request, edit, outcome, watch.seconds))
+        return
+    result = finish(request, edit, outcome, watch.seconds)
+    deadline.check()
     yield FinalEvent(result)
 
 
-def answer_without_target(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
-    """The answer, where a program gives it, else the edit as it was read, for `run`.  Raises as `run` does."""
-    read = read_request(request, runtime)
-    if _needs_target(request, read.job):
-        return read
-    return next(event.result for event in run(request, runtime, read=read) if isinstance(event, FinalEvent))
-
-
 # -- before the target ------------------------------------------------------------------------------------------------
-class ReadEdit(NamedTuple):
-    """A request that was found good, and what a program makes of its edit."""
-
-    source: SourceText
-    format_name: str
-    job: EditJob
-    seconds: float
-
-
 def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
-    """The part of `run` that looks into the edit: no target has a part in it.  Raises as `run` does."""
+    """Validate a request, find its edit in the reply, and predict the merge.  Raises ApplyError."""
     began = time.perf_counter()
     source = validate(request, runtime)
     language = detect_language(name=request.language, path=request.path)
     format_name, job = read_edit(request, language)
     return ReadEdit(source, format_name, job, time.perf_counter() - began)
-
-
-def _needs_target(request: ApplyRequest, job: EditJob) -> bool:
-    return request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined)
-
-
-def _with_deadline(request: ApplyRequest, runtime: Runtime, job: EditJob, began: float) -> ApplyRequest:
-    """Where nobody accepted it earlier, its deadline counts from `began` on; loading the model it needs does not."""
-    if request.deadline is not None or request.timeout_s is None:
-        return request
-    before = time.monotonic()
-    if _needs_target(request, job):
-        runtime.load(request.model or runtime.models[0])
-    return replace(request, deadline=began + request.timeout_s + time.monotonic() - before)
-
-
-def _refuse_late(request: ApplyRequest) -> None:
-    if request.deadline is not None and time.monotonic() > request.deadline:
-        raise DeadlineExceeded(
-            "the deadline passed before the edit was applied",
-            value=request.timeout_s,
-            limit=request.timeout_s,
-            remedy="allow more time or send a smaller edit",
-        )
 
 
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
@@ -190,80 +171,86 @@ def unchanged(original: str) -> Prediction:
 
 # -- after the target -------------------------------------------------------------------------------------------------
 def finish(
-    request: ApplyRequest, source: SourceText, format_name: str, job: EditJob, outcome: Outcome, watch: Stopwatch
+    request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
-    """Restore the original's bytes, run the checks, and put the answer together.
+    """Check the text, restore the original's bytes, and put the answer together.  `seconds`: by earlier stage.
 
     Raises:
         AlteredBytes: a byte outside the edit would change.
         CheckFailed, Truncated: a check that the caller wants to fail has findings; truncation is one unless told
             otherwise, as an answer is never half a file.
     """
+    watch, job = Stopwatch(dict(seconds or {})), edit.job
+    checks = _check(job, outcome.merged)
+    if outcome.error is not None and not _is_clean(checks):
+        raise outcome.error
+    if outcome.target is not None and may_fall_back(request, job) and _has_error(checks):
+        of_prediction = _check(job, job.prediction.text)
+        if _is_clean(of_prediction):
+            outcome, checks = outcome.fall_back(job, "the model's output failed a check"), of_prediction
+    watch.lap("checks_s")
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
     merged_code = restore(request.original, ops, job.prediction.ends if ops is job.prediction.ops else None)
     refuse_altered(request.original, merged_code, ops)
     watch.lap("restore_s")
-    found = checked(job, outcome.merged)
-    merged = Merged(ops, merged_code, found, (*strategy_verdicts(job, outcome), *found))
-    _raise_failed(merged.verdicts, {"truncation": "fail", **request.on_verdict})
-    watch.lap("checks_s")
-    result = _answer(request, source, format_name, job, outcome, merged)
-    watch.lap("answer_s")
-    return replace(result, timings_s={**watch.seconds, "total_s": sum(watch.seconds.values())})
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What was decided, put back into the original's bytes, and what the checks found: on the text alone, and all."""
-
-    ops: tuple[LineOp, ...]
-    code: str
-    found: tuple[Verdict, ...]
-    verdicts: tuple[Verdict, ...]
-
-
-def _answer(
-    request: ApplyRequest, source: SourceText, format_name: str, job: EditJob, outcome: Outcome, merged: Merged
-) -> ApplyResult:
-    """The answer, but for its times."""
-    hunks = text_hunks(request.original, merged.code)
+    verdicts = (*strategy_verdicts(job, outcome), *checks)
+    _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
+    hunks = text_hunks(request.original, merged_code)
     confidence = confidence_in(
         request,
         outcome.target,
         raw=outcome.confidence,
         agreement=outcome.agreement,
         prediction=job.prediction,
-        checks=merged.found,
+        checks=checks,
         chance=chance_of(job.prediction, outcome.merged) if outcome.strategy in BY_MERGER else None,
     )
-    return ApplyResult(
-        merged_code=merged.code,
+    target, diff = outcome.target, None
+    if request.diff:
+        diff = unified_diff_text(request.original, merged_code, request.path or "file")
+    result = ApplyResult(
+        merged_code=merged_code,
         strategy=outcome.strategy,
         windows=outcome.windows,
         invented_lines=outcome.invented_lines,
         finish_reason=FinishReason.STOP,
-        format=format_name,
+        format=edit.format_name,
         language=job.language,
-        model=None if outcome.target is None else outcome.target.name,
+        model=None if target is None else target.name,
         drafter=outcome.drafter,
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
         agreement=outcome.agreement,
-        determinism=None if outcome.target is None else outcome.target.determinism,
-        verdicts=merged.verdicts,
-        edits=tuple(edit for hunk in hunks for edit in hunk.edits),
-        spans=origin_spans(merged.ops, is_from_model=outcome.target is not None),
+        determinism=None if target is None else target.determinism,
+        verdicts=verdicts,
+        edits=tuple(text_edit for hunk in hunks for text_edit in hunk.edits),
+        spans=origin_spans(ops, is_from_model=target is not None),
         confidence=confidence.answer,
         confidence_kind=confidence.kind,
-        source_sha256=hash_bytes(encode(request.original, source)),
-        result_sha256=hash_bytes(encode(merged.code, source)),
+        source_sha256=hash_bytes(encode(request.original, edit.source)),
+        result_sha256=hash_bytes(encode(merged_code, edit.source)),
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,
-        timings_s={},
-        diff=unified_diff_text(request.original, merged.code, request.path or "file") if request.diff else None,
-        hunks=confident_hunks(hunks, merged.code, outcome.line_logprobs, confidence.of_hunk),
+        timings_s=watch.seconds,
+        diff=diff,
+        hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
     )
+    watch.lap("answer_s")
+    watch.seconds["total_s"] = sum(watch.seconds.values())
+    return result
+
+
+def _check(job: EditJob, merged: str) -> tuple[Verdict, ...]:
+    return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language, FinishReason.STOP))
+
+
+def _is_clean(verdicts: tuple[Verdict, ...]) -> bool:
+    return all(verdict.is_pass for verdict in verdicts)
+
+
+def _has_error(verdicts: tuple[Verdict, ...]) -> bool:
+    return any(verdict.severity == "error" for verdict in verdicts)
 
 
 def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) -> None:
@@ -277,11 +264,10 @@ def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) 
         )
 
 
-def run_alone(
-    request: ApplyRequest, runtime: Runtime, cancelled: Callable[[], bool] = lambda: False
-) -> Generator[ApplyEvent]:
+# -- callers ----------------------------------------------------------------------------------------------------------
+def run_alone(request: ApplyRequest, runtime: Runtime, deadline: Deadline | None = None) -> Generator[ApplyEvent]:
     """`run` for callers with one request at a time: its events alone.  Raises as `run` does."""
-    return drive_alone(run(request, runtime, cancelled))
+    return drive_alone(run(request, runtime, deadline))  # type: ignore[arg-type]
 
 
 def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
@@ -290,3 +276,14 @@ def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
         if isinstance(event, FinalEvent):
             return event.result
     raise ApplyError("the pipeline ended without a result")
+
+
+def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
+    """The answer where a program gives it, else the edit as it was read, for `run`: what a service has done in worker
+    processes.  The runtime's targets are not asked for.  Raises as `run` does."""
+    edit = read_request(request, runtime)
+    if needs_target(request, edit.job):
+        return edit
+    (final,) = run(request, runtime, Deadline(), edit)
+    assert isinstance(final, FinalEvent), "a program needs no passes"
+    return final.result

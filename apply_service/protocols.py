@@ -132,6 +132,15 @@ class Constraint(Protocol):
         ...
 
 
+class CompletingConstraint(Constraint, Protocol):
+    """A constraint that can say what is left to choose."""
+
+    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
+        """`draft_ids` itself, or in its place what must come after `output_ids` where the draft is against it or ends
+        before it does; at most `limit` tokens.  `output_ids` only ever grows between calls."""
+        ...
+
+
 class PromptFormat(Protocol):
     """Text <-> ids for one model family.  File text never becomes a control token, whatever it spells."""
 
@@ -170,7 +179,7 @@ class PromptFormat(Protocol):
         suffice."""
         ...
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         """Every line of the output is one of the sources; None where this vocabulary or format can't be held to it."""
         ...
 
@@ -220,7 +229,7 @@ class Drafter(Protocol):
         ...
 
     def observe(self, n_accepted: int, next_id: int) -> None:
-        """Of the last draft `n_accepted` tokens stood, then the target chose `next_id`."""
+        """Of the last draft `n_accepted` tokens were accepted, then the target chose `next_id`."""
         ...
 
     def close(self) -> None:

@@ -42,14 +42,14 @@ PROMPT_FORMATS = {
 }
 
 COPY_DRAFTERS = {
-    "original": "apply_service.drafting.copying:Original",
-    "original_snippet": "apply_service.drafting.copying:OriginalSnippet",
-    "merged_edit": "apply_service.drafting.copying:MergedEdit",
+    "original": "apply_service.drafting.copy:Original",
+    "original_snippet": "apply_service.drafting.copy:OriginalSnippet",
+    "merged_edit": "apply_service.drafting.copy:MergedEdit",
 }
 NOVEL_DRAFTERS = {
-    "prompt_lookup": "apply_service.drafting.prompt_lookup:PromptLookup",
-    "suffix": "apply_service.drafting.suffix:Suffix",
-    "draft_model": "apply_service.drafting.draft_model:DraftModel",
+    "prompt_lookup": "apply_service.drafting.lookup:PromptLookup",
+    "suffix": "apply_service.drafting.lookup:Suffix",
+    "draft_model": "apply_service.drafting.model:DraftModel",
 }
 DRAFTERS = {"none": "apply_service.drafting.none:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
 """`drafting.chain` chains a copy drafter with one for novel text: `merged_edit+suffix`."""

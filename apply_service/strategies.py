@@ -1,29 +1,35 @@
-"""Who decides: a program, a target model with drafts, or the program again where the target fails.
+"""Who decides: a program, a target model with drafts, or the program again where the target gives no answer.
 
-The middle of a request's path: `pipeline` has read the edit, and afterwards restores bytes and checks.  The README's
-table says when which strategy runs.
+The middle of a request's path: `pipeline` has read the edit, and afterwards checks the text and restores its bytes.
+The README's table says when which strategy runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from apply_service.checks import run_checks
-from apply_service.decided import confidence_of, shifted_logprobs, sum_stats, total_invented, total_stats
-from apply_service.decider import Decider
-from apply_service.decoding.scheduler import Need
+from apply_service.deadline import Deadline
+from apply_service.decider import (
+    Decider,
+    TargetInfo,
+    confidence_of,
+    shifted_logprobs,
+    sum_stats,
+    total_invented,
+    total_stats,
+)
+from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.doubt import find_doubt
-from apply_service.errors import ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.lattice import NOTHING, is_certain, weigh
-from apply_service.protocols import CheckInput, EditJob
+from apply_service.protocols import EditJob
 from apply_service.runtime import Runtime
 from apply_service.types import (
     ApplyRequest,
     Certainty,
     DecodeStats,
-    FinishReason,
     LineRange,
     RanStrategy,
     TokenEvent,
@@ -46,13 +52,14 @@ REPLAYED = (
 DOUBTED = "the model finds the merge unlikely, and is known to be wrong more often where it decides against one"
 
 
-class Outcome(NamedTuple):
-    """What a strategy made of a job, before bytes are restored."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a strategy made of a job: text with LF line ends, not checked yet."""
 
     merged: str
     strategy: RanStrategy
-    stats: DecodeStats
-    target: Decider | None = None
+    stats: DecodeStats = field(default_factory=DecodeStats)
+    target: TargetInfo | None = None
     drafter: str | None = None
     agreement: bool | None = None
     confidence: float | None = None
@@ -63,28 +70,51 @@ class Outcome(NamedTuple):
     invented_lines: int | None = None
     note: str = ""
     """Why a fallback took the target's place."""
+    error: ApplyError | None = None
+    """Why the target gave no answer: the request's error, should the fallback fail a check."""
+
+    def fall_back(self, job: EditJob, note: str) -> Outcome:
+        """The predicted merge in the place of the target's text."""
+        return replace(
+            self,
+            merged=job.prediction.text,
+            strategy="fallback",
+            confidence=None,
+            line_logprobs=None,
+            invented_lines=None,
+            note=note,
+        )
 
 
-StrategyRun = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, Outcome]
-"""Driven as `target.Deciding` is; ends with what was made of the job."""
+StrategyRun = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, Outcome]
+"""Driven as `decider.Deciding` is; ends with what was made of the job."""
 
 
-def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> StrategyRun:
+def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
     """The strategies, as in the README's table."""
     if request.strategy == "exact":
         return _by_program(request, job)
-    if request.strategy == "auto" and job.prediction.determined:
-        return Outcome(job.prediction.text, "exact", DecodeStats())
-    may_fall_back = request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
+    if not needs_target(request, job):
+        return Outcome(job.prediction.text, "exact")
     try:
-        outcome = yield from _by_target(request, runtime, job, cancelled)
+        return (yield from _by_target(request, runtime, job, deadline))
     except (ContextLimitExceeded, Truncated) as error:
-        if may_fall_back and request.max_tokens is None and _is_clean(checked(job, job.prediction.text)):
-            return Outcome(job.prediction.text, "fallback", DecodeStats(), note=f"the model gave no answer: {error}")
+        note = f"the model gave no answer: {error}"
         if isinstance(error, ContextLimitExceeded) and job.prediction.certainty is not Certainty.GUESS:
             error.remedy += f", or strategy exact: the merge is {job.prediction.certainty}"
+        if may_fall_back(request, job) and request.max_tokens is None:
+            return Outcome(job.prediction.text, "fallback", note=note, error=error)
         raise
-    return _or_fallback(job, outcome) if may_fall_back else outcome
+
+
+def needs_target(request: ApplyRequest, job: EditJob) -> bool:
+    """Whether a target has to decide."""
+    return request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined)
+
+
+def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
+    """Whether the predicted merge may take the place of the target's answer."""
+    return request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
 
 
 def _by_program(request: ApplyRequest, job: EditJob) -> Outcome:
@@ -100,10 +130,10 @@ def _by_program(request: ApplyRequest, job: EditJob) -> Outcome:
             value=list(job.prediction.reasons),
             remedy="show more unchanged lines around each change, or let a model decide (strategy auto or model)",
         )
-    return Outcome(job.prediction.text, "exact", DecodeStats())
+    return Outcome(job.prediction.text, "exact")
 
 
-def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled: Callable[[], bool]) -> StrategyRun:
+def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
     target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.takes_instructions:
         raise InstructionUnsupported(
@@ -113,12 +143,12 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, cancelled:
         )
     regions = _regions_to_save(runtime, job, target)
     try:
-        return (yield from _decided_by(target, request, runtime, job, regions, cancelled))
+        return (yield from _decided_by(target, request, runtime, job, regions, deadline))
     except ContextLimitExceeded:
         narrower = [] if runtime.windows_of(target) == "never" else _regions_that_fit(job, request, target)
         if not narrower or narrower == regions:
             raise
-    return (yield from _decided_by(target, request, runtime, job, narrower, cancelled))
+    return (yield from _decided_by(target, request, runtime, job, narrower, deadline))
 
 
 def _decided_by(
@@ -127,19 +157,19 @@ def _decided_by(
     runtime: Runtime,
     job: EditJob,
     regions: Sequence[Region],
-    cancelled: Callable[[], bool],
+    deadline: Deadline,
 ) -> StrategyRun:
     """The file whole, or these regions of it: as scored where the target is content with that, else token by token."""
     wanted = request.drafter or runtime.default_drafter
     jobs = [cut_job(job, region) for region in regions] or [job]
     weighed = NOTHING
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, jobs, request, runtime.thresholds_of(target), cancelled)
+        weighed = yield from weigh(target, jobs, request, runtime.thresholds_of(target), deadline)
     if (decided := weighed.taken) is not None:
         strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if is_certain(jobs) else "lattice"
     else:
         strategy = "model"
-        decided = yield from target.decide(jobs, request, wanted, cancelled, is_streamed=not regions)
+        decided = yield from target.decide(jobs, request, wanted, deadline, is_streamed=not regions)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
@@ -147,7 +177,7 @@ def _decided_by(
         merged,
         "windowed" if regions and strategy in ("lattice", "model") else strategy,
         sum_stats([weighed.spent, total_stats(decided)]),
-        target,
+        TargetInfo.of(target),
         target.drafter_name(wanted) if weighed.taken is None else None,
         agreement=None if target.is_replay else merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
@@ -189,33 +219,6 @@ def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
     return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
 
 
-def _or_fallback(job: EditJob, outcome: Outcome) -> Outcome:
-    """The certain merge in the place of a target's answer that fails a check which the merge passes."""
-    if _has_error(checked(job, outcome.merged)) and _is_clean(checked(job, job.prediction.text)):
-        note = "the model's output failed a check"
-        return outcome._replace(
-            merged=job.prediction.text,
-            strategy="fallback",
-            confidence=None,
-            line_logprobs=None,
-            invented_lines=None,
-            note=note,
-        )
-    return outcome
-
-
-def checked(job: EditJob, merged: str) -> tuple[Verdict, ...]:
-    return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language, FinishReason.STOP))
-
-
-def _has_error(verdicts: tuple[Verdict, ...]) -> bool:
-    return any(verdict.severity == "error" for verdict in verdicts)
-
-
-def _is_clean(verdicts: tuple[Verdict, ...]) -> bool:
-    return all(verdict.is_pass for verdict in verdicts)
-
-
 def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
     yield from job.findings
@@ -227,13 +230,11 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
     if outcome.target is not None and outcome.target.undrafted:
         yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
-    if "completion_tokens" in outcome.stats.untold:
-        yield Verdict("usage", "pass", "the remote server told no counts of tokens; they stand at 0")
+    if "completion_tokens" in outcome.stats.unknown:
+        yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:
         yield doubt
 
 
 def _is_instruction_read(outcome: Outcome) -> bool:
-    if outcome.target is None or outcome.strategy == "fallback":
-        return False
-    return outcome.target.takes_instructions
+    return outcome.target is not None and outcome.strategy != "fallback" and outcome.target.takes_instructions

@@ -13,13 +13,15 @@ from types import TracebackType
 from typing import Literal, Self
 
 from apply_service.calibration import Calibration
-from apply_service.decided import Decided, count_invented, least_by_line
+from apply_service.deadline import Deadline
+from apply_service.decider import Decided, Decider, Deciding, Reading, Scoring, count_invented, least_by_line
 from apply_service.decoding.forced import Forced
-from apply_service.decoding.scheduler import Need, NextPass
+from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.drafting.determined import open_held_drafter
+from apply_service.drafting.chain import open_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
 from apply_service.protocols import (
+    CompletingConstraint,
     Constraint,
     DraftContext,
     DraftEngine,
@@ -29,7 +31,7 @@ from apply_service.protocols import (
     PromptFormat,
     SamplingParams,
 )
-from apply_service.types import ApplyRequest, FinishReason, Prediction, TokenEvent
+from apply_service.types import ApplyRequest, FinishReason, TokenEvent
 
 SPARE_TOKENS = 64
 
@@ -49,7 +51,7 @@ class Target:
     """Gives the configured draft model, loaded on first use; raises UnsupportedParameter where its tokenizer is not the
     target's.  None: none is configured."""
     calibration: Calibration | None = None
-    """How often it is right when it is how sure; None: nobody counted."""
+    """How often an answer is right, by how sure the target is of it; None where that was never measured."""
     windows: str = "context"
     """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or `always`
     where that saves half of a long file."""
@@ -79,90 +81,52 @@ class Target:
         return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.context_limit
 
     def decide(
-        self,
-        jobs: Sequence[EditJob],
-        request: ApplyRequest,
-        drafter: str,
-        cancelled: Callable[[], bool],
-        *,
-        is_streamed: bool,
+        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """Let the target write every job, all in the same passes.  Raises as `decide_jobs`."""
-        return decide_jobs(jobs, request, self, drafter, cancelled, is_streamed=is_streamed)
+        """Let the target write every job, all in the same passes.  `is_streamed`: yield the text as it comes; of a
+        single job only.
 
-    def score(
-        self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]
-    ) -> Scoring | None:
-        """What the target thinks of texts; None where it can't say.  Raises as `score_readings`."""
-        if self.undrafted or self.is_replay:
+        Raises:
+            Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
+        """
+        with ExitStack() as stack:
+            writings = [
+                stack.enter_context(Writing(job, self, open_decoding(job, request, self, drafter, deadline)))
+                for job in jobs
+            ]
+            yield from _written(writings, is_streamed=is_streamed)
+        return [writing.result() for writing in writings]
+
+    def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
+        """Put texts before the target, all in the same passes: how likely it finds each after the prompt of its job.
+
+        Raises:
+            ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
+        """
+        return None if self.undrafted or self.is_replay else self._score(readings, request, deadline)
+
+    def _score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> Scoring:
+        with ExitStack() as stack:
+            writings = []
+            for job, prediction in readings:
+                forced = Forced(
+                    self.prompt_format.encode_sources(replace(job, prediction=prediction)).predicted.ids.tolist(),
+                    _constraint(request, self.prompt_format, job),
+                )
+                if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
+                    return None
+                prompt_ids = self.prompt_format.encode_prompt(job)
+                decoding = _decoding(job, request, self, deadline, prompt_ids, forced, len(forced.ids), forced)
+                writings.append(stack.enter_context(Writing(job, self, decoding, forced)))
+            yield from _written(writings, is_streamed=False)
+        if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None
-        return score_readings(readings, request, self, cancelled)
-
-
-Deciding = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided]]
-"""Yields provisional text and, whenever it needs a pass, who has part in it; wants what the pass committed for each
-sent in (None: nothing yet), or an error thrown in.  A target elsewhere yields that it waits."""
-
-
-def decide_jobs(
-    jobs: Sequence[EditJob],
-    request: ApplyRequest,
-    target: Target,
-    drafter: str,
-    cancelled: Callable[[], bool],
-    *,
-    is_streamed: bool,
-) -> Deciding:
-    """Let the target write every job, all in the same passes.  `is_streamed`: yield the text as it comes; of a single
-    job only.
-
-    Raises:
-        Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
-    """
-    with ExitStack() as stack:
-        writings = [
-            stack.enter_context(Writing(job, target, open_decoding(job, request, target, drafter, cancelled)))
-            for job in jobs
-        ]
-        yield from _written(writings, is_streamed=is_streamed)
-    return [writing.result() for writing in writings]
-
-
-def score_readings(
-    readings: Sequence[Reading], request: ApplyRequest, target: Target, cancelled: Callable[[], bool]
-) -> Scoring:
-    """Put texts before the target, all in the same passes: what it thinks of each, from the prompt of its job.
-
-    Raises:
-        ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
-    """
-    with ExitStack() as stack:
-        writings = []
-        for job, prediction in readings:
-            forced = Forced(
-                target.prompt_format.encode_sources(replace(job, prediction=prediction)).predicted.ids.tolist(),
-                _constraint(request, target.prompt_format, job),
-            )
-            if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
-                return None
-            decoding = _forced_decoding(job, forced, request, target, cancelled)
-            writings.append(stack.enter_context(Writing(job, target, decoding, forced)))
-        yield from _written(writings, is_streamed=False)
-    if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
-        return None
-    return [writing.result() for writing in writings]
-
-
-Reading = tuple[EditJob, Prediction]
-"""A job, and a text of it to be scored: its own prediction, or another."""
-
-Scoring = Generator[TokenEvent | Need, tuple[Step | None, ...] | None, list[Decided] | None]
-"""As `Deciding`, without text on the way.  None: the target has no opinion, as the texts are not what it may write."""
+        return [writing.result() for writing in writings]
 
 
 def _written(
     writings: Sequence[Writing], *, is_streamed: bool
-) -> Generator[TokenEvent | Need, tuple[Step | None, ...] | None]:
+) -> Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None]:
     """Run passes until all of them have ended."""
     while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
         steps = yield NextPass(tuple(writing.decoding for writing in active))
@@ -239,7 +203,7 @@ class Writing:
 
 
 def open_decoding(
-    job: EditJob, request: ApplyRequest, target: Target, drafter: str, cancelled: Callable[[], bool] = lambda: False
+    job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
     """A decoding ready to run: prompt, draft sources, constraint, limits."""
     prompt_format, engine = target.prompt_format, target.engine
@@ -251,22 +215,15 @@ def open_decoding(
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
     constraint = _constraint(request, prompt_format, job)
-    made = open_held_drafter(target.drafter_name(drafter), context, constraint)
-    return _decoding(job, request, target, cancelled, prompt_ids, made, max_new_tokens, constraint)
-
-
-def _forced_decoding(
-    job: EditJob, forced: Forced, request: ApplyRequest, target: Target, cancelled: Callable[[], bool]
-) -> Decoding:
-    prompt_ids = target.prompt_format.encode_prompt(job)
-    return _decoding(job, request, target, cancelled, prompt_ids, forced, len(forced.ids), forced)
+    made = open_drafter(target.drafter_name(drafter), context, constraint)
+    return _decoding(job, request, target, deadline, prompt_ids, made, max_new_tokens, constraint)
 
 
 def _decoding(
     job: EditJob,
     request: ApplyRequest,
     target: Target,
-    cancelled: Callable[[], bool],
+    deadline: Deadline | None,
     prompt_ids: Sequence[int],
     drafter: Drafter,
     max_new_tokens: int,
@@ -281,13 +238,12 @@ def _decoding(
         sampling=SamplingParams(request.temperature, request.seed),
         constraint=constraint,
         find_stop=target.prompt_format.stop_finder(job),
-        cancelled=cancelled,
+        deadline=deadline or Deadline(),
         owner=request.owner,
-        deadline=request.deadline,
     )
 
 
-def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> Constraint | None:
+def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> CompletingConstraint | None:
     if request.constrain == "none" or not (request.constrain or prompt_format.constrains_by_default):
         return None
     if job.instruction and prompt_format.takes_instructions:
@@ -308,3 +264,19 @@ def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob
             remedy="leave `constrain` out, or use another model",
         )
     return constraint
+
+
+def in_process(decider: Decider) -> Target:
+    """The target, where its engine runs in this process.
+
+    Raises:
+        UnsupportedParameter: it does not.
+    """
+    if isinstance(decider, Target):
+        return decider
+    raise UnsupportedParameter(
+        "the model runs elsewhere; its engine can't be measured from here",
+        value=decider.name,
+        limit="a model that is loaded in this process",
+        remedy="name a folder, a Hugging Face id, or a replay target",
+    )

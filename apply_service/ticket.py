@@ -14,9 +14,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
-from dataclasses import replace
 
-from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded
+from apply_service.deadline import Deadline, cancelled_error, late_error
+from apply_service.errors import ApplyError
 from apply_service.pipeline import ReadEdit
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
@@ -29,14 +29,13 @@ class Ticket:
     def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
         self.context = contextvars.copy_context()
         """Of whoever submitted it, so that logs and traces of it, on whatever thread, find their request."""
-        self._timeout_s = timeout_s
+        self.request = request
+        self.deadline = Deadline(timeout_s)
+        """Cancelled when the request ends, in whatever way."""
+        self.edit: ReadEdit | None = None
+        """The edit as it was read, where that was done before the request waits for a target."""
         self._submitted = time.monotonic()
         self._started: float | None = None
-        self._deadline = self._submitted + timeout_s
-        self.request = replace(request, deadline=self._deadline)
-        """With the deadline that its decodings keep as well."""
-        self.read: ReadEdit | None = None
-        """The edit as it was read, where that was done before the engine takes it up."""
         self._on_end = on_end
         self._changed = threading.Condition()
         self._items: deque[ApplyEvent | ApplyError] = deque()
@@ -57,20 +56,6 @@ class Ticket:
     def age_s(self) -> float:
         """Seconds since it was accepted."""
         return time.monotonic() - self._submitted
-
-    def is_stopped(self) -> bool:
-        """Whether nobody waits for more of this request: it has ended, or its deadline has passed."""
-        return self._terminal is not None or self.is_late
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.remaining_s <= 0
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds until the deadline."""
-        return self._deadline - time.monotonic()
 
     def cancel(self) -> None:
         """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
@@ -110,7 +95,7 @@ class Ticket:
 
     def expire(self) -> None:
         """End the request because its deadline has passed."""
-        self.end(late_error(self._timeout_s))
+        self.end(late_error(self.deadline.timeout_s))
 
     # -- engine side -----------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -131,6 +116,7 @@ class Ticket:
             if self._terminal is not None:
                 return
             self._terminal = terminal
+        self.deadline.cancel()
         self._on_end(self)  # before the consumer learns of it, so that whatever counts ends has counted it by then
         with self._changed:
             self._items.append(terminal)
@@ -145,7 +131,7 @@ class Ticket:
     def _wait(self) -> ApplyEvent | ApplyError:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._items), max(0.0, self.remaining_s))
+                self._changed.wait_for(lambda: bool(self._items), max(0.0, self.deadline.remaining_s))
                 if self._items:
                     return self._items.popleft()
             self.expire()
@@ -158,23 +144,10 @@ class Ticket:
                 if self._items:
                     return self._items.popleft()
             try:
-                async with asyncio.timeout(max(0.0, self.remaining_s)):
+                async with asyncio.timeout(max(0.0, self.deadline.remaining_s)):
                     await ready.wait()
             except TimeoutError:
                 self.expire()
-
-
-def cancelled_error() -> Cancelled:
-    return Cancelled("The request was cancelled.", remedy="Send it again.")
-
-
-def late_error(timeout_s: float) -> DeadlineExceeded:
-    return DeadlineExceeded(
-        "The deadline passed before the edit was applied.",
-        value=timeout_s,
-        limit=timeout_s,
-        remedy="Allow more time, or try again when the service is less busy.",
-    )
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

@@ -210,8 +210,6 @@ class ApplyRequest:
     diff: bool = False
     owner: str = ""
     """Whose request it is (the name of its API key); the prefix cache shares nothing between owners."""
-    deadline: float | None = field(default=None, compare=False, repr=False)
-    """`time.monotonic()` by which it must be answered, set by whoever accepts it; means nothing on another machine."""
 
 
 class PassCount(NamedTuple):
@@ -247,8 +245,8 @@ class DecodeStats:
     prefill_s: float = 0.0
     decode_s: float = 0.0
     draft_s: float = 0.0
-    untold: frozenset[str] = frozenset()
-    """Counts that a target elsewhere did not tell: they stand at 0 here and are absent in the answer."""
+    unknown: frozenset[str] = frozenset()
+    """Counts that a remote server did not report: 0 here, null in the answer."""
 
     @property
     def rejected_tokens(self) -> int:

@@ -14,9 +14,9 @@ from typing import Any
 
 from apply_service.api.app import create_app
 from apply_service.api.errors import STATUS
+from apply_service.pipeline import Running
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.task import Running
 
 TARGET = Path(__file__).parent.parent / "apply_service" / "clients" / "typescript" / "src" / "types.ts"
 REQUESTS = ("/v1/apply", "/v1/apply/batch")

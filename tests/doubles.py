@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
+from apply_service.deadline import Deadline
 from apply_service.types import (
     ApplyEvent,
     ApplyRequest,
@@ -86,7 +87,7 @@ class ScriptedRun:
         """The requests but for whose they are."""
         return [replace(request, owner="") for request in self.requests]
 
-    def __call__(self, request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def __call__(self, request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         self.n_started += 1
         self.requests.append(request)
         self.started.set()
@@ -95,7 +96,7 @@ class ScriptedRun:
                 yield TokenEvent(token)
             while self.gate is not None and not self.gate.wait(0.002):
                 self.n_polls += 1
-                if cancelled():
+                if deadline.is_over():
                     return
             if self.error is not None:
                 raise self.error
@@ -103,6 +104,18 @@ class ScriptedRun:
         finally:
             self.n_closed += 1
             self.closed.set()
+
+
+class CancelledWhen(Deadline):
+    """A deadline without end whose caller has gone away once `is_gone` says so; it is asked before every pass."""
+
+    def __init__(self, is_gone: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_gone = is_gone
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._is_gone()
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:

@@ -11,10 +11,11 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 
+from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
 from apply_service.drafting.none import NoDraft
@@ -96,14 +97,14 @@ class Soak:
     """Of the engine thread."""
 
     def run(
-        self, request: ApplyRequest, cancelled: Callable[[], bool]
+        self, request: ApplyRequest, deadline: Deadline
     ) -> Generator[ApplyEvent | NextPass, tuple[Step | None, ...] | None, None]:
         """In the pipeline's place: one or more asks in shared passes; tokens of the first are streamed."""
         places = [int(place) for place in request.update.split()]
         if request.instruction == "refuse":
             raise NeedsMoreContext("no anchor")
         with ExitStack() as stack:
-            decodings = [stack.enter_context(self._open(place, request.instruction, cancelled)) for place in places]
+            decodings = [stack.enter_context(self._open(place, request.instruction, deadline)) for place in places]
             while active := tuple(one for one in decodings if one.finish_reason is None):
                 steps = yield NextPass(active)
                 assert steps is not None
@@ -113,7 +114,7 @@ class Soak:
                 raise Injected
         yield FinalEvent(make_result("|".join(text_of(one.output_ids) for one in decodings)))
 
-    def _open(self, place: int, fault: str, cancelled: Callable[[], bool]):  # type: ignore[no-untyped-def]
+    def _open(self, place: int, fault: str, deadline: Deadline):  # type: ignore[no-untyped-def]
         ask, n_good = self.asks[place], self.rng.randrange(4)
         if fault == "forward":
             ask = replace(ask, prompt_ids=(self.faulty_id, *ask.prompt_ids))
@@ -124,7 +125,7 @@ class Soak:
             drafter = Breaking(fault, 0 if fault == "close" else n_good)
         constraint: Constraint | None = BreakingMasks(n_good) if fault == "masks" else None
         decoding = open_ask(self.engine, ask, drafter, self.stop_ids)
-        decoding.cancelled = cancelled
+        decoding.deadline = deadline
         decoding.constraint = constraint or decoding.constraint
         return decoding
 

@@ -1,15 +1,19 @@
 """Backups: what --in-place overwrote can be brought back, and nothing else is lost by it."""
 
+import contextlib
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from apply_service import backups
+from apply_service import backups, files
 from apply_service.backups import BackupStore
 from apply_service.errors import FileChanged, FileNotWritable, NoBackup
-from apply_service.files import read_source
+from apply_service.files import SourceFile, read_source
+from apply_service.journal import change_sets
 
 
 @pytest.fixture
@@ -38,6 +42,48 @@ def test_edits_are_undone_one_by_one(store: BackupStore, path: Path) -> None:
     with pytest.raises(NoBackup) as caught:
         store.undo(path)
     assert caught.value.value == str(path)
+
+
+def test_two_writers_take_turns(store: BackupStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second finds the file changed, even if it has looked before the first was done."""
+    sources = [read_source(path), read_source(path)]
+    look, looked = files.refuse_if_changed, threading.Barrier(2)
+
+    def look_and_wait(source: SourceFile) -> None:
+        look(source)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            looked.wait(0.3)
+
+    monkeypatch.setattr(files, "refuse_if_changed", look_and_wait)
+    ends: list[str] = []
+
+    def write(source: SourceFile, data: bytes) -> None:
+        try:
+            store.replace(source, data)
+            ends.append("written")
+        except FileChanged:
+            ends.append("changed")
+
+    threads = [
+        threading.Thread(target=write, args=(one, data)) for one, data in zip(sources, (b"1", b"2"), strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(ends) == ["changed", "written"]
+
+
+def test_a_writer_that_never_ends_is_named(
+    store: BackupStore, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_sets, "LOCK_TIMEOUT_S", 0.05)
+    edit(store, path, b"v1")
+    with FileLock(tmp_path / "state" / "journal" / "lock"):
+        for write in (lambda: edit(store, path, b"v2"), lambda: store.undo(path)):
+            with pytest.raises(FileNotWritable, match="being written"):
+                write()
+    assert path.read_bytes() == b"v1"
 
 
 def test_a_new_file_is_undone_by_removing_it(store: BackupStore, tmp_path: Path) -> None:

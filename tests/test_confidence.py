@@ -89,7 +89,7 @@ def test_the_least_probabilities_have_a_confidence_too() -> None:
 def test_the_api_says_which() -> None:
     for calibration, kind in ((None, "raw"), (CALIBRATION, "calibrated")):
         chosen = runtime(calibration)
-        with Service(lambda request, cancelled, runtime=chosen: run(request, runtime, cancelled)) as service:
+        with Service(lambda request, deadline, runtime=chosen: run(request, runtime, deadline)) as service:
             http = TestClient(create_app(service, Settings()))
             answer = http.post("/v1/apply", json={"original": ORIGINAL, "update": UPDATE, "strategy": "model"}).json()
         assert answer["confidence_kind"] == kind

@@ -87,7 +87,7 @@ from apply_service.commands import serve
 from apply_service.settings import Settings
 from apply_service.types import TokenEvent
 
-def hang(request, cancelled):
+def hang(request, deadline):
     yield TokenEvent("x")
     time.sleep(60)
 
@@ -95,7 +95,7 @@ class Runtime:
     def load(self, name):
         pass
 
-serve.open_service = lambda runtime, settings: service.Service(hang)
+build.open_service = lambda runtime, settings: service.Service(hang)
 build.build_runtime = lambda settings: Runtime()
 service.JOIN_TIMEOUT_S = 0.1
 serve.run(Namespace(), Settings(port=0, drain_timeout_s=0))

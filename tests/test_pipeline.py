@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
 import pytest
 
-from apply_service import pipeline
+from apply_service import deadline, pipeline
 from apply_service.decider import Decider
-from apply_service.decoding import verify
-from apply_service.decoding.scheduler import Need
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
     AlteredBytes,
@@ -39,10 +37,10 @@ from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import Constraint, EditJob
 from apply_service.runtime import Runtime
-from apply_service.strategies import Outcome
-from apply_service.target import Target, open_decoding
-from apply_service.types import ApplyEvent, ApplyRequest, DecodeStats, FinalEvent, FinishReason, TokenEvent
+from apply_service.target import Target
+from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 from tests.clocks import set_clocks
+from tests.doubles import CancelledWhen
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
@@ -318,28 +316,8 @@ def test_deadline_and_cancellation_free_the_session() -> None:
     with pytest.raises(DeadlineExceeded):
         apply(replace(REQUEST, timeout_s=0.0, strategy="model"), runtime)
     with pytest.raises(Cancelled):
-        list(run_alone(replace(REQUEST, strategy="model"), runtime, lambda: True))
+        list(run_alone(replace(REQUEST, strategy="model"), runtime, CancelledWhen(lambda: True)))
     assert engine.n_open == 0
-
-
-def test_all_decodings_of_a_request_share_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
-    seen: list[float | None] = []
-
-    def decide(request: ApplyRequest, *_: object) -> Generator[ApplyEvent | Need, None, Outcome]:
-        yield from ()
-        for _ in range(2):
-            now[0] += 4
-            seen.append(open_decoding(job, request, target, "none").deadline)
-        return Outcome(MERGED, "model", DecodeStats())
-
-    runtime, _ = runtime_writing(MERGED)
-    target, job = runtime.load("embedded"), read_edit(REQUEST, "python")[1]
-    assert isinstance(target, Target)
-    monkeypatch.setattr(pipeline, "decide", decide)
-    apply(replace(REQUEST, timeout_s=10.0), runtime)
-    assert seen == [1010.0, 1010.0]
 
 
 @pytest.mark.parametrize("stage", ["read_edit", "finish"])
@@ -350,7 +328,7 @@ def test_parsing_and_merging_are_within_the_deadline(stage: str, monkeypatch: py
         now[0] += 20
         return real(*arguments)
 
-    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
+    set_clocks(monkeypatch, pipeline, deadline, monotonic=lambda: now[0], perf_counter=lambda: now[0])
     monkeypatch.setattr(pipeline, stage, slow)
     runtime, _ = runtime_writing(MERGED)
     with pytest.raises(DeadlineExceeded) as caught:
@@ -367,7 +345,7 @@ def test_loading_a_model_is_not_within_the_deadline(monkeypatch: pytest.MonkeyPa
         now[0] += 60
         return runtime.load(name)
 
-    set_clocks(monkeypatch, pipeline, verify, monotonic=lambda: now[0])
+    set_clocks(monkeypatch, pipeline, deadline, monotonic=lambda: now[0], perf_counter=lambda: now[0])
     once = cache(load)
     result = apply(replace(REQUEST, strategy="model", timeout_s=10.0), replace(runtime, load=once))
     assert result.strategy == "model"

@@ -9,6 +9,8 @@ from contextlib import aclosing
 
 import pytest
 
+from apply_service.build import active_limit
+from apply_service.deadline import Deadline
 from apply_service.errors import (
     ApplyError,
     Cancelled,
@@ -19,7 +21,7 @@ from apply_service.errors import (
     NotReady,
     Overloaded,
 )
-from apply_service.service import Service, active_limit
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.task import Run
 from apply_service.ticket import Ticket
@@ -172,9 +174,9 @@ def test_a_deadline_stops_the_decoding(opened: Callable[..., Service]) -> None:
 
 
 def test_a_pipeline_that_answers_a_late_stop_by_cancelled_is_a_deadline(opened: Callable[..., Service]) -> None:
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         yield TokenEvent("x")
-        while not cancelled():
+        while not deadline.is_over():
             time.sleep(0.001)
         raise Cancelled("stopped")
 
@@ -186,7 +188,7 @@ def test_a_pipeline_that_answers_a_late_stop_by_cancelled_is_a_deadline(opened: 
 def test_a_deadline_holds_although_the_engine_hangs(opened: Callable[..., Service]) -> None:
     release, is_over = threading.Event(), threading.Event()
 
-    def hang(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def hang(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         release.wait(60)
         is_over.set()
         yield FinalEvent(make_result())
@@ -232,11 +234,11 @@ def test_a_crash_costs_only_its_own_request(
 
 
 def test_a_crash_before_the_first_event_and_one_on_closing(opened: Callable[..., Service]) -> None:
-    def crash_first(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def crash_first(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         raise RuntimeError
         yield
 
-    def crash_last(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def crash_last(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         try:
             yield TokenEvent("x")
             yield FinalEvent(make_result())
@@ -249,7 +251,7 @@ def test_a_crash_before_the_first_event_and_one_on_closing(opened: Callable[...,
 
 
 def test_a_pipeline_without_a_final_event_is_a_failure(opened: Callable[..., Service]) -> None:
-    def stop_short(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def stop_short(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         yield TokenEvent("x")
 
     with pytest.raises(EngineFailure):
@@ -299,9 +301,9 @@ def test_soak_with_random_faults(opened: Callable[..., Service]) -> None:
     seed = draw_seed()
     rng = random.Random(seed)
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         for _ in range(int(request.update)):
-            if cancelled():
+            if deadline.is_over():
                 return
             yield TokenEvent("x")
         if request.instruction == "crash":
@@ -381,7 +383,7 @@ def test_a_crash_while_its_end_is_being_observed_costs_nobody(opened: Callable[.
     stopped, observing, release = threading.Event(), threading.Event(), threading.Event()
     observed: list[Ticket] = []
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         if request.update == "crash":
             stopped.set()
             observing.wait(5)
@@ -412,7 +414,6 @@ def test_a_crash_while_its_end_is_being_observed_costs_nobody(opened: Callable[.
         ({"device": "cpu"}, 4),
         ({"device": "cuda"}, 64),
         ({"device": "cpu", "max_active": 9}, 9),
-        ({"device": "cpu", "model": "remote:x", "remote_url": "http://127.0.0.1:1/v1"}, 64),
     ],
 )
 def test_a_cpu_decodes_few_at_a_time(options: dict[str, object], limit: int) -> None:

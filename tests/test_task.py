@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 import pytest
 
-from apply_service.decoding.scheduler import Elsewhere, NextPass, drive_alone
+from apply_service.deadline import Deadline
+from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
-from apply_service.errors import ApplyError, Cancelled, EngineFailure, NotReady
+from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded, EngineFailure, NotReady
 from apply_service.protocols import Part, Verification
 from apply_service.service import ROOM_POLL_S, Service
 from apply_service.task import Running, Task
@@ -47,7 +49,7 @@ def decoding_on(engine: FakeEngine, *, limit: int = 20, drafter: NoDraft | None 
 
 
 def run_on(engine: FakeEngine, *, n_windows: int = 1, limit: int = 20):  # type: ignore[no-untyped-def]
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
         decodings = [decoding_on(engine, limit=limit) for _ in range(n_windows)]
         try:
             while active := tuple(one for one in decodings if one.finish_reason is None):
@@ -84,7 +86,7 @@ def test_an_error_while_a_task_ends_is_its_end_and_frees_its_slots() -> None:
 
     engine = FakeEngine(hashed(VOCAB))
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
         with decoding_on(engine, drafter=Clinging()) as decoding:
             decoding.admit()
             yield NextPass((decoding,))
@@ -101,7 +103,7 @@ def test_an_error_while_a_task_ends_is_its_end_and_frees_its_slots() -> None:
 def test_a_task_that_wants_a_pass_of_nothing_is_a_failure() -> None:
     """The bug: it counted as over, and its request never ended."""
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
         yield NextPass(())
 
     with Service(run) as service, pytest.raises(EngineFailure):
@@ -112,7 +114,7 @@ def test_a_run_that_fails_when_it_is_called_costs_only_its_request() -> None:
     """The bug: the engine thread died of it."""
     n_called = 0
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[FinalEvent]:
+    def run(request: ApplyRequest, deadline: Deadline) -> Generator[FinalEvent]:
         nonlocal n_called
         n_called += 1
         if n_called == 1:
@@ -224,7 +226,7 @@ def test_a_step_is_told_to_its_task_alone() -> None:
     engine = FakeEngine(hashed(VOCAB), max_rows=64)
     sent: list[tuple[Step | None, ...]] = []
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
         decodings = tuple(decoding_on(engine, limit=limit) for limit in (2, 2))
         for one, first in zip(decodings, map(int, request.update), strict=True):
             one.prompt_ids = [first]
@@ -241,14 +243,17 @@ def test_a_step_is_told_to_its_task_alone() -> None:
     assert len(sent) == 4
 
 
-# -- answers written elsewhere ----------------------------------------------------------------------------------------
-def run_elsewhere(arrived: threading.Event, closed: threading.Event | None = None):  # type: ignore[no-untyped-def]
-    """Waits for `arrived`, or for the caller to go away."""
+# -- targets on other servers ------------------------------------------------------------------------------------------
+def run_remote(arrived: threading.Event, closed: threading.Event | None = None):  # type: ignore[no-untyped-def]
+    """Blocks until `arrived`, or until the caller goes away."""
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
+        woken = threading.Event()
+        deadline.on_cancel(woken.set)
         try:
-            while not arrived.is_set():
-                yield Elsewhere(arrived.is_set)
+            while not (arrived.is_set() or woken.wait(0.01)):
+                pass
+            deadline.check()
             yield FinalEvent(make_result())
         finally:
             if closed is not None:
@@ -257,62 +262,56 @@ def run_elsewhere(arrived: threading.Event, closed: threading.Event | None = Non
     return run
 
 
-def test_an_answer_from_elsewhere_is_waited_for_without_a_pass() -> None:
-    arrived = threading.Event()
-    with Service(run_elsewhere(arrived)) as service:
-        ticket = service.submit(REQUEST)
-        assert wait_for(lambda: service.n_active == 1)
-        assert ticket.terminal is None
+def is_remote(request: ApplyRequest) -> bool:
+    return request.update == "remote"
+
+
+REMOTE = ApplyRequest(original="", update="remote")
+
+
+def test_one_that_waits_for_a_server_holds_up_nobody() -> None:
+    arrived, engine = threading.Event(), FakeEngine(hashed(VOCAB))
+    local, remote = run_on(engine), run_remote(arrived)
+
+    def run(request: ApplyRequest, deadline: Deadline) -> Running:
+        yield from (remote if is_remote(request) else local)(request, deadline)
+
+    with Service(run, is_remote=is_remote, max_threads=2) as service:
+        waiting = [service.submit(REMOTE) for _ in range(3)]
+        assert wait_for(lambda: service.n_active == 2)
+        assert service.queue_length == 1
+        for _ in range(3):
+            service.apply(REQUEST)
+        assert [ticket.terminal for ticket in waiting] == [None] * 3
+        waiting.pop().cancel()
         arrived.set()
-        assert isinstance(list(ticket.events())[-1], FinalEvent)
+        assert [type(list(ticket.events())[-1]) for ticket in waiting] == [FinalEvent] * 2
+        assert service.wait_until_idle(5)
+        service.check_integrity()
+        assert engine.n_open == 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late", "closed"])
+def test_whoever_gives_up_on_a_server_ends_the_call_at_once(how: str) -> None:
+    closed = threading.Event()
+    with Service(run_remote(threading.Event(), closed), is_remote=is_remote) as service:
+        ticket = service.submit(replace(REMOTE, timeout_s=0.2 if how == "late" else 60.0))
+        assert wait_for(lambda: service.n_active == 1)
+        if how == "cancelled":
+            ticket.cancel()
+        if how == "late":
+            with pytest.raises(DeadlineExceeded):
+                list(ticket.events())
+        if how == "closed":
+            service.close()
+            assert isinstance(ticket.terminal, NotReady)
+        assert closed.wait(5)
         assert service.wait_until_idle(5)
         service.check_integrity()
 
 
-def test_one_that_waits_elsewhere_holds_up_nobody() -> None:
-    never, engine = threading.Event(), FakeEngine(hashed(VOCAB))
-    local, remote = run_on(engine), run_elsewhere(never)
-
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
-        yield from (remote if request.update == "elsewhere" else local)(request, cancelled)
-
-    with Service(run, max_active=2) as service:
-        waiting = service.submit(ApplyRequest(original="", update="elsewhere"))
-        assert wait_for(lambda: service.n_active == 1)
-        for _ in range(3):
-            service.apply(REQUEST)
-        assert waiting.terminal is None
-        waiting.cancel()
-        assert service.wait_until_idle(5)
-        assert engine.n_open == 0
-
-
-@pytest.mark.parametrize("how", ["cancelled", "late"])
-def test_whoever_gives_up_on_an_answer_from_elsewhere_ends_it_at_once(how: str) -> None:
-    closed = threading.Event()
-    with Service(run_elsewhere(threading.Event(), closed)) as service:
-        timeout_s = 0.5 if how == "late" else 60.0
-        ticket = service.submit(ApplyRequest(original="", update="x", timeout_s=timeout_s))
-        if how == "cancelled":
-            assert wait_for(lambda: service.n_active == 1)
-            ticket.cancel()
-        assert closed.wait(5)
-        assert service.wait_until_idle(5)
-
-
-def test_alone_too_an_answer_from_elsewhere_is_waited_for() -> None:
-    arrived, n_asked = threading.Event(), [0]
-
-    def has_news() -> bool:
-        n_asked[0] += 1
-        if n_asked[0] == 3:
-            arrived.set()
-        return arrived.is_set()
-
-    def task() -> Generator[str | Elsewhere, None, None]:
-        while not arrived.is_set():
-            yield Elsewhere(has_news)
-        yield "done"
-
-    assert list(drive_alone(task())) == ["done"]  # type: ignore[arg-type]
-    assert n_asked[0] == 3
+def test_a_remote_target_that_asks_for_a_pass_here_is_a_failure() -> None:
+    engine = FakeEngine(hashed(VOCAB))
+    with Service(run_on(engine), is_remote=is_remote) as service, pytest.raises(EngineFailure):
+        service.apply(REMOTE)
+    assert engine.n_open == 0

@@ -25,11 +25,12 @@ def test_the_time_in_the_queue_ends_when_the_engine_takes_it_up() -> None:
     assert ticket.age_s >= queued + 0.02
 
 
-def test_its_request_has_its_deadline() -> None:
-    before = time.monotonic()
-    deadline = make_ticket().request.deadline
-    assert deadline is not None
-    assert before + 10 <= deadline <= time.monotonic() + 10
+def test_its_end_is_the_end_of_waiting_for_it() -> None:
+    ticket = make_ticket()
+    assert 9 < ticket.deadline.remaining_s <= 10
+    assert not ticket.deadline.is_over()
+    ticket.cancel()
+    assert ticket.deadline.is_cancelled
 
 
 def test_it_remembers_who_submitted_it() -> None:

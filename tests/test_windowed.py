@@ -21,6 +21,7 @@ from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from apply_service.windows.jobs import cut_job
 from apply_service.windows.regions import SCOPE_LINES, find_regions
+from tests.doubles import CancelledWhen
 
 N_FUNCTIONS = 400
 ORIGINAL = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(N_FUNCTIONS))
@@ -108,7 +109,7 @@ def test_the_text_of_a_window_is_never_streamed() -> None:
 def test_a_window_that_fails_leaves_nothing_behind() -> None:
     runtime = knowing_runtime(REQUEST)
     with pytest.raises(Cancelled):
-        list(run_alone(REQUEST, runtime, lambda: True))
+        list(run_alone(REQUEST, runtime, CancelledWhen(lambda: True)))
     engine = runtime.load("embedded").engine
     assert isinstance(engine, FakeEngine)
     assert engine.n_open == 0

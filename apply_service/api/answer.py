@@ -6,9 +6,10 @@ The shape is the documentation's and the JSON's at once; `clients.wire` reads it
 from __future__ import annotations
 
 import base64
-from typing import Any, Literal, Self, TypeVar
+from dataclasses import fields
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from apply_service.edits.fidelity import SourceText, encode
 from apply_service.types import (
@@ -17,19 +18,19 @@ from apply_service.types import (
     ConfidenceKind,
     DecodeStats,
     FinishReason,
-    Hunk,
     Origin,
     RanStrategy,
     Severity,
     TextEdit,
-    Verdict,
 )
 
-T = TypeVar("T")
+RESULT_FIELDS = frozenset(field.name for field in fields(ApplyResult))
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """A part of an answer; a field without a rule of its own is the attribute of that name (`model_validate`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class PositionOut(_Answer):
@@ -54,15 +55,13 @@ class EditOut(_Answer):
     newText: str = Field(description="What takes the range's place.")  # noqa: N815 - the protocol's spelling
     utf8_columns: Utf8Columns = Field(description="`start` and `end`, in bytes of UTF-8 into their lines.")
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, edit: TextEdit) -> Self:
-        return cls.model_validate(
-            {
-                "range": {"start": edit.start._asdict(), "end": edit.end._asdict()},
-                "newText": edit.new_text,
-                "utf8_columns": {"start": edit.utf8_start, "end": edit.utf8_end},
-            }
-        )
+    def _nested(cls, edit: Any) -> Any:
+        if not isinstance(edit, TextEdit):
+            return edit
+        columns = {"start": edit.utf8_start, "end": edit.utf8_end}
+        return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
 
 
 class SpanOut(_Answer):
@@ -96,10 +95,6 @@ class HunkOut(_Answer):
         "probability at a decision in these lines or the one after; null without one."
     )
 
-    @classmethod
-    def of(cls, hunk: Hunk) -> Self:
-        return cls.model_validate(hunk._asdict())
-
 
 class VerdictOut(_Answer):
     """What one check found, or that it passed."""
@@ -110,27 +105,17 @@ class VerdictOut(_Answer):
     lines: tuple[int, int] | None = Field(description="First and last line it speaks of; 1-based, inclusive.")
     side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
 
-    @classmethod
-    def of(cls, verdict: Verdict) -> Self:
-        return cls(
-            check=verdict.check,
-            severity=verdict.severity,
-            message=verdict.message,
-            lines=verdict.lines,
-            side=verdict.side,
-        )
-
 
 class UsageOut(_Answer):
-    """Counts of the decode; all 0 where no model took part.  A remote target does not tell them all: null is not known,
-    and the verdict `usage` says where prompt and completion are not, and stand at 0."""
+    """Counts of the decode; all 0 where no model took part.  A remote server does not report them all: null is not
+    known; where it reports no prompt and completion either, these are 0 and the verdict `usage` says so."""
 
     prompt_tokens: int
     cached_prompt_tokens: int | None = Field(description="Prompt tokens whose keys and values the prefix cache had.")
     completion_tokens: int = Field(description="Generated, drafted ones included.")
     total_tokens: int = Field(description="Prompt and completion.")
-    accepted_prediction_tokens: int | None = Field(description="Drafted tokens that stood.")
-    rejected_prediction_tokens: int | None = Field(description="Drafted tokens that did not.")
+    accepted_prediction_tokens: int | None = Field(description="Drafted tokens that were accepted.")
+    rejected_prediction_tokens: int | None = Field(description="Drafted tokens that were not.")
     accepted_by_source: dict[str, int] | None = Field(description="Accepted tokens by the source of their draft.")
     passes: int | None = Field(description="Forward passes over generated positions.")
     prefill_passes: int | None = Field(description="Forward passes over the prompt.")
@@ -138,20 +123,21 @@ class UsageOut(_Answer):
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Self:
-        def told(name: str, value: T) -> T | None:
-            return None if name in stats.untold else value
-
+        values: dict[str, Any] = {
+            "cached_prompt_tokens": stats.cached_prompt_tokens,
+            "accepted_by_source": stats.accepted_by_source,
+            "passes": stats.passes,
+            "prefill_passes": stats.prefill_passes,
+            "rejections": stats.rejections,
+        }
+        is_draft_known = "accepted_tokens" not in stats.unknown
         return cls(
             prompt_tokens=stats.prompt_tokens,
-            cached_prompt_tokens=told("cached_prompt_tokens", stats.cached_prompt_tokens),
             completion_tokens=stats.completion_tokens,
             total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            accepted_prediction_tokens=told("accepted_tokens", stats.accepted_tokens),
-            rejected_prediction_tokens=told("accepted_tokens", stats.rejected_tokens),
-            accepted_by_source=told("accepted_by_source", dict(stats.accepted_by_source)),
-            passes=told("passes", stats.passes),
-            prefill_passes=told("prefill_passes", stats.prefill_passes),
-            rejections=told("rejections", stats.rejections),
+            accepted_prediction_tokens=stats.accepted_tokens if is_draft_known else None,
+            rejected_prediction_tokens=stats.rejected_tokens if is_draft_known else None,
+            **{name: None if name in stats.unknown else value for name, value in values.items()},
         )
 
 
@@ -200,39 +186,15 @@ class NativeAnswer(_Answer):
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
         """The answer for a result; `with_bytes` where the original came as bytes."""
         stats = result.stats
-        return cls(
-            merged_code=result.merged_code,
-            merged_b64=_merged_b64(result) if with_bytes else None,
-            strategy=result.strategy,
-            finish_reason=result.finish_reason,
-            format=result.format,
-            language=result.language,
-            model=result.model,
-            drafter=result.drafter,
-            certainty=result.certainty,
-            reasons=list(result.reasons),
-            agreement=result.agreement,
-            determinism=result.determinism,
-            verdicts=[VerdictOut.of(verdict) for verdict in result.verdicts],
-            edits=[EditOut.of(edit) for edit in result.edits],
-            hunks=[HunkOut.of(hunk) for hunk in result.hunks],
-            spans=[SpanOut.model_validate(span._asdict()) for span in result.spans],
-            windows=[LineRangeOut.model_validate(lines._asdict()) for lines in result.windows],
-            confidence=result.confidence,
-            confidence_kind=result.confidence_kind,
-            invented_lines=result.invented_lines,
-            source_sha256=result.source_sha256,
-            result_sha256=result.result_sha256,
-            encoding=result.encoding,
-            seed=result.seed,
-            usage=UsageOut.of(stats),
-            timings_s={
-                **result.timings_s,
-                "prefill_s": stats.prefill_s,
-                "decode_s": stats.decode_s,
-                "draft_s": stats.draft_s,
-            },
-            diff=result.diff,
+        same = {name: getattr(result, name) for name in cls.model_fields.keys() & RESULT_FIELDS}
+        times = {"prefill_s": stats.prefill_s, "decode_s": stats.decode_s, "draft_s": stats.draft_s}
+        return cls.model_validate(
+            {
+                **same,
+                "merged_b64": _merged_b64(result) if with_bytes else None,
+                "usage": UsageOut.of(stats),
+                "timings_s": {**result.timings_s, **times},
+            }
         )
 
 

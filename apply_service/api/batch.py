@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from apply_service.api.answer import ErrorBody
 from apply_service.api.auth import caller_of
 from apply_service.api.batch_schema import BatchAnswer, BatchRequest
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.errors import codes_by_status
 from apply_service.api.limits import count_edits
 from apply_service.api.model_names import resolve_model
@@ -26,13 +26,11 @@ from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
+from apply_service.deadline import cancelled_error, late_error
 from apply_service.errors import TooLarge
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import cancelled_error, late_error
 from apply_service.types import ApplyRequest
-from apply_service.workers.calls import call_in_worker
-from apply_service.workers.large_edits import HEAVY_CHARS
 
 PATH = "/v1/apply/batch"
 TEXT = (
@@ -57,9 +55,8 @@ def batch_router(service: Service, settings: Settings) -> APIRouter:
         },
     )
     async def apply_batch(request: Request) -> Response:
-        body = await read_json_body(request, settings.max_body_bytes)
-        call = BatchRequest.parse(body)
-        _refuse_too_many(call, settings.max_batch_edits)
+        parse = partial(_parsed, max_edits=settings.max_batch_edits)
+        call = await read_call(request, settings.max_body_bytes, parse, service)
         count_edits(request.scope, len(call.edits or []))
         owner = caller_of(request.scope).name
         result = await _unless_gone(request, _answer(call, owner, service, settings))
@@ -86,25 +83,22 @@ async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings
     n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
     try:
         async with asyncio.timeout(settings.default_timeout_s):
-            call = partial(apply_patch_request, patch)
-            if n_chars < settings.large_edit_chars:
-                return await service.call(call)
-            if service.lane is None:
-                return await asyncio.to_thread(call)
-            return await call_in_worker(call, service.lane.pool, is_heavy=n_chars > HEAVY_CHARS)
+            return await service.call(partial(apply_patch_request, patch), n_chars)
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None
 
 
-def _refuse_too_many(call: BatchRequest, limit: int) -> None:
+def _parsed(body: bytes, *, max_edits: int) -> BatchRequest:
+    call = BatchRequest.parse(body)
     n_edits = len(call.files if call.edits is None else call.edits)
-    if n_edits > limit:
+    if n_edits > max_edits:
         raise TooLarge(
             "The batch holds too many edits.",
             value=n_edits,
-            limit=limit,
+            limit=max_edits,
             remedy="Send several batches, or raise max_batch_edits.",
         )
+    return call
 
 
 def _refuse_long_patch(patch: PatchRequest, limit: int) -> None:

@@ -141,7 +141,7 @@ class BatchItemOut(BaseModel):
             action=item.action,
             new_mode=item.new_mode,
             status=item.status,
-            verdicts=[VerdictOut.of(verdict) for verdict in item.verdicts],
+            verdicts=[VerdictOut.model_validate(verdict) for verdict in item.verdicts],
             answer=None if item.result is None else NativeAnswer.of(item.result, with_bytes=with_bytes),
             error=None if error is None else ErrorDetail.model_validate(error),
             diff=item.diff,

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.chat_edit import ChatEdit
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.error_shapes import flat_error
@@ -117,7 +117,7 @@ def code_apply_router(service: Service, settings: Settings) -> APIRouter:
         openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _schema()}}}},
     )
     async def apply(request: Request) -> Response:
-        call = CodeApplyRequest.parse_json(await read_json_body(request, settings.max_body_bytes))
+        call = await read_call(request, settings.max_body_bytes, CodeApplyRequest.parse_json, service)
         reply = CodeApplyReply(call, settings)
         wanted = call.to_request()
         return await respond(request, wanted, reply, stream=bool(call.stream), service=service, settings=settings)

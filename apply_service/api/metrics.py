@@ -140,7 +140,7 @@ class _DecodingMetrics:
     def observe(self, stats: DecodeStats) -> None:
         self._prompt.inc(stats.prompt_tokens)
         self._cached.inc(stats.cached_prompt_tokens)
-        if "cached_prompt_tokens" not in stats.untold:
+        if "cached_prompt_tokens" not in stats.unknown:
             self._prefixes.labels("yes" if stats.cached_prompt_tokens else "no").inc()
         self._drafted.inc(stats.drafted_tokens)
         self._accepted.inc(stats.accepted_tokens)
@@ -149,7 +149,7 @@ class _DecodingMetrics:
         self._tokens.labels(MODEL_ORIGIN).inc(max(0, stats.completion_tokens - stats.accepted_tokens))
         if stats.drafted_tokens:
             self._acceptance.observe(stats.acceptance_rate)
-        if "rejections" not in stats.untold:
+        if "rejections" not in stats.unknown:
             self._rejections.observe(stats.rejections)
         self._passes.labels("prefill").inc(stats.prefill_passes)
         self._passes.labels("decode").inc(stats.passes)

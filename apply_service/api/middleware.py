@@ -144,6 +144,6 @@ def _describe(result: ApplyResult) -> dict[str, object]:
         "format": result.format,
         "language": result.language,
         "model": result.model,
-        **{name: getattr(result.stats, name) for name in counts if name not in result.stats.untold},
+        **{name: getattr(result.stats, name) for name in counts if name not in result.stats.unknown},
         "findings": [verdict.check for verdict in result.verdicts if not verdict.is_pass],
     }

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from apply_service.api import sse
 from apply_service.api.answer import EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.dialect import documented_responses, respond
 from apply_service.api.errors import error_json
 from apply_service.api.schema import NativeRequest, request_body
@@ -43,8 +43,7 @@ def native_router(service: Service, settings: Settings) -> APIRouter:
         openapi_extra={"requestBody": request_body(NativeRequest)},
     )
     async def apply(request: Request) -> Response:
-        body = await read_json_body(request, settings.max_body_bytes)
-        call = NativeRequest.parse(body)
+        call = await read_call(request, settings.max_body_bytes, NativeRequest.parse, service)
         reply = NativeReply(with_bytes=call.original_b64 is not None)
         return await respond(request, call.to_request(), reply, stream=call.stream, service=service, settings=settings)
 
@@ -74,7 +73,7 @@ class NativeReply:
 def _details(result: ApplyResult) -> Iterator[bytes]:
     """What the final event says in one, piece by piece before it: clients can show hunks without reading all of it."""
     for hunk in result.hunks:
-        edits = [EditOut.of(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
-        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.of(hunk), edits=edits).model_dump_json())
+        edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
+        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.model_validate(hunk), edits=edits).model_dump_json())
     for verdict in result.verdicts:
-        yield sse.format_event("verdict", VerdictOut.of(verdict).model_dump_json())
+        yield sse.format_event("verdict", VerdictOut.model_validate(verdict).model_dump_json())

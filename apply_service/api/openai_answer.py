@@ -42,7 +42,7 @@ class CompletionDetails(_Out):
 
 
 class Usage(_Out):
-    """Counts of the decode; all 0 where no model took part; details are null where a remote target told none."""
+    """Counts of the decode; all 0 where no model took part; details are null where a remote server reported none."""
 
     prompt_tokens: int
     completion_tokens: int

@@ -11,7 +11,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.chat_edit import ChatEdit, read_chat
 from apply_service.api.chat_tags import MERCURY, MORPH, TagSet
 from apply_service.api.dialect import documented_responses, respond
@@ -55,7 +55,7 @@ def _add_route(router: APIRouter, path: str, tags: TagSet, text: str, service: S
         openapi_extra={"requestBody": request_body(ChatRequest)},
     )
     async def chat(request: Request) -> Response:
-        call = ChatRequest.parse_json(await read_json_body(request, settings.max_body_bytes))
+        call = await read_call(request, settings.max_body_bytes, ChatRequest.parse_json, service)
         prediction = None if call.prediction is None else call.prediction.text
         reading = partial(read_chat, call.texts("system"), call.texts("user"), prediction, tags)
         edit = await service.call(reading)

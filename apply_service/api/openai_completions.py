@@ -9,7 +9,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api.body import read_json_body
+from apply_service.api.body import read_call
 from apply_service.api.chat_edit import read_chat
 from apply_service.api.chat_tags import MORPH
 from apply_service.api.dialect import documented_responses
@@ -36,7 +36,7 @@ def completions_router(service: Service, settings: Settings) -> APIRouter:
         openapi_extra={"requestBody": request_body(CompletionRequest)},
     )
     async def complete(request: Request) -> Response:
-        call = CompletionRequest.parse_json(await read_json_body(request, settings.max_body_bytes))
+        call = await read_call(request, settings.max_body_bytes, CompletionRequest.parse_json, service)
         edit = await service.call(partial(read_chat, [], [call.prompt], None, MORPH))
         return await answer_edit("text_completion", call, edit, request, service, settings)
 

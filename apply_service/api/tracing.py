@@ -108,7 +108,7 @@ def stage_times(ticket: Ticket, start_ns: int) -> list[tuple[str, int, int]]:
 
 
 def _within_decide(stages: dict[str, float], start_ns: int) -> list[tuple[str, int, int]]:
-    """Prefill and decode are the engine's own sums; what lies between them is not told."""
+    """Prefill and decode are the engine's own sums; what lies between them is not recorded."""
     middle_ns = start_ns + round(stages.get("prefill", 0.0) * NS)
     if "prefill" not in stages:
         return []
@@ -123,7 +123,7 @@ def _attributes(ticket: Ticket) -> dict[str, str | int]:
     counts = {
         f"apply.{name}": getattr(result.stats, name)
         for name in ("prompt_tokens", "completion_tokens", "passes", "rejections")
-        if name not in result.stats.untold
+        if name not in result.stats.unknown
     }
     return {
         "apply.strategy": result.strategy,

@@ -21,12 +21,12 @@ from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, 
 from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
 from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
-from apply_service.pipeline import Stopwatch, apply, finish
+from apply_service.pipeline import ReadEdit, apply, finish
 from apply_service.protocols import EditJob
 from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
-from apply_service.types import ApplyRequest, ApplyResult, DecodeStats, Verdict
+from apply_service.types import ApplyRequest, ApplyResult, Verdict
 from apply_service.validation import refuse_unknown_checks
 
 PLAIN_MODES = ("100644", "100755")
@@ -135,23 +135,22 @@ def _item(result: PatchedFile | FailedChange, request: PatchRequest) -> BatchIte
 
 def _answer(patched: PatchedFile, request: PatchRequest) -> ApplyResult:
     """The file's answer, as the pipeline makes it of any text that a program has determined."""
-    watch = Stopwatch()
     before = next((source for source in request.files if source.path == patched.source), PatchSource("", ""))
     path = patched.path or patched.source
     language = detect_language(name=None, path=path)
     wanted = ApplyRequest(
         before.text,
-        request.patch,
+        patched.update,
         path=path,
         language=language,
         encoding=before.encoding,
         strategy="exact",
         on_verdict={"truncation": "warn"},  # judged with the others
     )
-    job = EditJob(normalise(before.text), normalise(request.patch), "", path, language, patched.prediction)
-    outcome = Outcome(patched.prediction.text, "exact", DecodeStats())
+    job = EditJob(normalise(before.text), normalise(patched.update), "", path, language, patched.prediction)
     name = "v4a_patch" if is_v4a(job.update) else "unified_diff"
-    return finish(wanted, SourceText.of(before.text, before.encoding), name, job, outcome, watch)
+    edit = ReadEdit(SourceText.of(before.text, before.encoding), name, job)
+    return finish(wanted, edit, Outcome(patched.prediction.text, "exact"))
 
 
 def _speaks_of(verdict: Verdict, patched: PatchedFile, answer: ApplyResult) -> bool:

@@ -26,8 +26,8 @@ from apply_service.types import (
 )
 
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
-NOT_SENT = frozenset({"owner", "deadline"})
-"""Fields of a request that the server finds out by itself."""
+NOT_SENT = "owner"
+"""The field of a request that the server finds out by itself."""
 
 
 def encode_request(request: ApplyRequest) -> dict[str, object]:
@@ -37,7 +37,7 @@ def encode_request(request: ApplyRequest) -> dict[str, object]:
     return {
         name: dict(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
-        if name == "original" or (value != getattr(plain, name) and name not in NOT_SENT)
+        if name == "original" or (value != getattr(plain, name) and name != NOT_SENT)
     }
 
 
@@ -91,9 +91,9 @@ def _decode_stats(usage: Mapping[str, Any], timings_s: Mapping[str, float]) -> D
     accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
     counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
     counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
-    told = {name: value for name, value in counts.items() if value is not None}
-    told |= {name: timings_s[name] for name in DECODE_TIMES}
-    return DecodeStats(**told, untold=frozenset(counts.keys() - told.keys()))
+    known = {name: value for name, value in counts.items() if value is not None}
+    known |= {name: timings_s[name] for name in DECODE_TIMES}
+    return DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys()))
 
 
 def _subclasses(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:

@@ -72,8 +72,7 @@ def _run_edits(call: BatchRequest, settings: Settings) -> BatchResult:
     from functools import partial
 
     from apply_service.batch.edits import apply_edits, share_deadline
-    from apply_service.build import build_runtime
-    from apply_service.service import open_service
+    from apply_service.build import build_runtime, open_service
 
     requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
     with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:

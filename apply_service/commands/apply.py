@@ -28,7 +28,15 @@ from apply_service.commands.content import (
 )
 from apply_service.commands.exit_codes import OK, REFUSED
 from apply_service.commands.options import refuse_unused
-from apply_service.commands.output import color_diff, print_failure, summary_lines, write_line, write_note, write_out
+from apply_service.commands.output import (
+    color_diff,
+    print_failure,
+    quoted,
+    summary_lines,
+    write_line,
+    write_note,
+    write_out,
+)
 from apply_service.commands.recover import roll_back_dead
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.files import SourceFile, read_source
@@ -140,9 +148,8 @@ def _write_back(source: SourceFile, answer: Mapping[str, Any], request: Mapping[
         write_note(f"{source.path}: nothing to change")
         return
     BackupStore(settings.state_path, settings.backups_kept).replace(source, data)
-    write_note(
-        f"{source.path}: {'changed' if source.exists else 'created'}; to take it back: apply-service undo {source.path}"
-    )
+    done = "changed" if source.exists else "created"
+    write_note(f"{source.path}: {done}; to take it back: apply-service undo {quoted(source.path)}")
 
 
 def _failed_checks(answer: Mapping[str, Any], request: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 Close = Callable[[], Awaitable[None]]
 CRASHED = 1
 PATH = "/mcp"
+MAX_SESSIONS = 1000
+"""Sessions over HTTP at a time; one more is answered 503."""
+SESSION_IDLE_S = 1800.0
+"""A session without a request, or a stream that listens, for so long is ended; its client has to begin anew."""
 CALLS = frozenset({"POST"})
 """What limits count; a GET is the stream on which a client listens as long as it likes."""
 
@@ -55,7 +59,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
         if settings.server:
             apply, close = _remote(arguments, settings)
         else:
-            apply, close = _local(stack.enter_context(_engine(settings))), _nothing_to_close
+            asks_model = arguments.strategy != "exact"
+            apply, close = _local(stack.enter_context(_engine(settings, asks_model=asks_model))), _nothing_to_close
         from apply_service.mcp.editing import FileEditor
         from apply_service.mcp.server import create_server
 
@@ -79,15 +84,15 @@ def _refuse_without_sdk() -> None:
 
 # -- who applies -------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def _engine(settings: Settings) -> Iterator[Service]:
-    """A service in this process; its model is loaded while the client says hello."""
-    from apply_service.build import build_runtime
-    from apply_service.service import open_service
+def _engine(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]:
+    """A service in this process; its model, if one is ever asked, is loaded while the client says hello."""
+    from apply_service.build import build_runtime, open_service
 
     runtime = build_runtime(settings)
     service = open_service(runtime, settings)
     loading = threading.Thread(target=_load, args=(runtime.load, settings.model), name="apply-load", daemon=True)
-    loading.start()
+    if asks_model:
+        loading.start()
     try:
         with service:
             yield service
@@ -202,7 +207,11 @@ def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     from apply_service.api.timeouts import TimeoutMiddleware
 
     app = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, max_request_body_size=settings.max_body_bytes
+        streamable_http_path=PATH,
+        host=host,
+        max_request_body_size=settings.max_body_bytes,
+        max_sessions=MAX_SESSIONS,
+        session_idle_timeout=SESSION_IDLE_S,
     )
     keys = load_keys(settings.keys_file)
     limited = LimitMiddleware(app, settings=settings, methods=CALLS)

@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apply_service.commands.exit_codes import exit_code
-from apply_service.errors import ApplyError, shorten
+from apply_service.errors import ApplyError, FileNotWritable, shorten
 
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
 
 
 def write_out(data: bytes | str) -> None:
-    """To standard output, byte for byte: text as UTF-8, without the platform's line ends."""
+    """To standard output, byte for byte: text as UTF-8, without the platform's line ends.
+
+    Raises:
+        BrokenPipeError: its reader went away.
+        FileNotWritable: it is closed, or full.
+    """
     rest = memoryview(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
-    while rest:  # unbuffered (python -u), a write may take only a part
-        rest = rest[sys.stdout.buffer.write(rest) :]
-    sys.stdout.buffer.flush()
+    with _writing_out():
+        while rest:  # unbuffered (python -u), a write may take only a part
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+
+
+def end_output() -> None:
+    """Write what is buffered, such as a page of help.  Raises as `write_out`."""
+    if sys.stdout is not None:
+        with _writing_out():
+            sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """Let what standard output still does not take be lost: the interpreter would try again on its way out."""
+    try:
+        end_output()
+    except (FileNotWritable, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _writing_out() -> Iterator[None]:
+    try:
+        if sys.stdout is None:
+            raise OSError("it is closed")
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileNotWritable(
+            f"Standard output cannot be written: {error.strerror or error}.",
+            value="standard output",
+            remedy="Make room, or send the output elsewhere.",
+        ) from error
 
 
 def write_line(text: str) -> None:
@@ -29,8 +70,11 @@ def write_line(text: str) -> None:
 
 def write_note(text: str) -> None:
     """One line to standard error; what it cannot show is escaped."""
+    if sys.stderr is None:
+        return
     encoding = sys.stderr.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody is left to tell
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
@@ -49,6 +93,13 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
     if is_json:
         write_line(json.dumps({"error": error.as_dict()}, default=str))
     return exit_code(error)
+
+
+def quoted(path: object) -> str:
+    """A path as an argument of a command in the shell."""
+    text = str(path)
+    text = f"./{text}" if text.startswith("-") else text
+    return subprocess.list2cmdline([text]) if os.name == "nt" else shlex.quote(text)
 
 
 def color_diff(diff: str) -> str:

@@ -23,7 +23,7 @@ from apply_service.api.http_protocol import protocol_class
 from apply_service.commands.exit_codes import OK
 from apply_service.commands.output import write_note
 from apply_service.errors import NotReady
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def run(_: Namespace, settings: Settings) -> int:
 def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> None:
     from apply_service.api.app import create_app
     from apply_service.api.tracing import close_tracing
+    from apply_service.build import open_service
 
     with open_service(runtime, settings) as service:
         app = create_app(service, settings)

@@ -32,7 +32,7 @@ class Forced:
         return Draft(self.ids[at : at + max(0, limit)], 1.0, "predicted")
 
     def observe(self, n_accepted: int, next_id: int) -> None:
-        """Nothing to learn: all stands."""
+        """Nothing to learn: every token is accepted."""
 
     def close(self) -> None:
         """Nothing to free."""

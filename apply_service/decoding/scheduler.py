@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from apply_service.decoding.verify import Decoding, Step
@@ -29,35 +30,30 @@ class NextPass:
     decodings: tuple[Decoding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """What a task yields while its answer is being written elsewhere: it is to be resumed once `has_news`, or earlier,
-    and is sent nothing."""
-
-    has_news: Callable[[], bool]
-
-
-Need = NextPass | Elsewhere
-"""What a task may need before it can go on."""
-
 Answer = tuple[Step | None, ...] | BaseException
 """What a task is sent for its decodings."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-NEWS_POLL_S = 0.005
-"""How often to look for news from elsewhere."""
-
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class Entry:
     """One sequence in one pass."""
 
     decoding: Decoding
     part: Part | None = None
     answer: Verification | None = None
     outcome: Outcome = None
+
+    @property
+    def is_failed(self) -> bool:
+        return isinstance(self.outcome, BaseException)
+
+    @property
+    def n_pending(self) -> int:
+        """Tokens of its prompt still to be read."""
+        return 0 if self.decoding.session is None else self.decoding.session.n_pending
 
     def attempt(self, act: Callable[[], T]) -> T | None:
         """`act`, whose error is this sequence's own; also one that is no `Exception`, as a panic of native code is."""
@@ -69,6 +65,14 @@ class Turn:
             self.outcome = error
             return None
 
+    def take(self, seconds: float) -> None:
+        """Commit what the pass, which took so long, did for this sequence."""
+        answer = self.answer
+        if answer is None:
+            self.decoding.count_prefill(seconds)
+        else:
+            self.outcome = self.attempt(lambda: self.decoding.commit(answer, seconds)) or self.outcome
+
     def release(self) -> None:
         """Free what an ended sequence holds; where that fails as well, the first error stays."""
         before = self.outcome
@@ -76,22 +80,14 @@ class Turn:
         if isinstance(before, BaseException):
             self.outcome = before
 
-    @property
-    def is_failed(self) -> bool:
-        return isinstance(self.outcome, BaseException)
-
-    @property
-    def is_reading(self) -> bool:
-        return _n_pending(self) > 0
-
 
 def _log_failure(error: Exception) -> None:
     log.warning("a pass of several sequences failed, each goes on alone: %s: %s", type(error).__name__, error)
 
 
 class Scheduler:
-    """Runs passes.  One thread at a time.  `on_failure` is told of a pass of several sequences that failed, before each
-    of them is run alone, which is slow; what it raises ends `run_pass`."""
+    """Runs passes.  One thread at a time.  `on_failure` is called with the error of a pass of several sequences that
+    failed, before each of them is run alone, which is slow; what it raises ends `run_pass`."""
 
     def __init__(self, on_failure: Callable[[Exception], None] = _log_failure) -> None:
         self._n_passes = 0
@@ -103,129 +99,104 @@ class Scheduler:
         They are admitted in order: none overtakes one that waits for room.  One that ends or fails has freed its slots.
         """
         self._n_passes += 1
-        turns = [Turn(decoding) for decoding in decodings]
-        for turn in turns:
-            turn.attempt(turn.decoding.check_patience)
-        engines = {id(turn.decoding.engine): turn.decoding.engine for turn in turns}
-        for key, engine in engines.items():
-            mine = [turn for turn in turns if id(turn.decoding.engine) == key and not turn.is_failed]
-            self._run_on(engine, _admitted(mine))
-        for turn in turns:
-            if turn.is_failed or turn.decoding.finish_reason is not None:
-                turn.release()
-        return [turn.outcome for turn in turns]
+        entries = [Entry(decoding) for decoding in decodings]
+        for entry in entries:
+            entry.attempt(entry.decoding.deadline.check)
+        for engine in {id(decoding.engine): decoding.engine for decoding in decodings}.values():
+            self._run_on(engine, [one for one in entries if one.decoding.engine is engine and not one.is_failed])
+        for entry in entries:
+            if entry.is_failed or entry.decoding.finish_reason is not None:
+                entry.release()
+        return [entry.outcome for entry in entries]
 
-    def _run_on(self, engine: Engine, turns: Sequence[Turn]) -> None:
+    def _run_on(self, engine: Engine, entries: Sequence[Entry]) -> None:
         started = time.perf_counter()
-        self._plan(engine, turns)
-        planned = [turn for turn in turns if turn.part is not None]
+        self._plan(engine, _admitted(entries))
+        planned = [entry for entry in entries if entry.part is not None]
         if not planned:
             return
-        _step(engine, planned, self._on_failure)
+        self._step(engine, planned)
         seconds = time.perf_counter() - started
-        for turn in planned:
-            turn.decoding.last_pass = self._n_passes
-            _take(turn, seconds)
+        for entry in planned:
+            entry.decoding.last_pass = self._n_passes
+            if not entry.is_failed:
+                entry.take(seconds)
 
-    def _plan(self, engine: Engine, turns: Sequence[Turn]) -> None:
-        """Give each sequence its part of the pass, those that have waited longest for theirs first."""
-        max_rows = max(engine.pass_times)
-        reading = self._readers(turns)
-        writing = sorted((turn for turn in turns if not turn.is_reading), key=_last_served)
-        window_rows = self._window_rows(engine, reading[0], max_rows) if reading else max_rows
+    def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
+        """Give each sequence its part of the pass: windows to those that write, the longest unserved first, chunks of
+        their prompts to those that are still being read."""
+        max_rows = window_rows = max(engine.pass_times)
+        reading = [entry for entry in entries if entry.n_pending]
+        # In one half of the passes the first to come is read first, in the other the one with least left to read, so
+        # that neither a long prompt nor a stream of short ones holds up the others.
+        if self._n_passes // 2 % 2:
+            reading.sort(key=lambda entry: entry.n_pending)
+        if reading:
+            # Half of the rows are for windows where a chunk of a prompt fits beside them, else all and none in turn.
+            window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
+            window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
+        writing = sorted(
+            (entry for entry in entries if not entry.n_pending),
+            key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes),
+        )
         n_used = _plan_windows(engine, writing[:window_rows], window_rows)
         _plan_prefills(engine, reading, max_rows - n_used)
 
-    def _readers(self, turns: Sequence[Turn]) -> list[Turn]:
-        """Whose prompts are being read: in one half of the passes the first to come is first, in the other the one with
-        least left to read, so that neither a long prompt nor a stream of short ones holds up the others."""
-        reading = [turn for turn in turns if turn.is_reading]
-        return sorted(reading, key=_n_pending) if self._n_passes // 2 % 2 else reading
-
-    def _window_rows(self, engine: Engine, reader: Turn, max_rows: int) -> int:
-        """Rows for windows while prompts are being read: half of them, as long as a chunk of a prompt fits beside them,
-        else all and none in turn."""
-        rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, _n_pending(reader)))
-        return rows if rows > 0 else max_rows * (self._n_passes % 2)
-
-
-def _n_pending(turn: Turn) -> int:
-    """Tokens of its prompt still to be read."""
-    return 0 if turn.decoding.session is None else turn.decoding.session.n_pending
+    def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
+        """The forward.  Where it fails, each sequence alone, so that only those that cause it fail."""
+        try:
+            answers = engine.step([entry.part for entry in entries if entry.part is not None])
+        except Exception as error:
+            if len(entries) == 1:
+                entries[0].outcome = error
+                return
+            self._on_failure(error)
+            for entry in entries:
+                self._step(engine, [entry])
+            return
+        for entry, answer in zip(entries, answers, strict=True):
+            entry.answer = answer
 
 
-def _last_served(turn: Turn) -> tuple[int, int]:
-    """Sorts those first that were served longest ago, and of these those served least often."""
-    return turn.decoding.last_pass, turn.decoding.stats.passes
-
-
-def _admitted(turns: Iterable[Turn]) -> list[Turn]:
+def _admitted(entries: Sequence[Entry]) -> list[Entry]:
     """Those that have their slots; from the first that must wait for some on, none gets any."""
-    found, waits = [], False
-    for turn in turns:
-        if waits and turn.decoding.session is None:
+    found, is_waiting = [], False
+    for entry in entries:
+        if is_waiting and entry.decoding.session is None:
             continue
-        if turn.attempt(turn.decoding.admit):
-            found.append(turn)
+        if entry.attempt(entry.decoding.admit):
+            found.append(entry)
         else:
-            waits = waits or not turn.is_failed
+            is_waiting = is_waiting or not entry.is_failed
     return found
 
 
-def _plan_windows(engine: Engine, turns: Sequence[Turn], max_rows: int) -> int:
-    """A window for each of `turns`, its draft cut to its share; how many rows they take together."""
-    drafts = {turn: turn.attempt(turn.decoding.propose) for turn in turns}
-    writing = [(turn, draft) for turn, draft in drafts.items() if draft is not None]
+def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> int:
+    """A window for each of `entries`, its draft cut to its share; how many rows they take together."""
+    drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in entries]
+    writing = [(entry, draft) for entry, draft in drafts if draft is not None]
     if not writing:
         return 0
     wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in writing]
-    for (turn, _), n_drafted in zip(writing, share_rows(wants, engine.pass_times, max_rows), strict=True):
-        turn.part = turn.attempt(lambda turn=turn, n=n_drafted: turn.decoding.window(n))  # type: ignore[misc]
-    return sum(turn.part.n_rows for turn, _ in writing if turn.part is not None)
+    for (entry, _), n_drafted in zip(writing, share_rows(wants, engine.pass_times, max_rows), strict=True):
+        entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
+    return sum(entry.part.n_rows for entry, _ in writing if entry.part is not None)
 
 
-def _plan_prefills(engine: Engine, turns: Iterable[Turn], n_rows: int) -> None:
+def _plan_prefills(engine: Engine, entries: Sequence[Entry], n_rows: int) -> None:
     """As many whole chunks of the prompts, in this order, as rows are left."""
-    for turn in turns:
-        session = turn.decoding.session
-        assert session is not None
-        n_read = min(session.n_pending, n_rows // engine.prefill_grain * engine.prefill_grain)
-        if session.n_pending <= n_rows:
-            n_read = session.n_pending
-        if n_read > 0:
-            turn.part = Prefill(session, n_read)
+    for entry in entries:
+        session, n_read = entry.decoding.session, entry.n_pending
+        if n_read > n_rows:
+            n_read = n_rows // engine.prefill_grain * engine.prefill_grain
+        if session is not None and n_read > 0:
+            entry.part = Prefill(session, n_read)
             n_rows -= n_read
 
 
-def _step(engine: Engine, turns: Sequence[Turn], on_failure: Callable[[Exception], None]) -> None:
-    """The forward.  Where it fails, each sequence alone, so that only those that cause it fail."""
-    try:
-        answers = engine.step([turn.part for turn in turns if turn.part is not None])
-    except Exception as error:
-        if len(turns) == 1:
-            turns[0].outcome = error
-            return
-        on_failure(error)
-        for turn in turns:
-            _step(engine, [turn], on_failure)
-        return
-    for turn, answer in zip(turns, answers, strict=True):
-        turn.answer = answer
-
-
-def _take(turn: Turn, seconds: float) -> None:
-    if turn.is_failed:
-        return
-    if turn.answer is None:
-        turn.decoding.count_prefill(seconds)
-        return
-    answer = turn.answer
-    turn.outcome = turn.attempt(lambda: turn.decoding.commit(answer, seconds)) or turn.outcome
-
-
 # -- one sequence at a time -------------------------------------------------------------------------------------------
-def drive_alone(task: Generator[T | Need, tuple[Step | None, ...] | None, None]) -> Generator[T]:
-    """What `task` yields besides its needs; decodings get their passes here, with no neighbours.  Closing it closes the
+def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
+    """What `task` yields besides its decodings; these get their passes here, with no neighbours.  Closing it closes the
     task.
 
     Raises:
@@ -237,10 +208,6 @@ def drive_alone(task: Generator[T | Need, tuple[Step | None, ...] | None, None])
         while True:
             item = task.throw(outcome) if isinstance(outcome, BaseException) else task.send(outcome)
             outcome = None
-            if isinstance(item, Elsewhere):
-                if not item.has_news():
-                    time.sleep(NEWS_POLL_S)
-                continue
             if not isinstance(item, NextPass):
                 yield item
                 continue

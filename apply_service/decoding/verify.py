@@ -1,4 +1,4 @@
-"""One sequence being decoded: propose a draft, have it verified, commit what stands, observe, repeat.
+"""One sequence being decoded: propose a draft, have it verified, commit what is accepted, observe, repeat.
 
 Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only
 decides how many of them one pass can commit.  Knows token ids, not text; `scheduler` runs the passes.
@@ -7,12 +7,13 @@ decides how many of them one pass can commit.  Knows token ids, not text; `sched
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from apply_service.errors import Cancelled, DeadlineExceeded, EngineFailure
+from apply_service.deadline import Deadline
+from apply_service.errors import EngineFailure
 from apply_service.protocols import (
     EMPTY_DRAFT,
     Constraint,
@@ -54,9 +55,7 @@ class Decoding:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     constraint: Constraint | None = None
     find_stop: StopFinder | None = None
-    cancelled: Callable[[], bool] = lambda: False
-    deadline: float | None = None
-    """`time.monotonic()` at which to give up."""
+    deadline: Deadline = field(default_factory=Deadline)
     owner: str = ""
     stats: DecodeStats = field(default_factory=DecodeStats)
     output_ids: list[int] = field(default_factory=list)
@@ -88,20 +87,6 @@ class Decoding:
                 self.session.close()
 
     # -- before a pass -------------------------------------------------------------------------------------------------
-    def check_patience(self) -> None:
-        """
-        Raises:
-            Cancelled, DeadlineExceeded: nobody waits for more; nothing that was committed is an answer then.
-        """
-        if self.cancelled():
-            self.finish_reason = FinishReason.CANCELLED
-            raise Cancelled("the request was cancelled while decoding")
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            self.finish_reason = FinishReason.DEADLINE
-            raise DeadlineExceeded(
-                "the deadline passed while decoding", remedy="allow more time or send a smaller edit"
-            )
-
     def admit(self) -> bool:
         """Whether the engine has room for the sequence; asks for it where it has none yet.
 

@@ -1,7 +1,7 @@
 """How many draft tokens of each sequence go into the next pass.
 
 A pass has a few possible sizes with measured times; its rows are shared by all sequences that write.  Token i of a
-draft whose tokens stand with probability a each is committed with probability a^i, so rows go to the highest a^i
+draft whose tokens are accepted with probability a each is committed with probability a^i, so rows go to the highest a^i
 first, and the size is the one with the most committed tokens expected a second (docs/drafting.md).
 """
 
@@ -19,7 +19,7 @@ LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
 
 
 class Want(NamedTuple):
-    """A draft's length and the probability with which each of its tokens stands."""
+    """A draft's length and the probability with which each of its tokens is accepted."""
 
     n_tokens: int
     acceptance: float

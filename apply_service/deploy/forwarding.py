@@ -1,7 +1,7 @@
 """An edit that is made by one of many engines: asked, followed, and asked again of another where an engine is lost.
 
-`Forwarding` takes the pipeline's place in the ingress's `Service`, so that queue, deadline, cancellation and drain are
-those of a single server.  Knows no Ray: `Engines` is what it asks.
+`Forwarding` takes the pipeline's place in the ingress's `Service`, which gives it a thread for each edit; queue,
+deadline, cancellation and drain are those of a single server.  Knows no Ray: `Engines` is what it asks.
 
 What was not answered is asked again, since an edit changes nothing but its own answer.  The text of a stream that had
 begun goes on where the new engine writes the same text, which it does wherever engines are deterministic; where it does
@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Protocol
 
-from apply_service.decoding.scheduler import Elsewhere
+from apply_service.deadline import Deadline, late_error
 from apply_service.deploy.affinity import file_key
 from apply_service.errors import ApplyError, EngineFailure, NotReady
 from apply_service.remote.event_loop import EventLoop
-from apply_service.task import Running
-from apply_service.ticket import cancelled_error, late_error
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 
 BACK_OFFS_S = (0.0, 0.1, 0.4)
@@ -65,46 +62,40 @@ class Engines(Protocol):
 class Forwarding:
     """The `run` of an ingress's `Service`.  Close it when the service is closed."""
 
-    def __init__(self, engines: Engines, *, default_timeout_s: float) -> None:
+    def __init__(self, engines: Engines) -> None:
         self._engines = engines
-        self._default_timeout_s = default_timeout_s
         self._loop = EventLoop()
 
     def close(self) -> None:
         """Stop all edits.  A second call does nothing."""
         self._loop.close()
 
-    def __call__(self, request: ApplyRequest, cancelled: Callable[[], bool]) -> Running:
+    def __call__(self, request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent, object, None]:
         """As `pipeline.run`, of which the engine that is asked makes its events."""
-        items: deque[Item] = deque()
-        work = self._loop.start(self._deliver(request, items.append))
+        items: SimpleQueue[Item | None] = SimpleQueue()
+        work = self._loop.start(self._deliver(request, deadline, items.put))
+        work.add_done_callback(lambda _: items.put(None))
+        deadline.on_cancel(work.cancel)
         try:
-            while True:
-                is_over = work.done()  # before its items are taken: of what has ended, all are
-                while items:
-                    yield _event(item := items.popleft())
-                    if isinstance(item, FinalEvent):
-                        return
-                if is_over:
-                    work.result()  # raises what kept it from its end
-                    raise EngineFailure("The engine's answer has no end.", remedy="Send the edit again.")
-                if cancelled():
-                    raise cancelled_error()
-                yield Elsewhere(lambda: bool(items) or work.done())
+            while (item := items.get()) is not None:
+                yield _event(item)
+                if isinstance(item, FinalEvent):
+                    return
+            deadline.check()
+            work.result()  # raises what kept it from its end
+            raise EngineFailure("The engine's answer has no end.", remedy="Send the edit again.")
         finally:
             work.cancel()
 
-    async def _deliver(self, request: ApplyRequest, put: Callable[[Item], None]) -> None:
+    async def _deliver(self, request: ApplyRequest, deadline: Deadline, put: Callable[[Item], None]) -> None:
         """Put the edit's items, the last of them a final event or `Failed`, whichever engine answers in the end."""
-        timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
-        deadline = time.monotonic() + timeout_s if request.deadline is None else request.deadline
         text = StreamedText(put)
         for back_off_s in BACK_OFFS_S:
             await asyncio.sleep(back_off_s)
-            if (left_s := deadline - time.monotonic()) <= 0:
-                raise late_error(timeout_s)
+            if deadline.is_late:
+                raise late_error(deadline.timeout_s)
             try:
-                await self._try(replace(request, timeout_s=left_s, deadline=None), text)
+                await self._try(replace(request, timeout_s=deadline.remaining_s), text)
                 return
             except EngineLost:
                 log.warning(LOST)

@@ -68,10 +68,11 @@ class Ingress:
     def __init__(self, engines: DeploymentHandle, settings: Settings) -> None:
         configure_logging(settings)
         self._settings = settings
-        self._forwarding = Forwarding(ServeEngines(engines), default_timeout_s=settings.default_timeout_s)
+        self._forwarding = Forwarding(ServeEngines(engines))
         self._service = Service(
             self._forwarding,
-            max_active=settings.in_flight_limit,
+            is_remote=lambda _: True,
+            max_threads=settings.in_flight_limit,
             queue_limit=settings.queue_limit,
             default_timeout_s=settings.default_timeout_s,
             max_timeout_s=settings.max_timeout_s,

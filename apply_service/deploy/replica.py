@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, open_service
 from apply_service.deploy.forwarding import Failed, Item
 from apply_service.errors import ApplyError, NotReady
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
 

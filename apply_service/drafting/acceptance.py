@@ -7,12 +7,14 @@ mined edits and moves with what becomes of this request's drafts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from apply_service.protocols import EMPTY_DRAFT, Draft
+
 COUNTED_TOKENS = 16
-"""Only the first tokens of a draft count: rows are scarce when drafts are short, and one long draft that stood would
-otherwise hide how many fail at once."""
+"""Only the first tokens of a draft count: rows are scarce when drafts are short, and one long draft that was accepted
+would otherwise hide how many fail at once."""
 
 
 class Counts(NamedTuple):
@@ -41,6 +43,30 @@ class Acceptance:
         accepted, rejected = self._counts[kind]
         is_rejected = is_rejected and n_accepted < COUNTED_TOKENS
         self._counts[kind] = Counts(accepted + min(n_accepted, COUNTED_TOKENS), rejected + is_rejected)
+
+
+class LearningDrafter:
+    """What drafters that learn from their drafts have in common; `propose` returns what `draft` makes."""
+
+    def __init__(self, priors: Mapping[str, Counts]) -> None:
+        self.acceptance = Acceptance(priors)
+        self._drafted: Sequence[int] = ()
+        self._drafted_kind = ""
+
+    def draft(self, ids: Sequence[int], kind: str, source: str) -> Draft:
+        """A draft of this kind, which the next `observe` is about."""
+        self._drafted, self._drafted_kind = ids, kind
+        return Draft(ids, self.acceptance.expected(kind), source) if ids else EMPTY_DRAFT
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        """A draft that was cut is rejected only where the target chose another token than it would have had next."""
+        drafted, self._drafted = self._drafted, ()
+        if drafted:
+            is_rejected = n_accepted < len(drafted) and drafted[n_accepted] != next_id
+            self.acceptance.learn(self._drafted_kind, n_accepted=n_accepted, is_rejected=is_rejected)
+
+    def close(self) -> None:
+        """Holds nothing."""
 
 
 def expected_tokens(acceptance: float, n_drafted: int) -> float:

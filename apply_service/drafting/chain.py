@@ -1,5 +1,5 @@
 """Drafters by name, and two of them in a chain: `merged_edit+suffix` copies with the first and asks the second for
-novel text, where the first is lost.
+novel text, where the first is lost.  Around either: what a constraint determines.
 
 The one place that says which names are legal; pipeline, settings and `doctor` ask here.
 """
@@ -10,11 +10,14 @@ from collections.abc import Iterator, Sequence
 
 from apply_service.drafting.acceptance import expected_tokens
 from apply_service.errors import UnknownDrafter, UnsupportedParameter
-from apply_service.protocols import Draft, DraftContext, Drafter
+from apply_service.protocols import CompletingConstraint, Draft, DraftContext, Drafter
 from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, resolve
 
 JOINT = "+"
+NO_DRAFTS = "none"
 DRAFT_MODEL = "draft_model"
+CONSTRAINT = "constraint"
+"""The source of drafts that a constraint determines."""
 SURE = 0.9
 """A copy that is expected to be accepted with at least this probability is not compared with anything."""
 
@@ -49,16 +52,18 @@ def check_drafter(name: str, *, has_draft_model: bool) -> None:
         )
 
 
-def open_drafter(name: str, context: DraftContext) -> Drafter:
-    """The drafter of a legal name, for one request.  Closing it closes both of a chain."""
+def open_drafter(name: str, context: DraftContext, constraint: CompletingConstraint | None = None) -> Drafter:
+    """The drafter of a legal name, for one request whose output is held to `constraint`; `none` never drafts.  Closing
+    it closes both of a chain."""
     first, *second = (resolve(DRAFTERS, part)(context) for part in name.split(JOINT))
-    return Chain(first, second[0]) if second else first
+    drafter: Drafter = Chain(first, second[0]) if second else first
+    return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
 
 
 class Chain:
     """Copies with `first` while it knows its way; else the better of its guess and what `second` expects.
 
-    Both follow what the target writes by themselves, whoever drafted it, so neither is told of the other's drafts.
+    Both follow what the target writes by themselves, whoever drafted it, so neither observes the other's drafts.
     """
 
     def __init__(self, first: Drafter, second: Drafter) -> None:
@@ -67,12 +72,11 @@ class Chain:
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         first, second = self._drafters
-        copied = first.propose(output_ids, limit)
-        self._used = first
+        self._used, copied = first, first.propose(output_ids, limit)
         if copied.expected_acceptance >= SURE or limit <= 0:
             return copied
         novel = second.propose(output_ids, limit)
-        if _worth(novel) <= _worth(copied):
+        if _expected(novel) <= _expected(copied):
             return copied
         self._used = second
         return novel
@@ -85,6 +89,32 @@ class Chain:
             drafter.close()
 
 
-def _worth(draft: Draft) -> float:
+def _expected(draft: Draft) -> float:
     """Tokens expected to be accepted."""
     return expected_tokens(draft.expected_acceptance, len(draft.token_ids))
+
+
+class Completed:
+    """`drafter`, but where the constraint leaves one way to go on, that is the draft.
+
+    Such a stretch of the output then costs no pass of its own: it is verified in the window of the next decision.  A
+    drafter follows what the target writes by itself, so it does not observe drafts that took its own one's place.
+    """
+
+    def __init__(self, drafter: Drafter, constraint: CompletingConstraint) -> None:
+        self._drafter = drafter
+        self._constraint = constraint
+        self._is_own = True
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        draft = self._drafter.propose(output_ids, limit)
+        ids = draft.token_ids if limit <= 0 else self._constraint.completed(output_ids, draft.token_ids, limit)
+        self._is_own = ids is draft.token_ids
+        return draft if self._is_own else Draft(ids, 1.0, CONSTRAINT)
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        if self._is_own:
+            self._drafter.observe(n_accepted, next_id)
+
+    def close(self) -> None:
+        self._drafter.close()

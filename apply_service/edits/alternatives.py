@@ -7,7 +7,8 @@ may choose among.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -48,7 +49,8 @@ def find_alternatives(prediction: Prediction) -> list[Alternative]:
 
 def _candidates(prediction: Prediction) -> Iterator[Alternative]:
     changes = list(_changes(prediction.ops))
-    for find in (_kept, _replaced, _other_wording, _other_blanks):
+    unplaced = frozenset(prediction.unplaced)
+    for find in (_kept, _replaced, _other_wording, partial(_other_blanks, unplaced=unplaced)):
         for start, stop in changes:
             yield from find(prediction, start, stop)
     yield from _shown_wording(prediction)
@@ -127,7 +129,7 @@ def _shown_wording(prediction: Prediction) -> Iterator[Alternative]:
             yield Alternative(at, at + 1, (drop, take))
 
 
-def _other_blanks(prediction: Prediction, start: int, stop: int) -> Iterator[Alternative]:
+def _other_blanks(prediction: Prediction, start: int, stop: int, *, unplaced: Collection[int]) -> Iterator[Alternative]:
     """A blank line less at an end of the new lines, or one more that the update has there."""
     drops, takes = _split(prediction.ops[start:stop])
     if not takes:
@@ -136,15 +138,15 @@ def _other_blanks(prediction: Prediction, start: int, stop: int) -> Iterator[Alt
         yield Alternative(start, stop, (*drops, *takes[1:]))
     if len(takes) > 1 and not takes[-1].text.strip():
         yield Alternative(start, stop, (*drops, *takes[:-1]))
-    if (above := _blank_beside(prediction, takes[0], -1)) is not None:
+    if (above := _blank_beside(prediction, unplaced, takes[0], -1)) is not None:
         yield Alternative(start, stop, (*drops, above, *takes))
-    if (below := _blank_beside(prediction, takes[-1], 1)) is not None:
+    if (below := _blank_beside(prediction, unplaced, takes[-1], 1)) is not None:
         yield Alternative(start, stop, (*drops, *takes, below))
 
 
-def _blank_beside(prediction: Prediction, take: LineOp, step: int) -> LineOp | None:
+def _blank_beside(prediction: Prediction, unplaced: Collection[int], take: LineOp, step: int) -> LineOp | None:
     """The blank line of the update above (-1) or below (1) a line of it, if it is no part of the merge."""
     line = -1 if take.update_line is None else take.update_line + step
-    if line not in prediction.unplaced or prediction.update_lines[line].strip():
+    if line not in unplaced or prediction.update_lines[line].strip():
         return None
     return LineOp("take", None, line, prediction.update_lines[line])

@@ -20,7 +20,7 @@ from rapidfuzz import fuzz
 
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.statements import Statement, gist, statements
-from apply_service.edits.misquotes import is_elided
+from apply_service.edits.misquotes import ElidedLines
 
 MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0
@@ -86,9 +86,9 @@ class Candidates:
     def kind_at(self, column: int) -> Kind:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
-    def preferring(self, columns: set[int], cost: float) -> Candidates:
+    def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
         """The same, every other column costing more."""
-        others = ~np.isin(self.columns, list(columns))
+        others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Candidates:
@@ -98,11 +98,12 @@ class Candidates:
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
         """These and `columns` besides, worth at least so much in all."""
+        known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
             scores[column] = max(scores.get(column, 0.0), worth / len(columns))
         order = sorted(scores)
-        kinds = tuple(self.kind_at(c) if c in set(self.columns.tolist()) else kind for c in order)
+        kinds = tuple(self.kind_at(c) if c in known else kind for c in order)
         return Candidates(np.array(order, np.int64), np.array([scores[c] for c in order]), kinds)
 
     @property
@@ -143,11 +144,16 @@ class LineIndex:
         self.lines = lines
         self.stripped = [line.strip() for line in lines]
         self._equal: dict[str, Candidates] = {}
+        self._elided_places: dict[str, list[int]] = {}
         self._exact = {line.rstrip() for line in lines}
         self._by_text: dict[str, list[int]] = defaultdict(list)
         for j, text in enumerate(self.stripped):
             if text:
                 self._by_text[text].append(j)
+
+    @cached_property
+    def _elided(self) -> ElidedLines:
+        return ElidedLines(self.stripped)
 
     @cached_property
     def _by_squeezed(self) -> dict[str, list[int]]:
@@ -166,13 +172,13 @@ class LineIndex:
         return table
 
     @cached_property
-    def keys(self) -> dict[str, list[int]]:
-        """The lines that set each key."""
-        table: dict[str, list[int]] = defaultdict(list)
+    def keys(self) -> dict[tuple[str, int], list[int]]:
+        """The lines that set each key, by it and their indentation."""
+        table: dict[tuple[str, int], list[int]] = defaultdict(list)
         for j, line in enumerate(self.lines):
             key = key_of(line)
             if key is not None:
-                table[key].append(j)
+                table[key, indent_of(line)].append(j)
         return table
 
     @cached_property
@@ -183,6 +189,12 @@ class LineIndex:
     def statement_at(self) -> dict[int, int]:
         """The statement of each line that is not blank."""
         return {j: n for n, part in enumerate(self.statements) for j in range(part.start, part.stop)}
+
+    @cached_property
+    def long_statements(self) -> tuple[list[Statement], ElidedLines]:
+        """The statements of several lines, and each as one line without white space."""
+        parts = [part for part in self.statements if part.stop - part.start > 1]
+        return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
 
     @cached_property
     def runs(self) -> dict[tuple[str, ...], list[tuple[int, int]]]:
@@ -247,7 +259,9 @@ class LineIndex:
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
-        places = [j for j, line in enumerate(self.stripped) if is_elided(here, line)]
+        if here not in self._elided_places:
+            self._elided_places[here] = self._elided.places(here)
+        places = self._elided_places[here]
         if not places:
             return NOTHING
         worth = 0.8 * substance(here) * self._rarity(len(places))

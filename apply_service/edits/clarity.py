@@ -35,24 +35,35 @@ class Ends:
 def is_vague(laid: Laid) -> bool:
     """Whether the ends of a changed block may as well lie elsewhere."""
     places = Places(laid.reading.index)
-    floor = 0
+    floor, above = 0, 0
+    headers: list[int] = []
+    """The lines shown above a block that are indented less than all between them and it, the nearest last."""
+    visible = laid.reading.visible
     for block in laid.blocks:
+        while above < len(visible) and visible[above][0] < block.number:
+            i = visible[above][1]
+            indent = indent_of(laid.reading.texts[i])
+            while headers and indent_of(laid.reading.texts[headers[-1]]) >= indent:
+                headers.pop()
+            headers.append(i)
+            above += 1
         texts = laid.reading.block_texts(block.number)
         if block.has_new or block.end - block.start > len(texts):
             columns = [laid.columns.get(i) for i in laid.reading.snippet.blocks[block.number].lines]
             ends = find_ends(texts, columns, laid.reading.original)
-            if not places.is_clear(ends, floor, _ceiling(laid, block)) or places.has_twin(block, len(texts), floor):
+            ceiling = _ceiling(laid, block, headers)
+            if not places.is_clear(ends, floor, ceiling) or places.has_twin(block, len(texts), floor):
                 return True
         floor = block.end
     return False
 
 
-def _ceiling(laid: Laid, block: LaidBlock) -> int:
+def _ceiling(laid: Laid, block: LaidBlock, headers: Sequence[int]) -> int:
     """Before which line the block must end: where the innermost scope shown above it ends whose header is unique."""
     reading = laid.reading
     ceiling = len(reading.original)
     indent = min(map(indent_of, block.texts))
-    for _, i in reversed([(b, i) for b, i in reading.visible if b < block.number]):
+    for i in reversed(headers):
         text, j = reading.texts[i], laid.columns.get(i)
         if indent_of(text) >= indent:
             continue

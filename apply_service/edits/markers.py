@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import accumulate
 
 from apply_service.edits.note_patterns import (
     CONDITION,
@@ -36,6 +37,8 @@ from apply_service.edits.note_patterns import (
 RUN_OF_DOTS = re.compile(r"\.{4,}")
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
+MAX_PLACES = 200
+"""Places of a marker-like line in the file that are looked at."""
 
 
 class Role(StrEnum):
@@ -166,21 +169,28 @@ def classify(
     known = _positions(original)
     _mark_fences(lines, roles, known, language)
     _mark_file_name(lines, roles, known, path)
+    beside, lowered = _beside(lines), "\n".join(original).lower()
+    above: Role | None = None
+    """The role of the last line above that is not blank."""
     for i, line in enumerate(lines):
-        if roles[i] is not Role.CONTENT or (line.strip() in known and not _may_leave_file(lines, i, original, known)):
+        above = roles[i - 1] if i and roles[i - 1] is not Role.BLANK else above
+        if roles[i] is not Role.CONTENT:
             continue
-        roles[i] = _note_role(line, first=_starts_block(roles, i))
+        if line.strip() in known and not _may_leave_file(line, beside[i], original, known):
+            continue
+        roles[i] = _note_role(line, first=above is not Role.CONTENT)
         if roles[i] is Role.CONTENT and _trails_off(lines, i):
             roles[i] = Role.MARKER
         is_own_comment = roles[i] is Role.DELETION and _continues_comment(lines, roles, i)
         sounds_like_hint = roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line)
-        if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, original)):
+        if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, lowered)):
             roles[i] = Role.CONTENT
     return roles
 
 
-def _is_trusted_hint(line: str, original: Sequence[str]) -> bool:
-    """A hint is one where its target stands in the file, or is the lines next to it; other comments sound like it."""
+def _is_trusted_hint(line: str, lowered: str) -> bool:
+    """A hint is one where its target stands in the file (`lowered`: its text in small letters), or is the lines next to
+    it; other comments sound like it."""
     hint = parse_hint(line)
     core = strip_comment(line).core
     if hint is None or IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
@@ -190,7 +200,7 @@ def _is_trusted_hint(line: str, original: Sequence[str]) -> bool:
         return False
     if re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target):
         return True
-    return any(target in text.lower() for text in original)
+    return target in lowered
 
 
 def _note_role(line: str, *, first: bool) -> Role:
@@ -227,11 +237,6 @@ def _same_comment(one: str, other: str) -> bool:
     return strip_comment(one).is_comment and one.strip()[:2] == other.strip()[:2]
 
 
-def _starts_block(roles: Sequence[Role], index: int) -> bool:
-    before = [role for role in roles[:index] if role is not Role.BLANK]
-    return not before or before[-1] is not Role.CONTENT
-
-
 def _positions(original: Sequence[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for j, line in enumerate(original):
@@ -239,16 +244,29 @@ def _positions(original: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def _may_leave_file(lines: Sequence[str], i: int, original: Sequence[str], known: Mapping[str, list[int]]) -> bool:
-    """A marker-like line that also stands in the file is content where its neighbours in the update are its neighbours
-    in the file."""
-    if not is_marker(lines[i]):
+def _beside(lines: Sequence[str]) -> list[tuple[str | None, str | None]]:
+    """For each line the next ones above and below it that are not blank, without their outer blanks."""
+    bare = [line.strip() or None for line in lines]
+    above = [None, *accumulate(bare, _latest)]
+    below = [None, *accumulate(reversed(bare), _latest)]
+    return list(zip(above[:-1], below[-2::-1], strict=True))
+
+
+def _latest(last: str | None, text: str | None) -> str | None:
+    return text or last
+
+
+def _may_leave_file(
+    line: str, beside: tuple[str | None, str | None], original: Sequence[str], known: Mapping[str, list[int]]
+) -> bool:
+    """A marker-like line that also stands in the file is content where its neighbours in the update (`beside`) are its
+    neighbours in the file."""
+    if not is_marker(line):
         return False
-    before = next((line.strip() for line in reversed(lines[:i]) if line.strip()), None)
-    after = next((line.strip() for line in lines[i + 1 :] if line.strip()), None)
-    for j in known[lines[i].strip()][:200]:
-        above = next((line.strip() for line in reversed(original[max(0, j - 3) : j]) if line.strip()), None)
-        below = next((line.strip() for line in original[j + 1 : j + 4] if line.strip()), None)
+    before, after = beside
+    for j in known[line.strip()][:MAX_PLACES]:
+        above = next((text.strip() for text in reversed(original[max(0, j - 3) : j]) if text.strip()), None)
+        below = next((text.strip() for text in original[j + 1 : j + 4] if text.strip()), None)
         if (above is not None and above == before) or (below is not None and below == after):
             return False
     return True
@@ -287,9 +305,11 @@ def _has_chat_around(
     """Whether fenced code stands in prose: nothing outside the fences is in the file, and something inside is."""
     outside: list[str] = []
     inside: list[str] = []
+    is_fence, within = set(fences), False
     for i, role in enumerate(roles):
-        if role is Role.CONTENT and i not in fences:
-            within = sum(1 for fence in fences if fence < i) % 2 == 1
+        if i in is_fence:
+            within = not within
+        elif role is Role.CONTENT:
             (inside if within else outside).append(lines[i])
     prose = all(line[:1] not in (" ", "\t") and " " in line.strip() and line.strip() not in known for line in outside)
     flush = all(lines[i][:1] in ("`", "~") and lines[i].strip() not in known for i in fences)
@@ -297,9 +317,9 @@ def _has_chat_around(
 
 
 def _mark_chat(lines: Sequence[str], roles: list[Role], fences: Sequence[int]) -> None:
-    inside = False
+    is_fence, inside = set(fences), False
     for i in range(len(lines)):
-        if i in set(fences):
+        if i in is_fence:
             roles[i] = Role.FENCE
             inside = not inside
         elif not inside and roles[i] is Role.CONTENT:

@@ -7,7 +7,7 @@ every file's text with the bytes that the original had; writes nothing.  `apply_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +15,7 @@ from apply_service.edits.diff_parser import parse_diff
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import normalise, ops_from_texts, refuse_altered, restore, split_ends
 from apply_service.edits.file_change import FileChange
+from apply_service.edits.hunks import Hunk
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.trust import RANK, Trust
 from apply_service.edits.unified_diff import apply_change
@@ -22,6 +23,8 @@ from apply_service.edits.v4a_parser import is_patch_line, parse_v4a
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
 
+MAX_NAMES = 8
+"""Lines that tell the names and modes of a file whose text stays."""
 PatchAction = Literal["create", "delete", "rename", "copy", "mode", "modify"]
 
 
@@ -41,6 +44,8 @@ class PatchedFile:
     """How the text came about, from that of `source`."""
     new_mode: str | None = None
     """git's mode (`100755`), where the patch sets one."""
+    update: str = ""
+    """The part of the patch that is for this file; `prediction.update_lines` are its lines."""
 
     @property
     def certainty(self) -> Certainty:
@@ -120,10 +125,10 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     leaving = {change.path for change in changes if is_diff and change.action in ("delete", "rename")}
     results: dict[str, PatchedFile | FailedChange] = {}
     texts = dict(files)
-    for change in changes:
+    for change, part in _parts(changes, patch_text):
         is_from_before = is_diff and change.new_path is not None
         try:
-            result = _apply(change, patch_text, files if is_from_before else texts, texts.keys() - leaving)
+            result = _apply(change, part, files if is_from_before else texts, texts.keys() - leaving)
         except ApplyError as error:
             results[change.path] = FailedChange(change, error)
             continue
@@ -140,13 +145,37 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     return tuple(results.values())
 
 
+def _parts(changes: Sequence[FileChange], update: str) -> Iterator[tuple[FileChange, str]]:
+    """Each change with the part of the update that it was read from, and its lines numbered in that: the time for a
+    file must not grow with the number of files."""
+    lines, start = update.split("\n"), 0
+    if len(changes) == 1 or len(lines) == 1:
+        yield from ((change, update) for change in changes)
+        return
+    for change in changes:
+        notes = [hunk.newline_note for hunk in change.hunks if hunk.newline_note is not None]
+        rows = [*(line.update_line for hunk in change.hunks for line in hunk.lines), *notes]
+        end = max(rows, default=start + MAX_NAMES - 1) + 1
+        yield (
+            replace(change, hunks=tuple(_moved(hunk, start) for hunk in change.hunks)),
+            "\n".join([*lines[start:end], ""]),
+        )
+        start = end if rows else start
+
+
+def _moved(hunk: Hunk, start: int) -> Hunk:
+    lines = tuple(line._replace(update_line=line.update_line - start) for line in hunk.lines)
+    note = None if hunk.newline_note is None else hunk.newline_note - start
+    return replace(hunk, lines=lines, newline_note=note)
+
+
 def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:
     """Two changes of the same file as one."""
     original = "" if first.source is None else files[first.source]
     worst = max(first.certainty, second.certainty, key=RANK.__getitem__)
     prediction = Prediction(
         ops_from_texts(normalise(original), normalise(second.text)),
-        second.prediction.update_lines,
+        (*first.prediction.update_lines[:-1], *second.prediction.update_lines),
         worst,
         tuple(dict.fromkeys((*first.reasons, *second.reasons))),
         first.prediction.determined and second.prediction.determined,
@@ -156,7 +185,14 @@ def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> 
     action = first.change.action if second.change.action == "mode" else second.change.action
     change = replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy)
     new_mode = second.new_mode or first.new_mode
-    return replace(second, change=change, source=first.source, prediction=prediction, new_mode=new_mode)
+    return replace(
+        second,
+        change=change,
+        source=first.source,
+        prediction=prediction,
+        new_mode=new_mode,
+        update=first.update + second.update,
+    )
 
 
 def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set[str]) -> PatchedFile:
@@ -178,7 +214,7 @@ def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set
     merged = restore(original, prediction.ops, prediction.ends)
     refuse_altered(original, merged, prediction.ops)
     is_deleted = change.action == "delete"
-    return PatchedFile(change, source, None if is_deleted else target, merged, prediction, change.new_mode)
+    return PatchedFile(change, source, None if is_deleted else target, merged, prediction, change.new_mode, update)
 
 
 def _refuse_reindented(change: FileChange, target: str, original: str) -> None:

@@ -6,6 +6,7 @@ By its hint, by the kind of its first line, by the scopes around.  The answers a
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from apply_service.edits.headers import definition_end, is_definition
@@ -86,10 +87,10 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
         start, end = scope.lead_line, scope.end_line
     shift = Shift().moved(indent_of(reading.original[start]) - indent_of(first))
     if hint.where in _BEFORE:
-        return Placement(start, "placed by its hint", blanks_after=_blanks_before(reading, start), shift=shift)
+        return Placement(start, "placed by its hint", blanks_after=reading.blanks_before(start), shift=shift)
     if hint.where in _INSIDE and scope is not None and scope.body_end_line > scope.body_start_line:
         return Placement(scope.body_end_line, "placed by its hint")
-    blanks = _blanks_after(reading, end) or _blanks_before(reading, start)
+    blanks = _blanks_after(reading, end) or reading.blanks_before(start)
     return Placement(end, "placed by its hint", blanks_before=blanks, shift=shift)
 
 
@@ -109,14 +110,26 @@ def _at_edge(reading: Reading, where: str, name: str, first: str, low: int, high
 
 def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
     """The scope of that name; else the one whose header has the words."""
-    inside = [scope for scope in reading.scopes if low <= scope.start_line and scope.end_line <= high]
-    for scope in inside:
-        if scope.name.strip("'\"`") == name:
+    named = reading.scopes_named.get(name, [])
+    for scope in named[bisect_left(named, low, key=_start) :]:
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
             return scope
-    for scope in inside:
-        if name.lower() in reading.original[scope.header_line].lower():
+    text, begins = reading.scope_headers
+    n = bisect_left(reading.scopes, low, key=_start)
+    while (at := text.find(name.lower(), begins[n])) >= 0:
+        n = bisect_right(begins, at)
+        scope = reading.scopes[n - 1]
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
             return scope
     return None
+
+
+def _start(scope: Scope) -> int:
+    return scope.start_line
 
 
 def _after_last_import(reading: Reading, low: int, high: int) -> int | None:
@@ -142,16 +155,7 @@ def usual_gap(reading: Reading, first: str) -> int:
     """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
     if not is_definition(first):
         return 0
-    indent = indent_of(first)
-    gaps = [
-        _blanks_before(reading, scope.lead_line)
-        for scope in reading.scopes
-        if scope.lead_line
-        and scope.kind in ("function", "method", "class", "section", "module")
-        and indent_of(reading.original[scope.header_line]) == indent
-    ]
-    gaps = [gap for gap in gaps if gap]
-    return max(set(gaps), key=gaps.count) if gaps else 1
+    return reading.gaps_above.get(indent_of(first), 1)
 
 
 def _blanks_after(reading: Reading, at: int) -> int:
@@ -159,10 +163,3 @@ def _blanks_after(reading: Reading, at: int) -> int:
     while end < len(reading.original) and not reading.original[end].strip():
         end += 1
     return end - at if end < len(reading.original) else 0
-
-
-def _blanks_before(reading: Reading, at: int) -> int:
-    start = at
-    while start > 0 and not reading.original[start - 1].strip():
-        start -= 1
-    return at - start if start else 0

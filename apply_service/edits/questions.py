@@ -42,14 +42,16 @@ def _has_rival(laid: Laid) -> bool:
     lines = [laid.reading.original[j].rstrip() for j in rows]
     rivals, bare = Rivals(lines), Rivals([line.strip() for line in lines])
     stretches = [Stretch(row_of[block.start], row_of[block.end - 1] + 1) for block in laid.blocks]
+    shown = {row for stretch in stretches for row in range(*stretch)}
     for block, stretch, floor in _changed(laid.blocks, stretches):
-        shown = {row for other in stretches if other != stretch for row in range(*other)}
+        shown.difference_update(range(*stretch))
         whole = _as_block(laid, block.number, block.texts)
         if rivals.has_rival(whole, stretch, floor=floor, shown=shown):
             return True
         whole = _as_block(laid, block.number, [text.strip() for text in block.texts])
         if bare.has_rival(whole, stretch, floor=floor, shown=shown, handicap=REINDENTED):
             return True
+        shown.update(range(*stretch))
     return False
 
 

@@ -6,16 +6,20 @@ What the steps after it share: `rows` looks for the lines' places, `writing` wri
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from apply_service.edits.candidates import LineIndex
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.fitting import fit_blocks
 from apply_service.edits.headers import is_branch, is_closer
-from apply_service.edits.indentation import find_unit, indent_of, leading
+from apply_service.edits.indentation import Unit, find_unit, indent_of, leading
 from apply_service.edits.lazy.inline import read_inline_markers
 from apply_service.edits.lazy.notes import find_notes
 from apply_service.edits.markers import Role, classify, is_marker
@@ -114,24 +118,45 @@ class Reading:
     def close_of(self, j: int) -> int:
         """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
         the end where there is none."""
-        below = self.index.scope_indents[j + 1 :] <= indent_of(self.original[j])
-        return j + 1 + int(np.argmax(below)) if below.any() else len(self.original)
+        return int(self.closers[j])
 
-    def scope_end(self, j: int) -> int:
-        """Where the scope that line j opens ends, past the closing brackets of its header and its further branches."""
-        end = self.close_of(j)
-        while end < len(self.original):
-            line = self.original[end]
-            goes_on = is_closer(line) or is_branch(line)
-            if not goes_on or line.rstrip()[-1:] not in "{([:>" or indent_of(line) != indent_of(self.original[j]):
-                break
-            end = self.close_of(end)
-        return end
+    @cached_property
+    def closers(self) -> npt.NDArray[np.int64]:
+        """`close_of` every line."""
+        found = np.full(len(self.original), len(self.original), np.int64)
+        levels: list[int] = []
+        places: list[int] = []
+        """The lines below that are indented less than all between them and here, the nearest last."""
+        for j in range(len(self.original) - 1, -1, -1):
+            n = bisect_right(levels, indent_of(self.original[j]))
+            if n:
+                found[j] = places[n - 1]
+            level = int(self.index.scope_indents[j])
+            kept = bisect_left(levels, level)
+            levels[kept:], places[kept:] = [level], [j]
+        return found
+
+    @cached_property
+    def scope_ends(self) -> npt.NDArray[np.int64]:
+        """Where the scope that each line opens ends, past the closing brackets of its header and its further
+        branches."""
+        found = self.closers.copy()
+        for j in range(len(self.original) - 1, -1, -1):
+            end = int(found[j])
+            line = self.original[end] if end < len(self.original) else ""
+            goes_on = bool(line) and (is_closer(line) or is_branch(line)) and line.rstrip()[-1:] in "{([:>"
+            if goes_on and indent_of(line) == indent_of(self.original[j]):
+                found[j] = found[end]
+        return found
 
     def knows_margin(self, text: str) -> bool:
         """Whether a line of the original is indented like this one, or by whole levels of the file."""
-        margin, unit = leading(text), find_unit(self.original)
-        return margin in self._margins or (unit is not None and not margin.replace(unit.text, ""))
+        margin = leading(text)
+        return margin in self._margins or (self._unit is not None and not margin.replace(self._unit.text, ""))
+
+    @cached_property
+    def _unit(self) -> Unit | None:
+        return find_unit(self.original)
 
     @cached_property
     def _margins(self) -> set[str]:
@@ -143,6 +168,38 @@ class Reading:
         trailing = {line for line in self.original if line != line.rstrip()}
         shown = (self.texts[i] for block in self.snippet.blocks for i in block.lines)
         return any(line in trailing for line in shown)
+
+    @cached_property
+    def gaps_above(self) -> dict[int, int]:
+        """Blank lines above definitions, by their indentation: the commonest number; without those that have none."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for scope in self.scopes:
+            if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module"):
+                gap = self.blanks_before(scope.lead_line)
+                if gap:
+                    found[indent_of(self.original[scope.header_line])].append(gap)
+        return {indent: max(set(gaps), key=Counter(gaps).__getitem__) for indent, gaps in found.items()}
+
+    def blanks_before(self, at: int) -> int:
+        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        start = at
+        while start > 0 and not self.original[start - 1].strip():
+            start -= 1
+        return at - start if start else 0
+
+    @cached_property
+    def scopes_named(self) -> dict[str, list[Scope]]:
+        """The original's scopes by name."""
+        found: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self.scopes:
+            found[scope.name.strip("'\"`")].append(scope)
+        return found
+
+    @cached_property
+    def scope_headers(self) -> tuple[str, list[int]]:
+        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        headers = [self.original[scope.header_line].lower() for scope in self.scopes]
+        return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
 
     @cached_property
     def scopes(self) -> list[Scope]:

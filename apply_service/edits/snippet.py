@@ -38,10 +38,7 @@ class Snippet:
     blocks: tuple[Block, ...]
     stray_deletions: tuple[int, ...] = ()
     """Deletion notes that stand alone between markers."""
-
-    @property
-    def has_markers(self) -> bool:
-        return Role.MARKER in self.roles
+    has_markers: bool = False
 
 
 @dataclass(slots=True)
@@ -76,7 +73,8 @@ class _Cutter:
         if run:
             gap = self._close(run, gap)
         self._finish(gap)
-        return Snippet(tuple(self.texts), tuple(self.roles), tuple(self.blocks), tuple(self.strays))
+        has_markers = Role.MARKER in self.roles
+        return Snippet(tuple(self.texts), tuple(self.roles), tuple(self.blocks), tuple(self.strays), has_markers)
 
     def _stands_alone(self, i: int) -> bool:
         """Whether a stub does not belong to the line above it: that is blank, opens a scope or is a stub itself."""

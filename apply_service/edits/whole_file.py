@@ -56,7 +56,7 @@ class WholeFile:
         if fence is None:
             start, end = 0, len(lines) - (lines[-1] == "")
             first = next((line for line in lines if line.strip()), "")
-            if is_sentence(first) and first.rstrip().endswith(":") and first not in original and find_fences(lines):
+            if is_sentence(first) and first not in original and find_fences(lines):
                 trust.lower(Certainty.LIKELY, "its first line may be said about the file")
         else:
             start, end = fence.opening + 1, fence.closing
@@ -95,8 +95,10 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
         titled = [fence for fence in fences if fence.language in ("md", "mdx", "markdown")]
         if opens and wraps and titled[:1] == fences[:1]:
             return Fence(fences[0].opening, fences[-1].closing, fences[0].title)
-        starts = next((line for line in lines[fences[0].opening + 1 : fences[0].closing] if line.strip()), "")
-        is_page = len(fences) == 1 and (bool(titled) or (starts.startswith("# ") and not _is_known(outside, original)))
+        body = lines[fences[0].opening + 1 : fences[0].closing]
+        starts = next((line for line in body if line.strip()), "")
+        is_alone = (starts.startswith("# ") or _is_most(body, original)) and not _is_known(outside, original)
+        is_page = len(fences) == 1 and (bool(titled) or is_alone)
         return fences[0] if is_whole or is_page else None
     if not mine and (_is_known(outside, original) or any(line[:1] in " \t" for line in outside if line.strip())):
         return None
@@ -116,6 +118,12 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
 def _is_known(lines: Sequence[str], original: str) -> bool:
     known = {line.strip() for line in original.split("\n")}
     return any(line.strip() in known for line in lines if line.strip())
+
+
+def _is_most(lines: Sequence[str], original: str) -> bool:
+    """Whether most lines of the original are among the lines."""
+    known = {line.strip() for line in original.split("\n") if line.strip()}
+    return 2 * len(known.intersection(line.strip() for line in lines)) > len(known)
 
 
 def _judge_fence(fence: Fence, lines: Sequence[str], path: str | None, trust: Trust) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from apply_service.edits.candidates import squeeze, substance
 from apply_service.edits.indentation import find_unit
 from apply_service.edits.laid_blocks import Laid, LaidBlock
-from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
+from apply_service.edits.misquotes import Quoted
 from apply_service.types import LineOp
 
 MIN_KNOWN = 0.3
@@ -84,7 +84,8 @@ def is_miscopied(laid: Laid) -> bool:
 def _has_miscopy(laid: Laid, block: LaidBlock) -> bool:
     covered = {line.strip() for line in laid.reading.original[block.start : block.end] if line.strip()}
     new = {laid.taken[i].strip() for i in block.lines if i in laid.taken} - covered
-    return any(is_misquoted(text, line) or may_be_misquoted(text, line) for text in new for line in covered)
+    quoted = Quoted(covered) if new else None
+    return quoted is not None and any(map(quoted.has_copy, new))
 
 
 def hides_trailing_space(laid: Laid) -> bool:

@@ -21,9 +21,9 @@ Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
 
 
-class Word(NamedTuple):
-    """The target's word on one window: the tokens that stand and its own next one, their log probabilities, and how
-    many tokens the session holds then."""
+class Decision(NamedTuple):
+    """What the target decided on one window: the accepted tokens and its own next one, their log probabilities, and
+    how many tokens the session holds then."""
 
     choices: list[int]
     logprobs: list[float]
@@ -57,13 +57,13 @@ def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) ->
     return torch.stack([column.double() for column in (choices, logprobs, accepted, lengths)])
 
 
-def read_words(table: torch.Tensor, firsts: Sequence[int]) -> list[Word]:
-    """The words on the windows whose first rows are `firsts`; the one transfer of a pass from the device."""
+def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[Decision]:
+    """The decisions on the windows whose first rows are `firsts`; the one transfer of a pass from the device."""
     choices, logprobs, accepted, lengths = table.tolist()
     found = []
     for i, first in enumerate(firsts):
         stop = first + int(accepted[i]) + 1
-        found.append(Word([int(token) for token in choices[first:stop]], logprobs[first:stop], int(lengths[i])))
+        found.append(Decision([int(token) for token in choices[first:stop]], logprobs[first:stop], int(lengths[i])))
     return found
 
 

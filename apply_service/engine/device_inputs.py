@@ -19,7 +19,7 @@ FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
 """Columns of n_rows; `tiles` of n_tiles * 3 comes last."""
 NOTHING = -1
 
-Known = Sequence[tuple[int, Sequence[int]]]
+KnownRows = Sequence[tuple[int, Sequence[int]]]
 """First row, and the tokens that its row and the next ones are to choose (a replay target's)."""
 
 
@@ -47,8 +47,8 @@ class PassInputs:
     """Device tensors of int64, [n_rows] but for `tiles` [n_tiles, 3]:
 
     `ids`, `positions`; `slots`: where keys and values go, -1 for rows of padding; `next_ids`: the draft token that
-    stands if it is the row's choice, -1 where there is none; `known_ids`: see `Known`, -1 where nothing is known;
-    `windows`: whose window the row is of, for rows of none their own number, which no window has.
+    is accepted if it is the row's choice, -1 where there is none; `known_ids`: see `KnownRows`, -1 where nothing is;
+    `windows`: the number of the row's window; rows outside all windows have their own numbers, which no window has.
     """
 
     def __init__(self, key: PassKey, device: torch.device) -> None:
@@ -62,7 +62,7 @@ class PassInputs:
         self.ids, self.positions, self.slots, self.next_ids, self.known_ids, self.windows = columns.unbind()
         self.tiles = self._device[len(FIELDS) * key.n_rows :].view(-1, 3)
 
-    def fill(self, layout: Layout, known: Known = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
+    def fill(self, layout: Layout, known: KnownRows = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
         """Write a pass into the block and send it; waits until the block before it has left."""
         if self._sent is not None:
             self._sent.synchronize()
@@ -78,7 +78,7 @@ class PassInputs:
             self._sent.record()
 
 
-def _write_rows(columns: npt.NDArray[np.int64], layout: Layout, known: Known) -> None:
+def _write_rows(columns: npt.NDArray[np.int64], layout: Layout, known: KnownRows) -> None:
     ids, positions, slots, next_ids, known_ids, windows = columns
     ids[:] = layout.ids[0].numpy()
     positions[:] = layout.positions[0].numpy()

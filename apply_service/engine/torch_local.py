@@ -16,8 +16,8 @@ import torch
 from apply_service.engine.attention import AnyPass, PackedPass
 from apply_service.engine.attention_kernel import AttentionSetting, KernelAttention, Kernels, find_kernels
 from apply_service.engine.attention_tiles import TileShape, shape_for
-from apply_service.engine.device_choice import Word, choose_greedily, decide, is_greedy, raise_known, read_words
-from apply_service.engine.device_inputs import Known, PassInputs, PassKey, power_of_two
+from apply_service.engine.device_choice import Decision, choose_greedily, decide, is_greedy, raise_known, read_decisions
+from apply_service.engine.device_inputs import KnownRows, PassInputs, PassKey, power_of_two
 from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
 from apply_service.engine.kv_cache import KVShape, SlotPool
 from apply_service.engine.packing import Layout, pack, windows_first
@@ -45,7 +45,7 @@ PLAIN_SPLIT = 256
 """Stretches of keys in the undrafted baseline, which need not have anybody's bits: shorter ones keep more of a device
 busy with one row."""
 
-Knower = Callable[[Rows, Window], Sequence[int] | None]
+KnownAnswer = Callable[[Rows, Window], Sequence[int] | None]
 """The tokens that the rows of a window are to choose whatever the model says; None: the model's own choice."""
 
 
@@ -77,7 +77,7 @@ class TorchEngine:
         attention: AttentionSetting = "auto",
         cuda_graphs: GraphSetting = "auto",
         kernels: Kernels | None = None,
-        known: Knower | None = None,
+        known: KnownAnswer | None = None,
     ) -> None:
         self.model = model
         self.name = name
@@ -178,15 +178,15 @@ class TorchEngine:
         if windows and table is None:
             assert output.logits is not None
             table = self._sampled(output.logits[: layout.n_window_rows], layout, inputs)
-        words = [] if table is None else read_words(table, [rows.first for rows in layout.windows])
-        for window, one in zip(windows, words, strict=True):
+        decisions = [] if table is None else read_decisions(table, [rows.first for rows in layout.windows])
+        for window, one in zip(windows, decisions, strict=True):
             _refuse_nan(cast(TorchSession, window.session), one)
-        answers = iter(words)
-        found: list[Word | None] = [next(answers) if isinstance(part, Window) else None for part in parts]
-        for part, word in zip(parts, found, strict=True):
+        answers = iter(decisions)
+        found: list[Decision | None] = [next(answers) if isinstance(part, Window) else None for part in parts]
+        for part, decision in zip(parts, found, strict=True):
             session = cast(TorchSession, part.session)
-            session.length = session.length + part.n_rows if word is None else word.length
-        return [None if word is None else Verification(word.choices, word.logprobs) for word in found]
+            session.length = session.length + part.n_rows if decision is None else decision.length
+        return [None if one is None else Verification(one.choices, one.logprobs) for one in found]
 
     def row_count(self, n_rows: int) -> int:
         """Rows that a pass (or its head) over `n_rows` rows takes."""
@@ -229,7 +229,7 @@ class TorchEngine:
         output = self.passes.run(key, fill, lambda inputs: self._compute(inputs, layout))
         return output, layout, used[0]
 
-    def _known_rows(self, layout: Layout, parts: Sequence[Part]) -> Known:
+    def _known_rows(self, layout: Layout, parts: Sequence[Part]) -> KnownRows:
         if self._known is None:
             return ()
         windows = [part for part in parts if isinstance(part, Window)]
@@ -289,9 +289,9 @@ class TorchEngine:
         return decide(choices, logprobs_of(logits, choices), inputs)
 
 
-def _refuse_nan(session: TorchSession, word: Word) -> None:
-    """A choice made of what is no number is nobody's, and what the session has read must not be found again."""
-    if any(map(math.isnan, word.logprobs)):
+def _refuse_nan(session: TorchSession, decision: Decision) -> None:
+    """A choice among logits that are not numbers means nothing, and the prefix cache must not keep this session."""
+    if any(map(math.isnan, decision.logprobs)):
         session.is_sound = False
         raise EngineFailure("the model's output is not a number", value=session.length)
 

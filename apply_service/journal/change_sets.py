@@ -50,7 +50,7 @@ class Journal:
         Raises:
             FileChanged, FileNotWritable: no file is changed, or the remedy says that some could not be rolled back.
         """
-        with self._locked():
+        with self.locked():
             number = secrets.token_hex(8)
             steps = tuple(_step(write, place, number) for write, place in zip(writes, kept, strict=True))
             note = Note(steps, _missing_folders(writes))
@@ -73,12 +73,12 @@ class Journal:
         """
         if not self.open_notes():
             return ()
-        with self._locked():
+        with self.locked():
             return tuple(self._recover(path) for path in self.open_notes())
 
     def forget(self) -> tuple[str, ...]:
         """Take every interrupted change set off the journal and leave its files as they are; the notes taken off."""
-        with self._locked():
+        with self.locked():
             forgotten = []
             for path in self.open_notes():
                 with contextlib.suppress(FileNotReadable):
@@ -139,8 +139,13 @@ class Journal:
         sync_folder(self._folder)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout  # most commands never write two files
+    def locked(self) -> Iterator[None]:
+        """While it is open, nobody else with this state folder writes.
+
+        Raises:
+            FileNotWritable: the folder can't be used, or others write for too long.
+        """
+        from filelock import FileLock, Timeout  # most commands never write
 
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,10 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from apply_service.errors import Truncated
-from apply_service.prompts.compact_hints import Hints, hints_of, no_hints, op_tag
+from apply_service.prompts.compact_hints import Hints, hints_of, no_hints, op_tag, with_added_lines
 from apply_service.prompts.compact_lines import LineVocabulary
 from apply_service.prompts.line_constraint import LineConstraint
-from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream, TokenIds
+from apply_service.protocols import (
+    CompletingConstraint,
+    DraftSource,
+    DraftSources,
+    EditJob,
+    StopFinder,
+    TextStream,
+    TokenIds,
+)
 from apply_service.types import LineOp
 
 Places = npt.NDArray[np.int64]
@@ -45,10 +53,9 @@ class Compact:
 
     # -- prompt --------------------------------------------------------------------------------------------------------
     def encode_prompt(self, job: EditJob) -> list[int]:
-        original, update = job.original.split("\n"), job.prediction.update_lines
-        return self.encode_listing(
-            original, update, hints_of(self.vocabulary, job.prediction.ops, len(original), len(update))
-        )
+        original, prediction = job.original.split("\n"), with_added_lines(job.prediction)
+        hints = hints_of(self.vocabulary, prediction.ops, len(original), len(prediction.update_lines))
+        return self.encode_listing(original, prediction.update_lines, hints)
 
     def encode_listing(self, original: Sequence[str], update: Sequence[str], hints: Hints | None) -> list[int]:
         """The prompt's ids; None gives no hints (training drops them at times)."""
@@ -93,17 +100,19 @@ class Compact:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> Constraint | None:
-        pairs = ((op.original_line, op.update_line) for op in job.prediction.ops if op.kind == "both")
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
+        prediction = with_added_lines(job.prediction)
+        pairs = ((op.original_line, op.update_line) for op in prediction.ops if op.kind == "both")
         matches = {original: update for original, update in pairs if original is not None and update is not None}
         original = job.original.split("\n")
-        return LineConstraint(self.vocabulary, original, job.prediction.update_lines, matches)
+        return LineConstraint(self.vocabulary, original, prediction.update_lines, matches)
 
     # -- drafts --------------------------------------------------------------------------------------------------------
     def encode_sources(self, job: EditJob) -> DraftSources:
-        ops = job.prediction.ops
+        prediction = with_added_lines(job.prediction)
+        ops = prediction.ops
         keeps = [LineOp("keep", i, None, line) for i, line in enumerate(job.original.split("\n"))]
-        takes = [LineOp("take", None, i, line) for i, line in enumerate(job.prediction.update_lines)]
+        takes = [LineOp("take", None, i, line) for i, line in enumerate(prediction.update_lines)]
         predicted, original, update = (_encode(self.vocabulary, lines) for lines in (ops, keeps, takes))
         return DraftSources(
             predicted=predicted.source("predicted", self.vocabulary, is_ended=True),

@@ -7,11 +7,12 @@ before" carries the prediction out, and the target's work is to know better.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apply_service.prompts.compact_lines import LineVocabulary
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,35 @@ class Hints:
     after_original: tuple[int | None, ...]
     update: tuple[int, ...]
     after_update: tuple[int | None, ...]
+
+
+def with_added_lines(prediction: Prediction) -> Prediction:
+    """The prediction with every line that it takes among the lines of the update: the merger adds blank lines of its
+    own, each of which is listed before the update's line that follows it in the merge."""
+    wanted, following = [], len(prediction.update_lines)
+    for op in reversed(prediction.ops):
+        if op.kind == "take" and op.update_line is None:
+            wanted.append(following)
+        elif op.update_line is not None:
+            following = op.update_line
+    if not wanted:
+        return prediction
+    wanted.sort()
+    lines, ops = list(prediction.update_lines), []
+    for at in reversed(wanted):
+        lines.insert(at, "")
+    following = len(lines)
+    for op in reversed(prediction.ops):
+        if op.kind == "take" and op.update_line is None:
+            following -= 1
+            lines[following] = op.text
+            ops.append(op._replace(update_line=following))
+            continue
+        if op.update_line is not None:
+            following = op.update_line + bisect_right(wanted, op.update_line)
+            op = op._replace(update_line=following)
+        ops.append(op)
+    return replace(prediction, ops=tuple(reversed(ops)), update_lines=tuple(lines))
 
 
 def op_tag(vocabulary: LineVocabulary, op: LineOp) -> int:

@@ -12,7 +12,7 @@ from apply_service.prompts.source_constraint import SourceConstraint, source_lin
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import Encoded, IncrementalDecoder
 from apply_service.prompts.vocabulary_bytes import VocabularyBytes
-from apply_service.protocols import Constraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
+from apply_service.protocols import CompletingConstraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
 
 ORIGINAL, UPDATE, MERGED, END = range(256, 260)
 N_VOCAB = 260
@@ -58,7 +58,7 @@ class PlainBytes:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         return SourceConstraint(BYTES, source_lines(job), end_id=END, encode=lambda text: list(text.encode()))
 
 

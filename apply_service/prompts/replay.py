@@ -16,7 +16,7 @@ from apply_service.errors import ModelNotLoadable, Truncated
 from apply_service.prompts.sources import text_sources
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder
-from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
+from apply_service.protocols import CompletingConstraint, DraftSources, EditJob, StopFinder, TextStream
 
 TOKENIZER_FILE = "tokenizer.json.xz"
 CONTROL_TOKENS = ("<|rules|>", "<|original|>", "<|update|>", "<|instruction|>", "<|merged|>", "<|end|>")
@@ -97,5 +97,5 @@ class Replay:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> Constraint | None:  # noqa: ARG002
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:  # noqa: ARG002
         return None

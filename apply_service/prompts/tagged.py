@@ -11,7 +11,7 @@ from apply_service.prompts.sources import text_sources
 from apply_service.prompts.tags import Tags, TagStream
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.prompts.tokenizer import IncrementalDecoder
-from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
+from apply_service.protocols import CompletingConstraint, DraftSources, EditJob, StopFinder, TextStream
 
 
 class TaggedOutput:
@@ -45,7 +45,7 @@ class TaggedOutput:
         closing = self.tags.closing
         return ClosingTag(closing, self.decode, n_expected=job.prediction.text.count(closing))
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         vocabulary = self._chat.content.vocabulary
         if vocabulary is None:
             return None

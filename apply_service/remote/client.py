@@ -1,7 +1,7 @@
 """Calls to one server: sent, retried while nothing of an answer has come, read to the end, or stopped.
 
-Each call runs in the event loop's thread and is looked after from another: text comes in pieces, the end is a reply or
-an error of ours.  Giving a call up closes its connection.
+Each call runs in the event loop's thread; another thread takes its text piece by piece, and then its reply or error.
+Stopping a call closes its connection.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,7 +43,8 @@ class Passing(Exception):
 class Call:
     """One call.  A context manager: leaving it stops it."""
 
-    def __init__(self, texts: deque[str], future: Future[Reply]) -> None:
+    def __init__(self, texts: SimpleQueue[str | None], future: Future[Reply]) -> None:
+        """`texts` as they come, then None."""
         self._texts = texts
         self._future = future
 
@@ -53,18 +54,20 @@ class Call:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Close the connection, where the call has not ended.  Any thread may; `texts` ends then."""
         self._future.cancel()
 
-    def has_news(self) -> bool:
-        return bool(self._texts) or self._future.done()
+    def texts(self) -> Iterator[str]:
+        """The pieces of the answer as they come, each waited for."""
+        while (text := self._texts.get()) is not None:
+            yield text
 
-    def take(self) -> str:
-        """The text that has come since the last time."""
-        return "".join(self._texts.popleft() for _ in range(len(self._texts)))
-
-    def reply(self) -> Reply | None:
-        """The whole answer; None while it is being written.  Raises the call's ApplyError."""
-        return self._future.result() if self._future.done() else None
+    def reply(self) -> Reply:
+        """The whole answer, waited for.  Raises the call's ApplyError."""
+        return self._future.result()
 
 
 class RemoteClient:
@@ -83,10 +86,12 @@ class RemoteClient:
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
         """Begin a call; returns at once."""
-        texts: deque[str] = deque()
+        texts: SimpleQueue[str | None] = SimpleQueue()
         # ASCII only: a file may hold lone surrogates, which UTF-8 cannot.
         content = json.dumps(body).encode()
-        return Call(texts, self._loop.start(self._ask(content, texts.append, limit_chars, timeout_s)))
+        future = self._loop.start(self._ask(content, texts.put, limit_chars, timeout_s))
+        future.add_done_callback(lambda _: texts.put(None))
+        return Call(texts, future)
 
     async def _ask(
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float

@@ -37,22 +37,22 @@ def error_of(status: int, body: bytes) -> ApplyError:
         parsed = json.loads(body)
     except ValueError:
         parsed = None
-    code, message = _told(parsed.get("error", parsed) if isinstance(parsed, dict) else None)
+    code, message = _code_and_message(parsed.get("error", parsed) if isinstance(parsed, dict) else None)
     if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) and _is_context(code, message):
         return _too_long()
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Overloaded("The remote server takes no more requests now.", value=status, remedy="Wait a moment.")
     is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # whose message may quote the key
-    told = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
+    quoted = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
     default = "Try again later." if is_passing(status) else "See the remote server's documentation."
     return RemoteFailure(
-        f"The remote server answered {status}{told}.", value=code or status, remedy=REMEDIES.get(status, default)
+        f"The remote server answered {status}{quoted}.", value=code or status, remedy=REMEDIES.get(status, default)
     )
 
 
 def error_in(error: Any) -> ApplyError:
     """The error that a stream or a body of status 200 tells of."""
-    code, message = _told(error)
+    code, message = _code_and_message(error)
     if _is_context(code, message):
         return _too_long()
     return RemoteFailure(
@@ -76,7 +76,7 @@ def wait_s(header: str | None) -> float | None:
         return None
 
 
-def _told(error: Any) -> tuple[str | None, str]:
+def _code_and_message(error: Any) -> tuple[str | None, str]:
     """Code and message of an error body, whatever its shape."""
     if isinstance(error, str):
         return None, error

@@ -14,7 +14,7 @@ from apply_service.remote.messages import DONE, AnswerIn, ChoiceIn, Token, Usage
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer.  `tokens` are empty where the server told no log-probabilities."""
+    """A whole answer.  `tokens` are empty where the server reported no log probabilities."""
 
     text: str
     tokens: tuple[Token, ...]

@@ -1,20 +1,19 @@
 """A model on another server as a target: what the strategies ask, answered by calls instead of passes.
 
-The second kind of `Decider`; `apply_service.target` is the first.  Drafts, if any, are verified over there.
+The second kind of `Decider`; `apply_service.target` is the first.  Its generators block while the server writes, so a
+service runs each in a thread of its own.  Drafts, if any, are verified over there.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from apply_service.calibration import Calibration
-from apply_service.decided import Decided, least_by_line
-from apply_service.decoding.scheduler import Elsewhere
-from apply_service.errors import Cancelled, UnsupportedParameter
+from apply_service.deadline import Deadline
+from apply_service.decider import Decided, Deciding, Reading, least_by_line
+from apply_service.errors import UnsupportedParameter
 from apply_service.prompts.chat import TAGS
 from apply_service.prompts.tags import TagStream
 from apply_service.prompts.token_lines import lines_of_tokens
@@ -22,12 +21,12 @@ from apply_service.protocols import EditJob
 from apply_service.remote.client import Call, RemoteClient
 from apply_service.remote.messages import Token, UsageIn, encode_call
 from apply_service.remote.reply import Reply
-from apply_service.target import Deciding, Reading
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
-NEVER_TOLD = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
+NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
 """Counts of a decode that only the engine itself has."""
+COUNTS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
 
 
 class RemoteTarget:
@@ -60,7 +59,7 @@ class RemoteTarget:
         jobs: Sequence[EditJob],
         request: ApplyRequest,
         drafter: str,
-        cancelled: Callable[[], bool],
+        deadline: Deadline,
         *,
         is_streamed: bool,
     ) -> Deciding:
@@ -74,57 +73,49 @@ class RemoteTarget:
         del drafter  # the service's default, which says nothing about this target
         refuse_unsupported(request, self.client.endpoint.takes)
         with ExitStack() as stack:
-            writings = [stack.enter_context(self._begin(job, request)) for job in jobs]
-            while waiting := [writing for writing in writings if writing.reply is None]:
-                if cancelled():
-                    raise Cancelled("the request was cancelled while the remote model wrote")
-                yield Elsewhere(lambda waiting=tuple(waiting): any(one.call.has_news() for one in waiting))  # type: ignore[misc]
-                for writing in waiting:
-                    if (text := writing.take()) and is_streamed:
+            writings = [Writing(stack.enter_context(self._call(job, request, deadline))) for job in jobs]
+            for writing in writings:
+                for text in writing.texts():
+                    if is_streamed:
                         yield TokenEvent(text)
-        return [writing.result() for writing in writings]
+            deadline.check()
+            return [writing.result() for writing in writings]
 
-    def score(self, readings: Sequence[Reading], request: ApplyRequest, cancelled: Callable[[], bool]) -> None:
+    def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> None:
         """None: completion servers score no text that they are given."""
-        del readings, request, cancelled
+        del readings, request, deadline
 
-    def _begin(self, job: EditJob, request: ApplyRequest) -> Writing:
+    def _call(self, job: EditJob, request: ApplyRequest, deadline: Deadline) -> Call:
         endpoint = self.client.endpoint
         body = encode_call(self._model, job, request, endpoint)
-        timeout_s = endpoint.total_timeout_s if request.deadline is None else request.deadline - time.monotonic()
-        return Writing(self.client.call(body, limit_chars=longest_answer(job), timeout_s=timeout_s))
+        timeout_s = endpoint.total_timeout_s if deadline.timeout_s is None else deadline.remaining_s
+        call = self.client.call(body, limit_chars=longest_answer(job), timeout_s=timeout_s)
+        deadline.on_cancel(call.stop)
+        return call
 
 
 class Writing:
-    """One job being written elsewhere.  A context manager: leaving it stops the call."""
+    """One job that the server writes."""
 
     def __init__(self, call: Call) -> None:
-        self.call = call
-        self.reply: Reply | None = None
+        self._call = call
         self._stream = TagStream(TAGS)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.call.__exit__(kind, error, trace)
-
-    def take(self) -> str:
-        """The merged text that has come since the last time.  Raises the call's ApplyError."""
-        self.reply = self.call.reply()  # before the text: of a call that has ended, all of it is taken
-        text = self._stream.push(self.call.take())
-        return text if self.reply is None else text + self._stream.finish()
+    def texts(self) -> Iterator[str]:
+        """The merged text as it comes."""
+        for text in self._call.texts():
+            if merged := self._stream.push(text):
+                yield merged
+        if merged := self._stream.finish():
+            yield merged
 
     def result(self) -> Decided:
         """
         Raises:
-            Truncated: the answer is not in its tags.
+            Truncated: the answer is not in its tags.  Otherwise the call's ApplyError.
         """
-        assert self.reply is not None
-        merged = TAGS.unwrap(self.reply.text)
-        return Decided(merged, line_logprobs(self.reply.text, self.reply.tokens), count(self.reply), None)
+        reply = self._call.reply()
+        return Decided(TAGS.unwrap(reply.text), line_logprobs(reply.text, reply.tokens), count(reply), None)
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
@@ -162,8 +153,8 @@ def longest_answer(job: EditJob) -> int | None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """The least log probability of a token at each line of the merged text in `output`; none where the tokens told are
-    not the text's."""
+    """The least log probability of a token at each line of the merged text in `output`; none where the reported tokens
+    are not the text's."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
@@ -173,21 +164,15 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """What the server told, and which counts it did not.  The whole call counts as decoding, network and prompt
+    """What the server reported, and which counts it did not.  The whole call counts as decoding, network and prompt
     included: what a server buffers can't be told apart from here."""
-    stats = DecodeStats(decode_s=reply.seconds)
-    if reply.usage is None:
-        told: dict[str, int | None] = {"prompt_tokens": None, "completion_tokens": None}
-        told |= dict.fromkeys(("cached_prompt_tokens", "accepted_tokens", "drafted_tokens"))
-    else:
-        told = _told(reply.usage)
-    for name, value in told.items():
-        setattr(stats, name, value or 0)
-    stats.untold = NEVER_TOLD | {name for name, value in told.items() if value is None}
-    return stats
+    counts: dict[str, int | None] = dict.fromkeys(COUNTS) if reply.usage is None else _reported(reply.usage)
+    unknown = NEVER_REPORTED | {name for name, value in counts.items() if value is None}
+    known = {name: value for name, value in counts.items() if value is not None}
+    return DecodeStats(decode_s=reply.seconds, unknown=unknown, **known)  # type: ignore[arg-type]
 
 
-def _told(usage: UsageIn) -> dict[str, int | None]:
+def _reported(usage: UsageIn) -> dict[str, int | None]:
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     accepted = None if completion is None else completion.accepted_prediction_tokens
     rejected = None if completion is None else completion.rejected_prediction_tokens

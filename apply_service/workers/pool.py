@@ -1,40 +1,75 @@
-"""Lends worker processes: started when first needed, used again, killed where nobody waits for their work any more.
+"""Lends worker processes: started when first needed, used again, and killed where nobody waits for their work any more.
 
-Each piece of work is an `Errand`; a thread carries its messages, so that whoever waits for them (the engine thread)
-never blocks on a pipe.
+The standard library's process pool breaks as a whole when one of its processes dies, and can't end a call that runs;
+here a call has a time limit, and to cancel its future kills its process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import multiprocessing
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from functools import cache
-from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
 
-from apply_service.errors import DeadlineExceeded, NotReady
+from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, NotReady
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.workers.messages import Crash, End, Question, Reply, Work
-from apply_service.workers.process import crash_of, serve
+from apply_service.workers.process import Crash, End, serve
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
+HEAVY_BYTES = 1_000_000
+"""A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
 DIED = "process ended with code {}"
 
+log = logging.getLogger(__name__)
 
-@cache
-def _context() -> ForkServerContext | SpawnContext:
-    """Processes are forked from one that has read our modules and does nothing else: a fork of this one would copy the
-    engine's threads in whatever state."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    classes = (*EDIT_FORMATS.values(), *CHECKS.values())
-    context.set_forkserver_preload(["apply_service.workers.process", *(name.partition(":")[0] for name in classes)])
-    return context
+
+class Job(Future[Any]):
+    """One call in a worker process.  `result` raises the call's ApplyError, DeadlineExceeded where it took longer than
+    `limit_s`, and EngineFailure where it crashed.  `cancel` works at any time before the end; it kills the process."""
+
+    def __init__(self, call: Callable[[], Any], limit_s: float | None) -> None:
+        super().__init__()
+        self.call = call
+        self.limit_s = limit_s
+        self._lock = threading.Lock()
+        self._worker: Worker | None = None
+
+    def cancel(self) -> bool:
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            self.kill()
+        return is_cancelled
+
+    # -- for the pool ----------------------------------------------------------------------------------------------
+    def begin(self, worker: Worker) -> bool:
+        """Whether the call is still wanted; from now on `kill` kills this worker."""
+        with self._lock:
+            if not self.done():
+                self._worker = worker
+            return not self.done()
+
+    def release(self) -> None:
+        """The process is free for others."""
+        with self._lock:
+            self._worker = None
+
+    def kill(self) -> None:
+        """Kill the process that works on it, if one does."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.kill()
+
+    def end(self, value: Any = None, error: ApplyError | None = None) -> None:
+        """Set the result; the first end counts."""
+        with contextlib.suppress(InvalidStateError):
+            self.set_result(value) if error is None else self.set_exception(error)
 
 
 class Worker:
@@ -47,8 +82,12 @@ class Worker:
         self._process.start()
         theirs.close()  # so that its end is the end of the line
 
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
     def answers(self) -> bool:
-        """Whether the process is there: it may have died since its last errand, and not be missed yet."""
+        """Whether the process is there: it may have died since its last call, and not be missed yet."""
         try:
             self.line.send(None)
             self.line.recv()
@@ -56,9 +95,18 @@ class Worker:
             return False
         return True
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
+    def do(self, payload: bytes, limit_s: float | None) -> End:
+        """Make a pickled call.
+
+        Raises:
+            EOFError, OSError: the process is gone.
+            TimeoutError: the call takes longer than the limit.
+        """
+        self.line.send_bytes(payload)
+        if not self.line.poll(limit_s):
+            raise TimeoutError
+        end: End = self.line.recv()
+        return end
 
     def kill(self) -> None:
         """End the process at once.  Any thread may; a second call does nothing."""
@@ -72,92 +120,15 @@ class Worker:
         return self._process.exitcode
 
 
-class Errand:
-    """One piece of work on its way.  Whoever started it takes its messages, replies to questions, and stops it."""
-
-    def __init__(
-        self, work: Work, *, is_heavy: bool, limit_s: float | None, on_news: Callable[[Errand], object]
-    ) -> None:
-        self.work = work
-        self.is_heavy = is_heavy
-        self.limit_s = limit_s
-        self._on_news = on_news
-        self._news: SimpleQueue[Question | End] = SimpleQueue()
-        self._replies: SimpleQueue[Reply | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._worker: Worker | None = None
-        self._is_stopped = False
-
-    # -- for whoever started it ------------------------------------------------------------------------------------
-    def has_news(self) -> bool:
-        """Whether `take` gives a message at once."""
-        return not self._news.empty()
-
-    def take(self) -> Question | End:
-        """The next message, which is waited for: questions, each of which wants a reply, then the end."""
-        return self._news.get()
-
-    def reply(self, reply: Reply) -> None:
-        """Answer the last question."""
-        self._replies.put(reply)
-
-    def stop(self) -> None:
-        """Nobody waits any more: kill the process that still works on it.  A second call does nothing."""
-        with self._lock:
-            self._is_stopped = True
-            if self._worker is not None:
-                self._worker.kill()
-        self._replies.put(None)
-        self.tell(End(crash=Crash("Stopped")))
-
-    # -- for the thread that carries its messages --------------------------------------------------------------------
-    @property
-    def is_stopped(self) -> bool:
-        return self._is_stopped
-
-    def begin(self, worker: Worker) -> bool:
-        """Whether the work is still wanted; from now on `stop` kills this worker."""
-        with self._lock:
-            if not self._is_stopped:
-                self._worker = worker
-            return not self._is_stopped
-
-    def converse(self, worker: Worker) -> End:
-        """Send the work, carry questions and replies, and return the end.
-
-        Raises:
-            EOFError, OSError: the process is gone.
-            TimeoutError: it has said nothing within the limit.
-        """
-        worker.line.send(self.work)
-        if self.limit_s is not None and not worker.line.poll(self.limit_s):
-            raise TimeoutError
-        while not isinstance(message := worker.line.recv(), End):
-            self.tell(message)
-            if (reply := self._replies.get()) is None:
-                raise EOFError
-            worker.line.send(reply)
-        return message
-
-    def release(self) -> None:
-        """The process is free for others: `stop` no longer kills it."""
-        with self._lock:
-            self._worker = None
-
-    def tell(self, message: Question | End) -> None:
-        """Give whoever waits the next message."""
-        self._news.put(message)
-        self._on_news(self)
-
-
 class WorkerPool:
     """At most `n_workers` processes.  Thread-safe.  Closing it kills them."""
 
     def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
         self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="apply-worker")
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
-        self._errands: set[Errand] = set()
+        self._jobs: set[Job] = set()
         self._is_closed = False
 
     @property
@@ -166,67 +137,61 @@ class WorkerPool:
         with self._lock:
             return [worker.pid for worker in self._idle]
 
-    def start(
-        self,
-        work: Work,
-        *,
-        is_heavy: bool = False,
-        limit_s: float | None = None,
-        on_news: Callable[[Errand], object] = lambda _: None,
-    ) -> Errand:
-        """Have the work done as soon as a process is free.  `is_heavy`: the process ends with it, which gives its
-        memory back.  `limit_s`: a process that needs longer is killed, and the work ends in DeadlineExceeded.
-        `on_news` is called, on any thread, after each message.
+    def submit(self, call: Callable[[], Any], limit_s: float | None = None) -> Job:
+        """Have a call made as soon as a process is free: a function of a module, with arguments that can be pickled.
+        `limit_s` counts from when it begins.
 
         Raises:
             NotReady: the pool is closed.
         """
-        errand = Errand(work, is_heavy=is_heavy, limit_s=limit_s, on_news=on_news)
+        job = Job(call, limit_s)
         with self._lock:
             if self._is_closed:
-                raise NotReady("The service is shutting down.", remedy="Send the request again when it is back.")
-            self._errands.add(errand)
-            self._threads.submit(self._carry, errand)
-        return errand
+                raise _closed_error()
+            self._jobs.add(job)
+            self._threads.submit(self._carry, job)
+        return job
 
     def close(self) -> None:
-        """Stop everything.  A second call does nothing."""
+        """End every call in NotReady.  A second call does nothing."""
         with self._lock:
             self._is_closed = True
-            errands, idle, self._idle = [*self._errands], self._idle, []
-        for errand in errands:
-            errand.stop()
+            jobs, idle, self._idle = [*self._jobs], self._idle, []
+        for job in jobs:
+            job.end(error=_closed_error())
+            job.kill()
         for worker in idle:
             worker.dispose()
         self._threads.shutdown(cancel_futures=True)
 
-    def _carry(self, errand: Errand) -> None:
-        """One errand from beginning to end, on a thread of the pool."""
+    def _carry(self, job: Job) -> None:
+        """One job from beginning to end, on a thread of the pool."""
         try:
-            if not errand.is_stopped:
-                self._do(errand)
-        except BaseException as error:  # no process can be started, or what was sent can't be read
-            errand.tell(End(crash=crash_of(error)))
-        finally:
-            with self._lock:
-                self._errands.discard(errand)
+            end = End() if job.done() else self._do(job)
+        except BaseException as error:  # no process can be started, or the call can't be sent
+            end = End(error=Crash.of(error))
+        with self._lock:
+            self._jobs.discard(job)
+        if not job.done():
+            job.end(end.value, crash_failure(end.error) if isinstance(end.error, Crash) else end.error)
 
-    def _do(self, errand: Errand) -> None:
-        worker = self._lend()
-        end: End | None = None
+    def _do(self, job: Job) -> End:
+        payload = bytes(ForkingPickler.dumps(job.call))
+        worker, is_kept = self._lend(), False
         try:
-            if errand.begin(worker):
-                end = errand.converse(worker)
-                errand.release()  # first: whoever is told stops the errand, which must not kill the process any more
-                errand.tell(end)
+            if not job.begin(worker):
+                is_kept = True
+                return End()
+            end = worker.do(payload, job.limit_s)
+            is_kept = len(payload) < HEAVY_BYTES
+            return end
         except TimeoutError:
-            worker.dispose()
-            errand.tell(End(error=too_long_error(errand.limit_s)))
+            return End(error=too_long_error(job.limit_s))
         except (EOFError, OSError):
-            errand.tell(End(crash=Crash(DIED.format(worker.dispose()))))
+            return End(error=Crash(DIED.format(worker.dispose())))
         finally:
-            errand.release()
-            self._take_back(worker, is_kept=end is not None and not errand.is_heavy)
+            job.release()  # before anybody learns of the end, who might kill the process then
+            self._take_back(worker, is_kept=is_kept)
 
     def _lend(self) -> Worker:
         while True:
@@ -239,13 +204,35 @@ class WorkerPool:
             worker.dispose()
 
     def _take_back(self, worker: Worker, *, is_kept: bool) -> None:
-        """Keep the worker for the next errand, or end it."""
+        """Keep the worker for the next job, or end it."""
         with self._lock:
             is_kept = is_kept and not self._is_closed
             if is_kept:
                 self._idle.append(worker)
         if not is_kept:
             worker.dispose()
+
+
+@cache
+def _context() -> ForkServerContext | SpawnContext:
+    """Processes are forked from one that has read our modules and does nothing else: a fork of this one would copy the
+    engine's threads in whatever state."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
+    context.set_forkserver_preload(["apply_service.workers.process", "apply_service.pipeline", *named])
+    return context
+
+
+def crash_failure(crash: Crash) -> EngineFailure:
+    """A crash of a worker as an error of ours; logs where it came from."""
+    log.error("worker crashed: %s\n%s", crash.kind, crash.trace)
+    return EngineFailure(
+        f"The process that worked on this request failed ({crash.kind}).",
+        value=crash.kind,
+        remedy="See the service's log; other requests go on.",
+    )
 
 
 def too_long_error(limit_s: float | None) -> DeadlineExceeded:
@@ -255,3 +242,7 @@ def too_long_error(limit_s: float | None) -> DeadlineExceeded:
         limit=limit_s,
         remedy="Send a smaller or a plainer edit, or as search/replace blocks.",
     )
+
+
+def _closed_error() -> NotReady:
+    return NotReady("The service is shutting down.", remedy="Send the request again when it is back.")

@@ -1,57 +1,69 @@
-"""What runs in a worker process: one piece of work after the other, until the service hangs up."""
+"""What runs in a worker process: one call after the other, until the service hangs up."""
 
 from __future__ import annotations
 
 import signal
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from apply_service.errors import ApplyError
-from apply_service.workers.messages import Crash, End, Question, Reply, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """An exception that is no `ApplyError`: its class, and where it came from, without its message, which may quote
+    code."""
+
+    kind: str
+    trace: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Crash:
+        return cls(type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a call ended: with a value, or with an error."""
+
+    value: Any = None
+    error: ApplyError | Crash | None = None
 
 
 def serve(line: Connection[Any, Any]) -> None:
-    """Work until the other end of the line is closed, or gone with its process.  No work is answered, too: a sign of
-    life.
+    """Call what comes over the line and send back its `End`, until the other side is gone.  None is a sign of life, and
+    answered by another.
 
     An interrupt from the terminal reaches every process of the group; only the service decides what it means.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            _send(line, _end_of_next(line))
+            end = _next_end(line)
+            try:
+                line.send(end)
+            except OSError:
+                raise
+            except Exception as error:  # the value can't be sent
+                line.send(End(error=Crash.of(error)))
         except (EOFError, OSError):
             return
 
 
-def _end_of_next(line: Connection[Any, Any]) -> End:
+def _next_end(line: Connection[Any, Any]) -> End:
     """Raises EOFError, OSError: the service is gone."""
-
-    def ask(question: Question) -> Reply:
-        line.send(question)
-        reply: Reply = line.recv()
-        return reply
-
     try:
-        work: Work | None = line.recv()
-        return End(None if work is None else work(ask))
-    except ApplyError as error:
-        return End(error=error)
+        call: Callable[[], Any] | None = line.recv()
     except (EOFError, OSError):
         raise
-    except BaseException as error:  # a panic of native code, too
-        return End(crash=crash_of(error))
-
-
-def _send(line: Connection[Any, Any], end: End) -> None:
+    except BaseException as error:  # what was sent can't be read here
+        return End(error=Crash.of(error))
     try:
-        line.send(end)
-    except OSError:
-        raise
-    except Exception as error:  # what can't be sent
-        line.send(End(crash=crash_of(error)))
-
-
-def crash_of(error: BaseException) -> Crash:
-    return Crash(type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+        return End(None if call is None else call())
+    except ApplyError as error:
+        return End(error=error)
+    except BaseException as error:  # a panic of native code, too
+        return End(error=Crash.of(error))

@@ -29,16 +29,15 @@ from apply_eval.runners import MISSING_IN_PROCESS, Answer, RequestOptions, Runne
 from apply_eval.summary import SummaryOptions
 from apply_service.build import build_runtime
 from apply_service.checks import run_checks
-from apply_service.decider import in_process
 from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.line_constraint import LineConstraint
-from apply_service.protocols import CheckInput, Constraint, EditJob
+from apply_service.protocols import CheckInput, CompletingConstraint, EditJob
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Target
+from apply_service.target import Target, in_process
 from apply_service.types import Certainty, FinishReason, Strategy
 from benchmarks.decoding.cases import read_edits
 
@@ -213,7 +212,7 @@ class Unhinted(Compact):
     def encode_prompt(self, job: EditJob) -> list[int]:
         return self.encode_listing(job.original.split("\n"), job.update.split("\n"), None)
 
-    def constraint(self, job: EditJob) -> Constraint | None:
+    def constraint(self, job: EditJob) -> CompletingConstraint | None:
         return LineConstraint(self.vocabulary, job.original.split("\n"), job.update.split("\n"), {})
 
 

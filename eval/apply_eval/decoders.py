@@ -26,7 +26,7 @@ from apply_eval.runners import (
     request_of,
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
-from apply_service.decider import in_process
+from apply_service.decider import TargetInfo
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
@@ -39,14 +39,12 @@ from apply_service.errors import (
     Unreachable,
     UnsupportedParameter,
 )
-from apply_service.pipeline import Stopwatch, finish, read_edit
+from apply_service.pipeline import finish, read_request
 from apply_service.protocols import Constraint, EditJob, StopFinder
 from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
-from apply_service.syntax.languages import detect_language
-from apply_service.target import Target, open_decoding
+from apply_service.target import Target, in_process, open_decoding
 from apply_service.types import DecodeStats
-from apply_service.validation import validate
 
 
 class Generated(NamedTuple):
@@ -72,8 +70,8 @@ def answer_elsewhere(
     """
     request = replace(request_of(record, options, drafter="none"), strategy="model")
     started = time.perf_counter()
-    source = validate(request, runtime)
-    format_name, job = read_edit(request, detect_language(name=request.language, path=request.path))
+    edit = read_request(request, runtime)
+    job = edit.job
     target = in_process(runtime.load(runtime.models[0]))
     decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
     n_prompt, limit = len(decoding.prompt_ids), target.engine.context_limit
@@ -89,8 +87,8 @@ def answer_elsewhere(
     merged = target.prompt_format.decode_output(generated.ids)
     stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
     agreement = None if target.is_replay else merged == job.prediction.text
-    outcome = Outcome(merged, "model", stats, target, name, agreement=agreement)
-    result = finish(request, source, format_name, job, outcome, Stopwatch())
+    outcome = Outcome(merged, "model", stats, TargetInfo.of(target), name, agreement=agreement)
+    result = finish(request, edit, outcome)
     latency_s = time.perf_counter() - started
     return replace(
         answer_of_result(result, latency_s=latency_s, ttft_s=before_s + generated.ttft_s),

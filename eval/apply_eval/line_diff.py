@@ -37,7 +37,8 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
         a, b = anchor_a + 1, anchor_b + 1
     joined = _join_touching(hunks)
     slid: list[Hunk] = []
-    for hunk, ceiling in zip(joined, [*(hunk.a0 for hunk in joined[1:]), len(before)], strict=True):
+    for at, hunk in enumerate(joined, 1):
+        ceiling = joined[at].a0 if at < len(joined) else len(before)
         slid.append(_slide(before, after, hunk, slid[-1].a1 if slid else 0, ceiling))
     return _join_touching(slid)
 

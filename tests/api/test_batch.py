@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
+from apply_service.build import open_service
+from apply_service.deadline import Deadline
 from apply_service.pipeline import run as run_pipeline
 from apply_service.runtime import Runtime
-from apply_service.service import Run, Service, open_service
+from apply_service.service import Run, Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest
 from tests.batch.test_edits import block, no_model
@@ -26,8 +28,8 @@ LOST = {"path": "b.py", "original": "y = 1\n", "update": block("nowhere at all",
 PATCH_FILES = [{"path": path, "original": text} for path, text in FILES.items()]
 
 
-def pipeline_run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
-    return run_pipeline(request, Runtime(load=no_model), cancelled)
+def pipeline_run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
+    return run_pipeline(request, Runtime(load=no_model), deadline)
 
 
 @contextmanager
@@ -151,10 +153,10 @@ def test_thousands_of_small_files() -> None:
 def test_a_full_queue_refuses_the_batch() -> None:
     gate, started = threading.Event(), threading.Event()
 
-    def run(request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def run(request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         started.set()
         gate.wait(5)
-        yield from pipeline_run(request, cancelled)
+        yield from pipeline_run(request, deadline)
 
     wanted = ApplyRequest("x = 1\n", block("x = 1", "x = 2"))
     with Service(run, queue_limit=1) as service:
@@ -179,10 +181,11 @@ def test_a_large_patch_is_applied_in_a_process_of_its_own_and_keeps_its_deadline
             http = TestClient(create_app(service, chosen), raise_server_exceptions=False)
             response = http.post(PATH, json=body)
             assert response.status_code == status
-            assert service.lane is not None
+            assert service.readers is not None
             if status == 200:
                 assert untimed(response.json()) == untimed(here)
-                assert wait_for(lambda pool=service.lane.pool: len(pool.pids) == 1)  # type: ignore[misc]
+                pool = service.readers.large
+                assert wait_for(lambda pool=pool: len(pool.pids) == 1)  # type: ignore[misc]
             else:
                 assert response.json()["error"]["code"] == "deadline_exceeded"
 

@@ -76,8 +76,8 @@ def test_an_edit_by_a_model() -> None:
 
 
 def test_what_a_remote_target_does_not_tell_is_not_observed() -> None:
-    untold = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source", "cached_prompt_tokens"})
-    stats = DecodeStats(prompt_tokens=100, completion_tokens=50, decode_s=0.5, untold=untold)
+    unknown = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source", "cached_prompt_tokens"})
+    stats = DecodeStats(prompt_tokens=100, completion_tokens=50, decode_s=0.5, unknown=unknown)
     with layered(ScriptedRun(result=make_result(stats=stats))) as http:
         http.post("/v1/apply", json=BODY)
         found = samples(http)

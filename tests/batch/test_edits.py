@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from apply_service.batch.edits import apply_edits
+from apply_service.deadline import Deadline
 from apply_service.errors import (
     CheckFailed,
     EngineFailure,
@@ -45,7 +46,7 @@ def no_model(name: str) -> Target:
 def service() -> Iterator[Service]:
     """The real pipeline, without a model."""
     runtime = Runtime(load=no_model)
-    with Service(lambda request, cancelled: run_pipeline(request, runtime, cancelled), queue_limit=4) as service:
+    with Service(lambda request, deadline: run_pipeline(request, runtime, deadline), queue_limit=4) as service:
         yield service
         assert service.wait_until_idle(5)
         service.check_integrity()
@@ -128,10 +129,10 @@ class Gated:
         self.gate = threading.Event()
         self.n_started = 0
 
-    def __call__(self, request: ApplyRequest, cancelled: Callable[[], bool]) -> Generator[ApplyEvent]:
+    def __call__(self, request: ApplyRequest, deadline: Deadline) -> Generator[ApplyEvent]:
         self.n_started += 1
         while not self.gate.wait(0.002):
-            if cancelled():
+            if deadline.is_over():
                 return
         yield FinalEvent(make_result(request.update, verdicts=(Verdict("no_op", "pass"),)))
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from apply_service.batch.edits import apply_edits, share_deadline
-from apply_service.build import build_runtime
-from apply_service.service import open_service
+from apply_service.build import build_runtime, open_service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
 

@@ -55,16 +55,16 @@ def test_a_model_that_is_named_is_sent_even_if_it_is_the_embedded_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "untold",
+    "unknown",
     [frozenset[str](), frozenset({"passes", "rejections", "accepted_by_source", "accepted_tokens", "drafted_tokens"})],
 )
-def test_counts_that_nobody_told_stay_untold(untold: frozenset[str]) -> None:
-    stats = DecodeStats(prompt_tokens=7, completion_tokens=5, prefill_passes=1, decode_s=0.5, untold=untold)
+def test_counts_that_nobody_reported_stay_unknown(unknown: frozenset[str]) -> None:
+    stats = DecodeStats(prompt_tokens=7, completion_tokens=5, prefill_passes=1, decode_s=0.5, unknown=unknown)
     answer = NativeAnswer.of(make_result(stats=stats), with_bytes=False).model_dump(mode="json")
     assert {name for name, value in answer["usage"].items() if value is None} == {
         {"accepted_tokens": "accepted_prediction_tokens", "drafted_tokens": "rejected_prediction_tokens"}.get(
             name, name
         )
-        for name in untold
+        for name in unknown
     }
     assert decode_answer(answer).stats == stats

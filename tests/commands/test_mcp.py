@@ -19,6 +19,7 @@ from apply_service.errors import ApplyError, FileNotReadable, UnknownModel
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.target import Target
+from apply_service.types import ApplyRequest
 
 
 class Exited(Exception):
@@ -47,6 +48,20 @@ def end_with(error: BaseException | None) -> None:
     with mcp._engine(Settings()):
         if error is not None:
             raise error
+
+
+def test_where_no_model_is_asked_none_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> Target:
+        loaded.append(name)
+        raise UnknownModel("none", value=name)
+
+    monkeypatch.setattr(build, "build_runtime", lambda settings: Runtime(load=load))
+    with mcp._engine(Settings(), asks_model=False) as service:
+        edit = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
+        assert service.apply(ApplyRequest("a\n", edit, strategy="exact")).merged_code == "b\n"
+    assert loaded == []
 
 
 @pytest.mark.parametrize(

@@ -53,3 +53,54 @@ def test_a_reader_that_goes_away_is_no_traceback(folder: Path, url: str, run: Sc
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["models"], ["apply", "a.py", "--update", "edit.txt", "--strategy", "exact"]],
+)
+def test_a_full_output_is_an_error_and_no_traceback(folder: Path, arguments: list[str], unbuffered: str) -> None:
+    command = [sys.executable, "-m", "apply_service.cli", *arguments]
+    (folder / "edit.txt").write_bytes(b"<<<<<<< SEARCH\nname = 1\n=======\nname = 2\n>>>>>>> REPLACE\n")
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert done.returncode == 3
+    assert "Standard output cannot be written: No space left on device. [file_not_writable]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_closed_output_is_an_error_and_no_traceback(folder: Path) -> None:
+    command = f"{sys.executable} -m apply_service.cli models >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "[file_not_writable]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+@pytest.mark.parametrize("arguments", ["--help", "apply --help", "models"])
+def test_the_first_line_alone_may_be_read(folder: Path, arguments: str) -> None:
+    command = f"{sys.executable} -m apply_service.cli {arguments} | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_the_hint_to_undo_is_a_command_of_the_shell(folder: Path) -> None:
+    name = "a file; it's $HOME.py"
+    (folder / name).write_bytes(b"name = 1\n")
+    (folder / "edit.txt").write_bytes(b"<<<<<<< SEARCH\nname = 1\n=======\nname = 2\n>>>>>>> REPLACE\n")
+    command = [sys.executable, "-m", "apply_service.cli", "apply", name, "--update", "edit.txt", "--in-place"]
+    done = subprocess.run([*command, "--strategy", "exact"], capture_output=True, text=True, check=True)
+    assert (folder / name).read_bytes() == b"name = 2\n"
+    hint = next(line for line in done.stderr.splitlines() if "apply-service undo " in line).partition("apply-service ")[
+        2
+    ]
+    subprocess.run(["sh", "-c", f"{sys.executable} -m apply_service.cli {hint}"], check=True)
+    assert (folder / name).read_bytes() == b"name = 1\n"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apply_service.build import build_runtime
-from apply_service.service import open_service
+from apply_service.build import build_runtime, open_service
 from apply_service.settings import Settings
 from tests.live_server import serving
 

@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from apply_service.api.app import create_app
+from apply_service.build import open_service
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.runtime import Runtime
-from apply_service.service import open_service
 from apply_service.settings import Settings
 from apply_service.target import Target
 

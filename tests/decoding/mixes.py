@@ -11,7 +11,6 @@ import numpy as np
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.chain import drafter_names, open_drafter
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
@@ -26,6 +25,7 @@ from apply_service.protocols import (
     TokenIds,
     TokenSet,
 )
+from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.test_parity import context
 
 MAX_PASSES = 20_000
@@ -167,7 +167,7 @@ class Mix:
             for i, (decoding, joined) in running.items():
                 leaves = self.asks[i].leaves_after
                 if leaves is not None and n_pass - joined >= leaves:
-                    decoding.cancelled = lambda: True
+                    decoding.deadline.cancel()
             found = scheduler.run_pass([decoding for decoding, _ in running.values()])
             for (i, (decoding, _)), outcome in zip(list(running.items()), found, strict=True):
                 error = outcome if isinstance(outcome, BaseException) else None

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.chain import drafter_names, open_drafter
-from apply_service.drafting.copying import MergedEdit, Original, OriginalSnippet
+from apply_service.drafting.copy import MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, scripted
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded
@@ -39,6 +39,8 @@ from apply_service.protocols import (
     TokenSet,
 )
 from apply_service.types import FinishReason
+from tests.adversarial import AlwaysWrong, RandomDraft
+from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import tiny_tokenizer
 
 STOP = 7
@@ -206,17 +208,16 @@ def test_a_constraint_holds_and_keeps_the_law(temperature: float) -> None:
 def test_cancelling_stops_within_a_pass_and_frees_the_session() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
     asked = iter([False, False, True])
-    decoding = Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), cancelled=lambda: next(asked))
+    decoding = Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), deadline=CancelledWhen(lambda: next(asked)))
     with pytest.raises(Cancelled):
         list(decode_alone(decoding))
     assert (engine.n_steps, engine.n_open) == (2, 0)
-    assert decoding.finish_reason is FinishReason.CANCELLED
 
 
 def test_a_passed_deadline_is_its_own_error() -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB))
     with pytest.raises(DeadlineExceeded):
-        list(decode_alone(Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), deadline=0.0)))
+        list(decode_alone(Decoding(engine, [1], NoDraft(), 100, frozenset({STOP}), deadline=Deadline(0.0))))
     assert engine.n_open == 0
 
 
@@ -254,7 +255,9 @@ def test_the_drafter_is_closed_on_every_way_out(way_out: str) -> None:
     engine = FakeEngine(scripted(1, [5] * 100, VOCAB), context_limit=5 if way_out == "not admitted" else 1000)
     asked = iter([False, False, way_out == "cancelled", *[False] * 100])
     drafter = Closing()
-    steps = decode_alone(Decoding(engine, [1], drafter, 9, frozenset({STOP}), cancelled=lambda: next(asked)))
+    steps = decode_alone(
+        Decoding(engine, [1], drafter, 9, frozenset({STOP}), deadline=CancelledWhen(lambda: next(asked)))
+    )
     if way_out == "closed early":
         next(steps)
         steps.close()

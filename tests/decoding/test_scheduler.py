@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, Outcome, Scheduler, drive_alone
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.none import NoDraft
@@ -133,16 +133,16 @@ def test_one_that_can_never_be_admitted_keeps_nobody_waiting() -> None:
 @pytest.mark.parametrize("way_out", ["cancelled", "late"])
 def test_one_that_gives_up_waiting_keeps_nobody_waiting(way_out: str) -> None:
     engine = FakeEngine(hashed(VOCAB), max_open=1)
-    gone = {"cancelled": False}
     first = writing(engine, limit=5)
-    second = writing(engine, cancelled=lambda: gone["cancelled"], deadline=time.monotonic() + 600)
+    second = writing(engine, deadline=Deadline(600))
     third = writing(engine)
     scheduler = Scheduler()
     scheduler.run_pass([first, second, third])
     assert second.session is None
     if way_out == "late":
-        second.deadline = time.monotonic() - 1
-    gone["cancelled"] = way_out == "cancelled"
+        second.deadline = Deadline(0)
+    else:
+        second.deadline.cancel()
     outcomes = scheduler.run_pass([first, second, third])
     assert type(outcomes[1]) is {"cancelled": Cancelled, "late": DeadlineExceeded}[way_out]
     assert finish([first, third]) == {}

@@ -15,8 +15,8 @@ from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import Cancelled
 from apply_service.protocols import Draft, Drafter, Part, TokenSet, Verification
-from apply_service.types import FinishReason
 from tests.decoding.test_scheduler import VOCAB, Drafting, alone, finish, writing
+from tests.doubles import CancelledWhen
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ FAULTS: dict[str, Callable[[], dict[str, object]]] = {
     "constraint, nothing allowed": lambda: {"constraint": Allowing(lambda n: [np.array([], np.int64)] * n)},
     "constraint, no such token": lambda: {"constraint": Allowing(lambda n: [np.array([VOCAB], np.int64)] * n)},
     "stop finder": lambda: {"find_stop": fail},
-    "cancelled": lambda: {"cancelled": fail},
+    "cancelled": lambda: {"deadline": CancelledWhen(fail)},
     "forward": lambda: {"name": 12},
 }
 
@@ -141,21 +141,22 @@ def test_a_drafter_that_fails_when_closed_costs_no_slots() -> None:
 
 def test_the_first_error_stays() -> None:
     drafter: Drafter = FailingDrafter("close", Panic())
-    decoding = writing(FakeEngine(hashed(VOCAB)), drafter=drafter, cancelled=lambda: True)
+    decoding = writing(FakeEngine(hashed(VOCAB)), drafter=drafter, deadline=CancelledWhen(lambda: True))
     assert isinstance(finish([decoding])[0], Cancelled)
 
 
 def test_cancelled_while_its_prompt_is_read() -> None:
     engine = FakeEngine(hashed(VOCAB), max_draft=15, prefill_grain=8)
     gone = {2: False}
-    decodings = [writing(engine, i + 1, n_prompt=41, cancelled=lambda i=i: gone.get(i, False)) for i in range(4)]
+    decodings = [
+        writing(engine, i + 1, n_prompt=41, deadline=CancelledWhen(lambda i=i: gone.get(i, False))) for i in range(4)
+    ]
     scheduler = Scheduler()
     scheduler.run_pass(decodings)
     assert engine.n_open == 4
     gone[2] = True
     outcomes = scheduler.run_pass(decodings)
     assert isinstance(outcomes[2], Cancelled)
-    assert decodings[2].finish_reason is FinishReason.CANCELLED
     assert engine.n_open == 3
     rest = [*decodings[:2], decodings[3]]
     assert finish(rest) == {}

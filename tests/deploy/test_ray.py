@@ -62,7 +62,10 @@ def test_every_edit_is_answered_whole_and_as_ever(phases: Phases, name: str) -> 
 
 
 def test_files_find_their_engine(phases: Phases) -> None:
-    assert phases["by file"]["hit_rate"] > phases["by least load"]["hit_rate"]
+    """Without routing they may find it by chance, as there are two: then they find no more of the prompt."""
+    by_file, by_load = phases["by file"], phases["by least load"]
+    assert by_file["hit_rate"] == 1.0
+    assert by_file["cached_share"] >= by_load["cached_share"]
 
 
 def test_an_update_drains(phases: Phases) -> None:

@@ -16,9 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, open_service
 from apply_service.cli import build_parser
-from apply_service.service import open_service
 from apply_service.settings import Settings
 from tests.live_server import serving
 

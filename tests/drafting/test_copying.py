@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
-from apply_service.drafting.suffix_match import SuffixIndex
+from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
+from apply_service.drafting.lookup import agreement
 from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import DraftContext
 from tests.drafting.simulation import job, passes, passes_of
@@ -66,13 +66,13 @@ def test_empty_files_and_empty_updates(drafter: type[CopyDrafter]) -> None:
     assert passes(drafter, job("", "new\n", "new\n"), "new\n").passes <= 5
 
 
-def test_suffix_index_against_a_plain_search() -> None:
+def test_agreement_against_a_plain_search() -> None:
     rng = np.random.default_rng(8)
     ids = rng.integers(0, 4, 300)
-    index = SuffixIndex(ids)
     for _ in range(50):
         tail = rng.integers(0, 4, rng.integers(1, 12)).tolist()
-        ends, lengths = index.matches(tail)
+        ends = np.flatnonzero(ids == tail[-1]) + 1
+        lengths = agreement(ids, ends - 1, tail)
         wanted = {}
         for i, token in enumerate(ids.tolist()):
             n = 0

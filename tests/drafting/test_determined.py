@@ -9,15 +9,15 @@ import pytest
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import RandomDraft
-from apply_service.drafting.determined import SOURCE, Completed
+from apply_service.drafting.chain import CONSTRAINT, Completed
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.prompts.walked_constraint import WalkedConstraint
-from apply_service.protocols import EMPTY_DRAFT, Draft, Drafter, EditJob, SamplingParams
+from apply_service.protocols import EMPTY_DRAFT, Draft, Drafter, EditJob, SamplingParams, TokenSet
 from apply_service.types import Certainty, LineOp, Prediction
+from tests.adversarial import RandomDraft
 from tests.prompts.test_compact import MODEL, random_job
 
 COMPACT = Compact.from_directory(MODEL)
@@ -42,6 +42,19 @@ class Told:
         self.is_closed = True
 
 
+class Completing:
+    """Determines `ids`; None: nothing."""
+
+    def __init__(self, ids: list[int] | None) -> None:
+        self._ids = ids
+
+    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
+        return [None] * (len(draft_ids) + 1)
+
+    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
+        return draft_ids if self._ids is None else self._ids
+
+
 def constraint_of(edit: EditJob) -> WalkedConstraint:  # type: ignore[type-arg]
     found = COMPACT.constraint(edit)
     assert isinstance(found, WalkedConstraint)
@@ -50,7 +63,7 @@ def constraint_of(edit: EditJob) -> WalkedConstraint:  # type: ignore[type-arg]
 
 def test_a_draft_that_fits_stays_as_it_is() -> None:
     told = Told([1, 2, 3])
-    drafter = Completed(told, lambda _, draft, __: draft)
+    drafter = Completed(told, Completing(None))
     assert drafter.propose([], 2) == Draft([1, 2], 0.5, "predicted")
     drafter.observe(2, 9)
     assert told.observed == [(2, 9)]
@@ -60,8 +73,8 @@ def test_a_draft_that_fits_stays_as_it_is() -> None:
 
 def test_a_draft_against_what_is_determined_makes_room_and_is_not_judged() -> None:
     told = Told([1, 2, 3])
-    drafter = Completed(told, lambda *_: [7, 8])
-    assert drafter.propose([], 5) == Draft([7, 8], 1.0, SOURCE)
+    drafter = Completed(told, Completing([7, 8]))
+    assert drafter.propose([], 5) == Draft([7, 8], 1.0, CONSTRAINT)
     drafter.observe(2, 9)
     assert told.observed == []
 
@@ -102,7 +115,7 @@ def test_a_pass_is_spent_on_decisions_alone_and_nothing_changes(seed: int, tempe
     n_decisions = sum(mask is not None and len(mask) > 1 for mask in masks)
     noisy = RandomDraft(N_COMPACT, seed=seed, answer=[])
     for inner in (NoDraft(), noisy):
-        drafter = Completed(inner, constraint_of(edit).completed)
+        drafter = Completed(inner, constraint_of(edit))
         drafted = decode(edit, drafter, seed=seed, temperature=temperature)
         assert drafted.output_ids == plain.output_ids
         assert drafted.stats.passes <= n_decisions + 1 < plain.stats.passes
@@ -146,7 +159,7 @@ def test_lines_of_a_text_cost_passes_only_where_there_is_a_choice(seed: int) -> 
         return decoding
 
     plain = decode_text(NoDraft())
-    drafted = decode_text(Completed(NoDraft(), text_constraint().completed))
+    drafted = decode_text(Completed(NoDraft(), text_constraint()))
     assert drafted.output_ids == plain.output_ids
     assert drafted.stats.rejections == 0
     assert drafted.stats.passes <= plain.stats.passes / 2

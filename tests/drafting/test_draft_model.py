@@ -11,13 +11,14 @@ import pytest
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.chain import open_drafter
-from apply_service.drafting.draft_model import MAX_DRAFTED, DraftModel
+from apply_service.drafting.model import MAX_DRAFTED, DraftModel
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, FakeSession, hashed
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled
 from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import DraftContext, DraftEngine, Engine, SamplingParams
+from tests.doubles import CancelledWhen
 from tests.drafting.simulation import job
 from tests.engine.tiny_models import tiny_model
 
@@ -141,7 +142,12 @@ def test_its_session_is_freed_on_every_way_out(name: str, way_out: str) -> None:
     engine, target = FakeEngine(hashed(VOCAB, seed=1)), Failing(hashed(VOCAB))
     asked = iter([False] * 3 + [way_out == "cancelled"] + [False] * 99)
     decoding = Decoding(
-        target, PROMPT, open_drafter(name, context(engine)), 40, frozenset(), cancelled=lambda: next(asked)
+        target,
+        PROMPT,
+        open_drafter(name, context(engine)),
+        40,
+        frozenset(),
+        deadline=CancelledWhen(lambda: next(asked)),
     )
     steps = decode_alone(decoding)
     if way_out == "to the end":

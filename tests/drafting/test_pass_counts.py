@@ -14,7 +14,7 @@ import pytest
 from apply_eval.datasets import EditRecord, read_records
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.copying import CopyDrafter, MergedEdit, Original, OriginalSnippet
+from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.none import NoDraft
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.lazy_snippet import LazySnippet

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.drafting.copying import MergedEdit
-from apply_service.drafting.reindentation import Shift, step_of
-from apply_service.drafting.tracks import Track
-from apply_service.prompts.plain_bytes import PlainBytes
+from apply_service.drafting.copy import MergedEdit
+from apply_service.drafting.reindentation import Shift
+from apply_service.drafting.sources import step_of
 from tests.drafting.simulation import job, passes, passes_in, tokenizers
 
 BLOCK = ["if ready:", "    for item in items:", "        handle(item)", "        count += 1", "    report()", "done()"]
@@ -62,7 +61,7 @@ def test_a_blank_line_more_or_less_costs_a_rejection_or_two(vocabulary: str | No
 
 class TestShift:
     def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> Shift:
-        shift = Shift(Track("predicted", PlainBytes().encode_sources(job("", "", "")).predicted))
+        shift = Shift()
         for source, written in pairs:
             shift.learn(source, written, source_step=source_step, file_step=file_step)
         return shift

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.drafting.suffix_automaton import SuffixAutomaton
+from apply_service.drafting.lookup import SuffixAutomaton
 
 
 def longest_repeat(text: list[int]) -> int:

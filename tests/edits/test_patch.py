@@ -265,3 +265,19 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(["git", "-c", "core.autocrlf=false", *arguments], cwd=folder, capture_output=True, check=True)
     return done.stdout.decode()
+
+
+def test_each_file_is_read_from_its_own_part_of_the_patch() -> None:
+    """Else the time for one file would grow with the number of files."""
+    names = [f"f{i}.py" for i in range(50)]
+    diff = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,2 @@\n a\n-b\n+{name}\n" for name in names)
+    v4a = "*** Begin Patch\n" + "".join(f"*** Update File: {name}\n@@\n a\n-b\n+{name}\n" for name in names)
+    for patch in (diff, v4a + "*** End Patch\n"):
+        patched = apply_patch(patch, dict.fromkeys(names, "a\nb\n"))
+        assert [one.text for one in patched] == [f"a\n{name}\n" for name in names]
+        for one in patched:
+            assert one.update in patch
+            assert one.update.count("\n") <= 7
+            assert len(one.prediction.update_lines) == len(one.update.split("\n"))
+            taken = [op for op in one.prediction.ops if op.kind == "take" and op.update_line is not None]
+            assert all(one.update.split("\n")[op.update_line or 0] == f"+{op.text}" for op in taken)

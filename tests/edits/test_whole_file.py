@@ -59,6 +59,21 @@ def test_the_fences_of_a_file_of_prose_stay(path: str) -> None:
     assert predict("old\n", f"```markdown\n{text}```\n", path).text == text
 
 
+def test_a_page_in_a_fence_between_sentences_is_the_fence_s_text() -> None:
+    page = "The first line.\n\n    make\n\nThe last line.\n"
+    new = page.replace("make", "make test")
+    prediction = predict(page, f"I updated the page as you asked.\n\n```\n{new}```\n\nIt says more now.\n", "x.rst")
+    assert prediction.text == new
+    assert prediction.certainty is Certainty.LIKELY
+
+
+def test_a_sentence_above_a_fence_may_be_said_about_the_page() -> None:
+    update = "I wrote a page.\n\n```\nmake\n```\n"
+    prediction = predict("old\n", update, "x.rst")
+    assert prediction.text == update
+    assert prediction.certainty is Certainty.LIKELY
+
+
 @pytest.mark.parametrize(
     ("original", "update", "text"),
     [

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.device_choice import choose_greedily, decide, raise_known, read_words
+from apply_service.engine.device_choice import choose_greedily, decide, raise_known, read_decisions
 from apply_service.engine.device_inputs import PassInputs, PassKey
 from apply_service.engine.packing import Layout
 from apply_service.engine.sampling import Rows
@@ -56,12 +56,12 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
     chosen = torch.tensor(choices + [0] * n_padding, device=device)
     logprobs = -torch.arange(n_rows, device=device, dtype=torch.float32)
     for n in (n_used, n_rows):  # with the rows of padding and without them
-        words = read_words(decide(chosen[:n], logprobs[:n], inputs), [window.first for window in windows])
-        for word, draft, start, window in zip(words, drafts, starts, windows, strict=True):
+        decisions = read_decisions(decide(chosen[:n], logprobs[:n], inputs), [window.first for window in windows])
+        for decision, draft, start, window in zip(decisions, drafts, starts, windows, strict=True):
             wanted = accepted(draft, choices[window.first : window.first + window.n_rows])
-            assert word.choices == wanted
-            assert word.logprobs == [-float(window.first + i) for i in range(len(wanted))]
-            assert word.length == start + len(wanted)
+            assert decision.choices == wanted
+            assert decision.logprobs == [-float(window.first + i) for i in range(len(wanted))]
+            assert decision.length == start + len(wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.attention_kernel import Kernels
 from apply_service.engine.device_inputs import PassInputs, PassKey
@@ -21,6 +20,7 @@ from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
+from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.mixes import Mix, check, random_asks, undrafted
 from tests.engine.plain_kernels import PLAIN
 from tests.engine.test_torch_local import N_VOCAB, decode, ids_of

@@ -11,12 +11,12 @@ from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, Qwen3Ne
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import RandomDraft
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.loading import load_model
 from apply_service.engine.stepwise import StepwiseEngine, is_recurrent
 from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import Drafter, Part, Verification
+from tests.adversarial import RandomDraft
 from tests.engine.tiny_models import SIZES, tiny_model, tiny_tokenizer
 
 MORE = {**SIZES, "max_position_embeddings": 256}

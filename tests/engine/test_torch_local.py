@@ -10,15 +10,16 @@ import torch
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.adversarial import AlwaysWrong, RandomDraft
-from apply_service.drafting.copying import MergedEdit
+from apply_service.drafting.copy import MergedEdit
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Verification, Window
+from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.test_parity import context
+from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -154,7 +155,7 @@ def test_parity_across_a_block_of_keys() -> None:
 def test_prefill_can_be_stopped() -> None:
     engine = TorchEngine(tiny_model("llama"), name="l", buckets=(16,))
     polls = iter([False, False, True])
-    decoding = Decoding(engine, ids_of(200), NoDraft(), 5, frozenset(), cancelled=lambda: next(polls))
+    decoding = Decoding(engine, ids_of(200), NoDraft(), 5, frozenset(), deadline=CancelledWhen(lambda: next(polls)))
     with pytest.raises(Cancelled):
         list(decode_alone(decoding))
 

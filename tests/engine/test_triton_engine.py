@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from apply_service.drafting.adversarial import RandomDraft
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.device_test import check_device_parts
 from apply_service.engine.graphs import GraphedPasses
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Drafter, SamplingParams
+from tests.adversarial import RandomDraft
 from tests.engine.test_graphs import CPU, record
 from tests.engine.test_torch_local import N_VOCAB, decode, ids_of
 from tests.engine.tiny_models import tiny_model

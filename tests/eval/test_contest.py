@@ -55,8 +55,8 @@ def test_plain_may_be_left_out_and_is_kept_when_a_run_goes_on() -> None:
 def test_the_faster_undrafted_run_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     target = open_target(REPLAY, RECORDS, RequestOptions())
     for ours, theirs, winner in ((100.0, 50.0, ENGINE), (50.0, 100.0, GENERATE)):
-        monkeypatch.setattr("apply_eval.runners.contest.alone", speed_of(ours))
-        monkeypatch.setattr("apply_eval.runners.contest.HfGenerate", speed_of(theirs))
+        monkeypatch.setattr("apply_eval.contest.alone", speed_of(ours))
+        monkeypatch.setattr("apply_eval.contest.HfGenerate", speed_of(theirs))
         found = choose_plain(target, options(), RECORDS)
         assert found["is"] == winner
         assert found["tok_s"] == {ENGINE: ours, GENERATE: theirs}

@@ -58,7 +58,7 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         runners = {name: classes.get(name, FakeRunner)(name) for name in NAMES}
         return Contest(runners, MODEL, plain or PLAIN)
 
-    monkeypatch.setattr("apply_eval.runners.contest.open_contest", open_contest)
+    monkeypatch.setattr("apply_eval.contest.open_contest", open_contest)
     return classes
 
 

@@ -6,7 +6,8 @@ import argparse
 
 import pytest
 
-from apply_eval.run import add_options, options_of
+from apply_eval.cli import add_run
+from apply_eval.run import options_of
 
 
 @pytest.mark.parametrize(
@@ -20,5 +21,5 @@ from apply_eval.run import add_options, options_of
 )
 def test_drafters_are_compared_token_by_token_and_servers_as_they_come(line: list[str], strategy: str) -> None:
     parser = argparse.ArgumentParser()
-    add_options(parser)
+    add_run(parser)
     assert options_of(parser.parse_args([*line, "--out", "runs/x"])).request.strategy == strategy

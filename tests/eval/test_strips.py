@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from apply_eval.report.strips import MAX_ROWS, STRIP_WIDTH, Stretch, cells, overview, stretches, strip
+from apply_eval.report import MAX_ROWS, STRIP_WIDTH, Stretch, cells, overview, stretches, strip
 from apply_service.types import PassCount
 
 COUNTS = (

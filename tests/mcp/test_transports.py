@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,12 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from apply_service.api.keys import format_entry
-from apply_service.commands.mcp import _http_app
+from apply_service.backups import BackupStore
+from apply_service.commands import mcp as mcp_command
+from apply_service.commands.mcp import _http_app, _local
+from apply_service.mcp.editing import FileEditor
+from apply_service.mcp.server import create_server
+from apply_service.roots import Roots
 from apply_service.settings import Settings
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
@@ -178,6 +184,35 @@ def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
     http = TestClient(_http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
     assert [http.get("/mcp").status_code for _ in range(4)] == [200] * 4, "who listens asks for nothing"
     assert [http.post("/mcp").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_sessions_are_few_and_end_when_idle(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is turned away; one that nobody uses makes room."""
+    monkeypatch.setattr(mcp_command, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(mcp_command, "SESSION_IDLE_S", 0.2)
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    headers = {"Accept": "application/json, text/event-stream"}
+    with live_server(pipeline_run) as (_, service):
+        editor = FileEditor(
+            Roots([str(root)]), _local(service), BackupStore(root.parent / "state", 3), strategy="exact"
+        )
+        app = _http_app(create_server(editor), "127.0.0.1", Settings())
+        with TestClient(app, base_url="http://127.0.0.1:8000") as http:
+            assert http.post("/mcp", json=hello, headers=headers).status_code == 200
+            assert http.post("/mcp", json=hello, headers=headers).status_code == 503
+            end = time.monotonic() + 30
+            while http.post("/mcp", json=hello, headers=headers).status_code != 200:
+                assert time.monotonic() < end
+                time.sleep(0.05)
 
 
 def test_a_running_server_applies_the_edits(root: Path) -> None:

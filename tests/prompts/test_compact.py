@@ -198,6 +198,27 @@ def test_the_constraint_allows_every_prediction() -> None:
             at += step
 
 
+@pytest.mark.parametrize("added", [{0}, {4}, {5}, {1, 2}, {0, 3, 4, 7}])
+def test_blank_lines_that_the_merger_adds_have_a_place_in_the_update(added: set[int]) -> None:
+    """The bug: they have none in the update as it came, and every such edit was a crash of the embedded model."""
+    edit, _ = sample_job()
+    ops: list[LineOp] = []
+    for i, op in enumerate((*edit.prediction.ops, None)):
+        ops += [LineOp("take", None, None, "")] * (i in added)
+        ops += [op] * (op is not None)  # type: ignore[list-item]
+    edit = job_of(edit.original, edit.update, ops)
+    predicted = COMPACT.encode_sources(edit).predicted.ids.tolist()
+    assert COMPACT.decode_output(predicted) == edit.prediction.text
+    constraint = COMPACT.constraint(edit)
+    assert constraint is not None
+    masks = constraint.masks([], predicted[:-1])
+    assert all(mask is None or token in mask for token, mask in zip(predicted, masks, strict=True))
+    update = [op.text for op in ops if op.update_line is not None or op.original_line is None]
+    listed = COMPACT.encode_prompt(edit)
+    shown = VOCABULARY.decode_bytes(listed[listed.index(VOCABULARY.update) :]).decode().split("\n")
+    assert [line for line in shown[1:] if line != "..."] == update
+
+
 def test_whatever_the_constraint_allows_is_made_of_source_lines() -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")

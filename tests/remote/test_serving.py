@@ -10,10 +10,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from apply_service.build import build_runtime
+from apply_service.build import build_runtime, open_service
 from apply_service.clients.http import HttpClient
 from apply_service.errors import RemoteFailure
-from apply_service.service import open_service
 from apply_service.settings import Settings
 from apply_service.types import FinalEvent, TokenEvent
 from tests.doubles import wait_for
@@ -38,7 +37,7 @@ def test_the_native_stream_carries_the_remote_models_text() -> None:
     assert "".join(one.text for one in tokens if isinstance(one, TokenEvent)) == MERGED
     assert isinstance(last, FinalEvent)
     assert (last.result.merged_code, last.result.model, last.result.determinism) == (MERGED, "remote:m", None)
-    assert "passes" in last.result.stats.untold
+    assert "passes" in last.result.stats.unknown
 
 
 def test_the_openai_dialect_answers_with_what_the_server_counted() -> None:

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.build import build_runtime
-from apply_service.decoding.scheduler import drive_alone
+from apply_service.build import build_runtime, open_service
 from apply_service.errors import (
     ApplyError,
+    CheckFailed,
     ContextLimitExceeded,
     DeadlineExceeded,
     EngineFailure,
@@ -22,11 +22,9 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import apply
 from apply_service.runtime import Runtime
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
-from apply_service.workers.large_edits import run_large
-from apply_service.workers.pool import WorkerPool
 from tests.doubles import wait_for
 
 SMALL = ApplyRequest("a = 1\nb = 2\n", "<<<<<<< SEARCH\na = 1\n=======\na = 10\n>>>>>>> REPLACE\n", path="a.py")
@@ -61,17 +59,10 @@ def runtime() -> Runtime:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[WorkerPool]:
-    opened = WorkerPool(1)
-    yield opened
-    opened.close()
-
-
-def apply_beside(request: ApplyRequest, runtime: Runtime, pool: WorkerPool) -> ApplyResult:
-    for event in drive_alone(run_large(request, runtime, lambda: False, pool)):
-        if isinstance(event, FinalEvent):
-            return event.result
-    raise AssertionError("no answer")
+def large(runtime: Runtime) -> Iterator[Service]:
+    """Every edit is large."""
+    with open_service(runtime, Settings(large_edit_workers=1, large_edit_chars=1)) as opened:
+        yield opened
 
 
 def told(result: ApplyResult) -> ApplyResult:
@@ -81,16 +72,17 @@ def told(result: ApplyResult) -> ApplyResult:
 
 
 @pytest.mark.parametrize("strategy", ["exact", "auto", "model"])
-def test_the_answer_is_the_same(strategy: str, runtime: Runtime, pool: WorkerPool) -> None:
+def test_the_answer_is_the_same(strategy: str, runtime: Runtime, large: Service) -> None:
     request = replace(LAZY, strategy=strategy)  # type: ignore[arg-type]
-    beside = apply_beside(request, runtime, pool)
+    beside = large.apply(request)
     assert beside.merged_code == MERGED
     assert told(beside) == told(apply(request, runtime))
+    assert beside.timings_s.keys() == apply(request, runtime).timings_s.keys()
 
 
-def test_a_file_past_the_context_is_decided_in_windows_here(runtime: Runtime, pool: WorkerPool) -> None:
+def test_a_file_past_the_context_is_decided_in_windows_here(runtime: Runtime, large: Service) -> None:
     request = replace(LONG, strategy="model")
-    beside = apply_beside(request, runtime, pool)
+    beside = large.apply(request)
     assert (beside.strategy, beside.model) == ("windowed", "embedded")
     assert beside.stats.passes
     assert told(beside) == told(apply(request, runtime))
@@ -101,29 +93,27 @@ def test_a_file_past_the_context_is_decided_in_windows_here(runtime: Runtime, po
     [
         (replace(LAZY, base_sha256="0" * 64), StaleBase),
         (
-            replace(LAZY, update="def elsewhere():\n    pass\n# ... existing code ...\nx\n", strategy="exact"),
+            replace(LAZY, update="<<<<<<< SEARCH\nnowhere(1)\n=======\nx\n>>>>>>> REPLACE\n", strategy="exact"),
             NeedsMoreContext,
         ),
         (replace(LONG, strategy="model", format="whole_file", update=LONG.original), ContextLimitExceeded),
     ],
 )
-def test_errors_are_the_same(
-    request_: ApplyRequest, kind: type[ApplyError], runtime: Runtime, pool: WorkerPool
-) -> None:
+def test_errors_are_the_same(request_: ApplyRequest, kind: type[ApplyError], runtime: Runtime, large: Service) -> None:
     with pytest.raises(kind) as beside:
-        apply_beside(request_, runtime, pool)
+        large.apply(request_)
     with pytest.raises(kind) as here:
         apply(request_, runtime)
     assert beside.value.as_dict() == here.value.as_dict()
 
 
-def test_a_crash_of_the_target_is_the_same_failure(runtime: Runtime, pool: WorkerPool) -> None:
-    def load(name: str) -> object:
-        raise ValueError("no weights")
-
-    broken = replace(runtime, load=load)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no weights"):
-        apply_beside(replace(LAZY, strategy="model"), broken, pool)
+def test_a_finding_that_fails_is_an_error_from_the_worker_too(runtime: Runtime, large: Service) -> None:
+    request = replace(LAZY, strategy="model", instruction="and more", on_verdict={"instruction": "fail"})
+    with pytest.raises(CheckFailed) as beside:
+        large.apply(request)
+    with pytest.raises(CheckFailed) as here:
+        apply(request, runtime)
+    assert beside.value.as_dict() == here.value.as_dict()
 
 
 # -- in a service ------------------------------------------------------------------------------------------------------
@@ -173,8 +163,9 @@ def test_closing_does_not_wait_for_a_huge_request(runtime: Runtime) -> None:
 
 
 def test_a_worker_that_is_killed_costs_one_request(service: Service) -> None:
-    assert service.lane is not None
-    pool = service.lane.pool
+    assert service.readers is not None
+    pool = service.readers.large
+    assert pool is not None
     service.apply(exact(LONG))
     assert wait_for(lambda: len(pool.pids) == 1)
     (pid,) = pool.pids
@@ -189,5 +180,6 @@ def test_a_worker_that_is_killed_costs_one_request(service: Service) -> None:
 
 def test_without_workers_the_engine_thread_does_everything(runtime: Runtime) -> None:
     with open_service(runtime, Settings(large_edit_workers=0)) as service:
-        assert service.lane is None
+        assert service.readers is not None
+        assert service.readers.large is None
         assert service.apply(exact(LONG)).strategy == "exact"

@@ -1,23 +1,19 @@
-"""Worker processes: used again, killed where nobody waits, and every errand has its end."""
+"""Worker processes: used again, killed where nobody waits, and every call has its end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from apply_service.errors import EngineFailure, NeedsMoreContext, NotReady
-from apply_service.workers.calls import call_in_worker
-from apply_service.workers.messages import End, Question, Reply, Work
-from apply_service.workers.outcome import value_of
-from apply_service.workers.pool import WorkerPool
+from apply_service.errors import DeadlineExceeded, EngineFailure, NeedsMoreContext, NotReady
+from apply_service.workers.pool import HEAVY_BYTES, WorkerPool
 from tests.doubles import wait_for
-from tests.workers import errands
+from tests.workers import calls
 
 
 @pytest.fixture(scope="module")
@@ -38,41 +34,26 @@ def is_running(pid: int | None) -> bool:
     return True
 
 
-def done(pool: WorkerPool, work: Work, **options: Any) -> Any:
-    end = pool.start(work, **options).take()
-    assert isinstance(end, End)
-    return value_of(end)
+def done(pool: WorkerPool, call: Callable[[], Any], limit_s: float | None = None) -> Any:
+    return pool.submit(call, limit_s).result(30)
 
 
 def test_a_process_is_used_again(pool: WorkerPool) -> None:
-    pid = done(pool, errands.tell_pid)
+    pid = done(pool, os.getpid)
     assert pid != os.getpid()
-    assert done(pool, errands.tell_pid) == pid
+    assert done(pool, os.getpid) == pid
     assert wait_for(lambda: pool.pids == [pid])
 
 
-def test_the_process_of_a_heavy_errand_ends(pool: WorkerPool) -> None:
-    pid = done(pool, errands.tell_pid, is_heavy=True)
+def test_the_process_of_a_heavy_call_ends(pool: WorkerPool) -> None:
+    pid = done(pool, partial(calls.give_pid, "x" * HEAVY_BYTES))
     assert wait_for(lambda: not is_running(pid))
-    assert done(pool, errands.tell_pid) != pid
-
-
-def test_questions_are_asked_in_turn(pool: WorkerPool) -> None:
-    told = threading.Semaphore(0)
-    errand = pool.start(errands.ask_twice, on_news=lambda _: told.release())
-    for method, argument in (("first", 1), ("second", 2)):
-        told.acquire()
-        assert errand.has_news()
-        assert errand.take() == Question("m", method, (argument,))
-        assert not errand.has_news()
-        errand.reply(Reply(argument * 10))
-    told.acquire()
-    assert errand.take() == End([10, 20])
+    assert done(pool, os.getpid) != pid
 
 
 def test_an_error_of_ours_comes_back_as_it_was(pool: WorkerPool) -> None:
     with pytest.raises(NeedsMoreContext) as caught:
-        done(pool, errands.refuse)
+        done(pool, calls.refuse)
     assert caught.value.as_dict() == {
         "code": "needs_more_context",
         "message": "no anchor",
@@ -83,82 +64,77 @@ def test_an_error_of_ours_comes_back_as_it_was(pool: WorkerPool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "kind"),
+    ("call", "kind"),
     [
-        (errands.crash, "ValueError"),
-        (errands.panic, "BaseException"),
-        (errands.be_killed, "process ended with code -9"),
-        (errands.give_unsendable, "AttributeError"),
-        (lambda ask: None, "PicklingError"),
+        (calls.crash, "ValueError"),
+        (calls.panic, "BaseException"),
+        (calls.be_killed, "process ended with code -9"),
+        (calls.give_unsendable, "AttributeError"),
+        (lambda: None, "PicklingError"),
     ],
 )
-def test_a_crash_costs_only_its_errand(
-    pool: WorkerPool, work: Work, kind: str, caplog: pytest.LogCaptureFixture
+def test_a_crash_costs_only_its_call(
+    pool: WorkerPool, call: Callable[[], Any], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(EngineFailure) as caught:
-        done(pool, work)
+        done(pool, call)
     assert caught.value.value == kind
-    assert errands.USERS_CODE not in caplog.text + str(caught.value)
-    assert done(pool, errands.tell_pid)
+    assert calls.USERS_CODE not in caplog.text + str(caught.value)
+    assert done(pool, os.getpid)
 
 
 def test_an_interrupt_from_the_terminal_is_the_services_business(pool: WorkerPool) -> None:
-    assert done(pool, errands.is_deaf_to_interrupts)
+    assert done(pool, calls.is_deaf_to_interrupts)
+
+
+def test_a_call_that_holds_its_interpreter_is_killed_at_its_limit(pool: WorkerPool) -> None:
+    pid = done(pool, os.getpid)
+    with pytest.raises(DeadlineExceeded) as caught:
+        done(pool, calls.backtrack, 0.3)
+    assert caught.value.limit == 0.3
+    assert wait_for(lambda: not is_running(pid))
+    assert done(pool, os.getpid) != pid
 
 
 def test_what_nobody_waits_for_is_killed_and_the_next_one_served(pool: WorkerPool) -> None:
-    pid = done(pool, errands.tell_pid)
-    at_work, waiting = pool.start(errands.sleep_long), pool.start(errands.sleep_long)
+    pid = done(pool, os.getpid)
+    at_work, waiting = pool.submit(calls.sleep_long), pool.submit(calls.sleep_long)
     assert wait_for(lambda: pool.pids == [])
-    waiting.stop()
-    at_work.stop()
+    assert waiting.cancel()
+    assert at_work.cancel()
     assert wait_for(lambda: not is_running(pid))
-    assert done(pool, errands.tell_pid) != pid
+    assert done(pool, os.getpid) != pid
+
+
+def test_to_cancel_what_has_ended_kills_nobody(pool: WorkerPool) -> None:
+    job = pool.submit(os.getpid)
+    pid = job.result(30)
+    assert not job.cancel()
+    assert done(pool, os.getpid) == pid
 
 
 def test_an_idle_process_that_died_is_replaced(pool: WorkerPool) -> None:
-    pid = done(pool, errands.tell_pid)
+    pid = done(pool, os.getpid)
     os.kill(pid, 9)
-    assert done(pool, errands.tell_pid) != pid
-
-
-def test_stopping_an_errand_that_asks(pool: WorkerPool) -> None:
-    errand = pool.start(errands.ask_twice)
-    assert isinstance(errand.take(), Question)
-    errand.stop()
-    errand.stop()
-    assert done(pool, errands.tell_pid)
+    assert done(pool, os.getpid) != pid
 
 
 def test_closing_ends_what_runs_and_what_waits() -> None:
     pool = WorkerPool(1)
-    running = [pool.start(errands.sleep_long) for _ in range(3)]
+    jobs = [pool.submit(calls.sleep_long) for _ in range(3)]
     pool.close()
     pool.close()
-    assert all(isinstance(errand.take(), End) for errand in running)
+    assert [type(job.exception(5)) for job in jobs] == [NotReady] * 3
     with pytest.raises(NotReady):
-        pool.start(errands.tell_pid)
+        pool.submit(os.getpid)
 
 
-# -- from an event loop ------------------------------------------------------------------------------------------------
-def call(pool: WorkerPool, what: Callable[[], Any]) -> Any:
-    return asyncio.run(call_in_worker(what, pool))
-
-
-def test_a_call_gives_its_value_or_raises(pool: WorkerPool) -> None:
-    assert call(pool, os.getpid) == done(pool, errands.tell_pid)
-    with pytest.raises(NeedsMoreContext):
-        call(pool, partial(errands.refuse, None))  # type: ignore[arg-type]
-    with pytest.raises(EngineFailure):
-        call(pool, partial(errands.crash, None))  # type: ignore[arg-type]
-
-
-def test_a_call_that_is_cancelled_ends_its_process(pool: WorkerPool) -> None:
-    pid = call(pool, os.getpid)
+def test_to_cancel_a_call_in_an_event_loop_ends_its_process(pool: WorkerPool) -> None:
+    pid = done(pool, os.getpid)
 
     async def cancel() -> None:
         async with asyncio.timeout(0.2):
-            await call_in_worker(partial(errands.sleep_long, None), pool)  # type: ignore[arg-type]
+            await asyncio.wrap_future(pool.submit(calls.sleep_long))
 
     with pytest.raises(TimeoutError):
         asyncio.run(cancel())

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import httpx2
 import pytest
 
 from apply_service import service as service_module
+from apply_service.build import open_service
+from apply_service.deadline import Deadline
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
+from apply_service.pipeline import ReadEdit, read_or_apply
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.runtime import Runtime
-from apply_service.service import Service, open_service
+from apply_service.service import Readers, Service
 from apply_service.settings import Settings
 from apply_service.target import Target
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
-from apply_service.workers.messages import Work
-from apply_service.workers.small_edits import SmallLane, open_small_lane, read_in_worker
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
+from apply_service.workers.pool import WorkerPool
 from tests.doubles import ScriptedRun, wait_for
 from tests.live_server import serving
-from tests.workers import errands
+from tests.workers import calls
 
 EDIT = "<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE\n"
 EXACT = ApplyRequest("a = 1\n", EDIT, path="a.py", strategy="exact")
@@ -38,28 +43,26 @@ def run_with_gate(gate: threading.Event) -> ScriptedRun:
     return ScriptedRun(tokens=(), gate=gate)
 
 
-def work_for(request: ApplyRequest) -> Work:
-    return errands.backtrack if request.update == "hostile" else partial(read_in_worker, request, {})
+def reading_of(request: ApplyRequest) -> Callable[[], ApplyResult | ReadEdit]:
+    if request.update == "hostile":
+        return calls.backtrack  # type: ignore[return-value]
+    return partial(read_or_apply, request, Runtime(load=calls.no_target))
 
 
 @contextmanager
 def opened(run: ScriptedRun, **options: int) -> Iterator[Service]:
     """A service whose engine is `run`, and whose readers never end with a hostile edit."""
-    lane = open_small_lane(Runtime(load=no_target), SETTINGS)
-    assert lane is not None
 
-    def go_on(request: ApplyRequest, cancelled: Callable[[], bool], _: object) -> Generator[ApplyEvent]:
-        return run(request, cancelled)
+    def resume(request: ApplyRequest, deadline: Deadline, _: object) -> Generator[ApplyEvent]:
+        return run(request, deadline)
 
-    hostile_lane = SmallLane(lambda _: True, work_for, go_on, lane.pool, 2)
-    with Service(run, small_lane=hostile_lane, **options) as service:
+    pool = WorkerPool(2)
+    pool.submit(os.getpid).result(30)
+    readers = Readers(pool, None, 2**31, reading_of, resume)  # type: ignore[arg-type]
+    with Service(run, readers=readers, **options) as service:
         yield service
         assert service.wait_until_idle(10)
         service.check_integrity()
-
-
-def no_target(name: str) -> Target:
-    raise AssertionError(f"{name} was loaded for nothing")
 
 
 def test_an_exact_edit_is_answered_while_the_engine_is_busy() -> None:
@@ -135,19 +138,38 @@ def test_a_full_engine_refuses_what_is_read_but_not_what_waits_its_turn() -> Non
     run = run_with_gate(gate)
     with opened(run, queue_limit=2) as service:
         tickets = [service.submit(MODEL)]
-        assert run.started.wait(5)
+        assert run.started.wait(60)
         tickets += [service.submit(MODEL, is_patient=True) for _ in range(2)]
+        with pytest.raises(Overloaded):  # whether they are still being read, or wait already
+            service.submit(MODEL, is_patient=True)
+        assert wait_for(lambda: service.queue_length == 2, timeout_s=60)
         with pytest.raises(Overloaded):
             service.submit(MODEL, is_patient=True)
         late = service.submit(MODEL)
-        assert wait_for(lambda: late.terminal is not None)
+        assert wait_for(lambda: late.terminal is not None, timeout_s=60)
         assert isinstance(late.terminal, Overloaded)
         assert service.apply(EXACT).merged_code == "a = 2\n"
         other = service.submit(ApplyRequest("a = 1\n", EDIT, strategy="model", owner="another"))
-        assert wait_for(lambda: service.queue_length == 3)
+        assert wait_for(lambda: service.queue_length == 3, timeout_s=60)
         gate.set()
         for ticket in (*tickets, other):
             list(ticket.events())
+
+
+def test_an_edit_that_is_read_before_its_job_is_noted_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = WorkerPool.submit
+
+    def submit_and_wait(self: WorkerPool, *args: Any, **options: Any) -> Any:
+        job = submit(self, *args, **options)
+        wait([job], timeout=60)
+        return job
+
+    monkeypatch.setattr(WorkerPool, "submit", submit_and_wait)
+    gate = threading.Event()
+    gate.set()
+    with opened(run_with_gate(gate)) as service:
+        ticket = service.submit(MODEL)
+        assert [type(event) for event in ticket.events()][-1] is FinalEvent
 
 
 def test_one_caller_s_flood_leaves_another_s_edits_their_turn() -> None:

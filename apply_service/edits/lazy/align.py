@@ -106,6 +106,8 @@ class Alignment:
         self._rows = rows
         self._terrain = terrain
         self._crossings: dict[int, Scores] = {}
+        self._leaving: dict[int, Scores] = {}
+        self._drop_costs = [(start, rate * terrain.dropped) for start, rate in DROP_PIECES]
         n = terrain.n_lines + 1
         self._ahead = np.zeros((len(rows) + 1, n))
         self._entry = np.zeros((len(rows), n))
@@ -118,30 +120,40 @@ class Alignment:
     def _forward(self, i: int) -> None:
         row = self._rows[i]
         entry = self._entry[i] = self._moved(self._ahead[i], row)
-        after = entry - row.take_cost
+        after = self._ahead[i + 1]
+        np.subtract(entry, row.take_cost, out=after)
         if len(row.columns):
             through = entry[row.columns] + row.scores
             after[row.columns + 1] = np.maximum(after[row.columns + 1], through)
         for group in self._groups.get(i + 1, ()):
             stop = group.column + group.n_columns
             after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
-        self._ahead[i + 1] = after
 
     def _moved(self, scores: Scores, row: Row) -> Scores:
         """Best score of standing at each column before the row, having moved there from anywhere to its left."""
         if row.gap_before:
-            passed = self._crossed(row.scope_indent) * LEAVE_SCOPE_COST
+            passed = self._leaving_costs(row.scope_indent)
             inside = np.maximum.accumulate(scores + passed) - passed
-            return np.asarray(np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST))
-        dropped = self._terrain.dropped
-        costs = [(start, rate * dropped) for start, rate in DROP_PIECES]
-        pieces = [np.maximum.accumulate(scores + cost) - cost - start for start, cost in costs]
-        return np.asarray(np.max(pieces, axis=0))
+            return np.asarray(np.maximum(inside, np.maximum.accumulate(scores) - LEAVE_SCOPE_COST, out=inside))
+        best: Scores | None = None
+        for start, cost in self._drop_costs:
+            piece = scores + cost
+            np.maximum.accumulate(piece, out=piece)
+            piece -= cost
+            piece -= start
+            best = piece if best is None else np.maximum(best, piece, out=best)
+        assert best is not None
+        return best
 
     def _crossed(self, indent: int) -> Scores:
         if indent not in self._crossings:
             self._crossings[indent] = self._terrain.crossings(indent)
         return self._crossings[indent]
+
+    def _leaving_costs(self, indent: int) -> Scores:
+        if indent not in self._leaving:
+            self._leaving[indent] = self._crossed(indent) * LEAVE_SCOPE_COST
+        return self._leaving[indent]
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def best(self) -> list[Match]:
@@ -201,6 +213,7 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
     if len(rows) * terrain.n_lines <= MAX_AT_ONCE:
         return Alignment(rows, terrain, groups).best()
     found: list[Match] = []
+    groups = sorted(groups, key=_row)
     first, column = 0, -1
     for r, next_column in [*find_pins(rows), (len(rows), terrain.n_lines)]:
         found += _between(rows, groups, terrain, (first, min(r + 1, len(rows))), (column, next_column))
@@ -264,14 +277,15 @@ def _between(
         here[-1] = replace(here[-1], take_cost=FORCED)
     inside = [
         group._replace(row=group.row - first, column=group.column - low)
-        for group in groups
-        if first <= group.row
-        and group.row + group.n_rows < stop
-        and low <= group.column
-        and group.column + group.n_columns <= high
+        for group in groups[bisect_left(groups, first, key=_row) : bisect_left(groups, stop, key=_row)]
+        if group.row + group.n_rows < stop and low <= group.column and group.column + group.n_columns <= high
     ]
     solved = Alignment(here, terrain.cut(low, high), inside, from_start=after >= 0).best()
     return [match._replace(row=match.row + first, column=match.column + low) for match in solved]
+
+
+def _row(group: Group) -> int:
+    return group.row
 
 
 def _cut(row: Row, low: int, high: int) -> Row:

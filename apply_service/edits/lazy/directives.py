@@ -19,6 +19,8 @@ MAX_TEXT = 400
 MAX_LINES = 6
 MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
+MAX_SOUGHT = 300_000
+"""Directives times lines of the file: with more, none is carried out, as each is sought in the whole file."""
 """For a comment in a snippet that has a directive without doubt."""
 
 _SIGNS = {
@@ -133,6 +135,8 @@ def find_directives(
             i = end
         else:
             i += 1
+    if len(found) * len(original) > MAX_SOUGHT:
+        return []
     return _completed([_with_block(update, texts, roles, found, k) for k in range(len(found))])
 
 

@@ -26,7 +26,6 @@ from apply_service.edits.headers import attached_start, definition_end, header_n
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
-from apply_service.edits.misquotes import is_elided
 from apply_service.edits.reading import Reading
 from apply_service.edits.snippet import Block, marker_indent
 
@@ -47,6 +46,7 @@ GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
+Columns = npt.NDArray[np.int64]
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
 
@@ -118,13 +118,10 @@ class Rows:
 
     def _elided_groups(self, row: int, text: str) -> list[Group]:
         """Statements of several lines that the line gives with dots for a part of them."""
-        index, found = self._reading.index, []
-        for part in index.statements:
-            if part.stop - part.start > 1:
-                joined = "".join(index.stripped[part.start : part.stop])
-                if is_elided(squeeze(text), squeeze(joined)):
-                    found.append(Group(row, 1, part.start, part.stop - part.start, 0.8 * substance(text)))
-        return [group._replace(score=group.score / len(found)) for group in found]
+        parts, joined = self._reading.index.long_statements
+        found = [parts[n] for n in joined.places(squeeze(text))]
+        worth = 0.8 * substance(text)
+        return [Group(row, 1, part.start, part.stop - part.start, worth / len(found)) for part in found]
 
     @staticmethod
     def _differs(shown: Sequence[str], lines: Sequence[str]) -> bool:
@@ -177,7 +174,7 @@ class Rows:
         name, key = header_name(text), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
-            namesakes = [j for j in index.keys.get(key, ()) if indent_of(index.lines[j]) == indent_of(text)]
+            namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
             self._namesakes[i] = len(namesakes)
         return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
@@ -193,7 +190,8 @@ class Rows:
 
     def _keep_inside(self) -> None:
         """A line indented deeper than a header above it stands inside one of the scopes that the header may open."""
-        open_scopes: list[tuple[int, list[tuple[int, int]]]] = []
+        open_scopes: list[tuple[int, Columns, Columns]] = []
+        """Of each header its indentation, where it may stand, and how far the scopes from there and above go."""
         previous, snippet, n_carried = 0, self._reading.snippet, 0
         for b, i in self._reading.visible:
             text = self._texts[i]
@@ -207,17 +205,17 @@ class Rows:
                 open_scopes.pop()
             found = self.candidates[i]
             if open_scopes and open_scopes[-1][0] < indent and len(found.columns):
-                inside = _within(found.columns, open_scopes[-1][1])
+                inside = _within(found.columns, *open_scopes[-1][1:])
                 if not inside.all():
                     self.is_narrowed = self.is_narrowed or len(open_scopes) <= n_carried
                     if not inside.any():
                         found = self._find_other(i)
-                        inside = _within(found.columns, open_scopes[-1][1])
+                        inside = _within(found.columns, *open_scopes[-1][1:])
                     found = self.candidates[i] = found.only(inside)
             if is_closer(text) or header_name(text) is None or not len(found.columns):
                 continue
-            ranges = [(j, self._reading.scope_end(j)) for j in found.columns.tolist()]
-            open_scopes.append((indent, ranges))
+            ends = np.maximum.accumulate(self._reading.scope_ends[found.columns])
+            open_scopes.append((indent, found.columns, ends))
 
     def _hold_whole_file(self) -> None:
         """A snippet that repeats most of the file, without a marker, from its first to its last line, is the file."""
@@ -289,8 +287,8 @@ class Rows:
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
         found = self.candidates[closer]
-        ends = {self._reading.close_of(j) for j in self.candidates[opener].columns.tolist()}
-        alone = not ends and same_block and not self._knows_between(opener, closer)
+        ends = self._reading.closers[self.candidates[opener].columns]
+        alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
@@ -336,9 +334,8 @@ class Rows:
         return here + 1 if closes else here
 
 
-def _within(columns: npt.NDArray[np.int64], ranges: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_]:
-    """Which of the columns lie behind the header, and not behind the end, of one of these scopes."""
-    inside = np.zeros(len(columns), bool)
-    for start, stop in ranges:
-        inside |= (columns > start) & (columns <= stop)
-    return inside
+def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:
+    """Which of the columns lie behind the header, and not behind the end, of one of these scopes.  `headers` rise;
+    `ends[k]` is the furthest end of the scopes up to `headers[k]`."""
+    above = np.searchsorted(headers, columns)
+    return np.asarray((above > 0) & (columns <= ends[above - 1]))

@@ -61,7 +61,7 @@ def gist(text: str) -> tuple[str, ...]:
 
 
 def _depth(line: str) -> int:
-    return sum(line.count(sign) for sign in "([") - sum(line.count(sign) for sign in ")]")
+    return line.count("(") + line.count("[") - line.count(")") - line.count("]")
 
 
 def _goes_on(line: str) -> bool:
@@ -72,6 +72,8 @@ def _goes_on(line: str) -> bool:
 def statements(lines: Sequence[str]) -> list[Statement]:
     """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines."""
     found: list[Statement] = []
+    depths = [_depth(line) for line in lines]
+    opens_body = [line.rstrip().endswith("{") for line in lines]
     i = 0
     while i < len(lines):
         if not lines[i].strip():
@@ -84,10 +86,10 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             found.append(Statement(i, stop, "comment"))
             i = stop
             continue
-        depth = _depth(lines[i])
+        depth = depths[i]
         last = min(len(lines), i + MAX_STATEMENT)
-        while depth > 0 and stop < last and not lines[stop - 1].rstrip().endswith("{"):
-            depth += _depth(lines[stop])
+        while depth > 0 and stop < last and not opens_body[stop - 1]:
+            depth += depths[stop]
             stop += 1
         if depth <= 0:
             while stop < last and _goes_on(lines[stop]) and indent_of(lines[stop]) > indent_of(lines[i]):

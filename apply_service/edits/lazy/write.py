@@ -6,9 +6,10 @@ the original's bytes.  Doubts that come up on the way are noted.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.doubts import Doubts
@@ -66,6 +67,11 @@ class Writer:
             if m.n_rows > 1 or m.n_columns > 1
         }
         """Of a group's first update line: its last one, and one past its last original line."""
+        ceilings = [len(self._original)]
+        for block in reading.snippet.blocks[::-1]:
+            ceilings.append(min((self._columns[i] for i in block.lines if i in self._columns), default=ceilings[-1]))
+        self._ceilings = list(accumulate(ceilings, min))[::-1]
+        """Of each block, and past the last one: the first original line that it or a later one matches."""
 
     def write(self) -> list[LineOp]:
         spans: list[Span | None] = []
@@ -94,7 +100,7 @@ class Writer:
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
         """One past the lines of an anchor: index in the block, original line."""
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
-        return block.lines.index(last) + 1, end
+        return bisect_left(block.lines, last) + 1, end
 
     def _anchored_span(self, b: int, floor: int) -> Span | None:
         anchors = self._anchors(b)
@@ -144,8 +150,7 @@ class Writer:
     def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
         """One past the last original line that the block replaces."""
         block = self._reading.snippet.blocks[b]
-        n_blocks = len(self._reading.snippet.blocks)
-        ceiling = min((j for a in range(b + 1, n_blocks) for _, j in self._anchors(a)), default=len(self._original))
+        ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
             self.doubts.likely("no anchor below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
@@ -205,7 +210,9 @@ class Writer:
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
         """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
         lines = block.lines[k + 1 : next_k]
-        note = next((d for d in block.deletions if block.lines[k] < d < block.lines[next_k]), None)
+        noted = bisect_right(block.deletions, block.lines[k])
+        note = block.deletions[noted] if noted < len(block.deletions) else None
+        note = note if note is not None and note < block.lines[next_k] else None
         if note is not None:
             self._check_deletion(note, start, end)
         head = 0
@@ -327,14 +334,17 @@ class Writer:
     # -- loose blocks ------------------------------------------------------------------------------------------------
     def _place_loose(self, spans: Sequence[Span | None]) -> list[Span]:
         placed: list[Span] = []
-        for b, span in enumerate(spans):
+        below = [len(self._original)]
+        for anchored in spans[:0:-1]:
+            below.append(below[-1] if anchored is None else anchored.start)
+        low = 0
+        for b, (span, high) in enumerate(zip(spans, below[::-1], strict=False)):
             if span is None:
-                low = max((s.end for s in placed), default=0)
-                high = next((s.start for s in spans[b + 1 :] if s is not None), len(self._original))
                 placement = place_block(self._reading, b, low, max(low, high))
                 self.doubts.guess(placement.reason)
                 span = Span(placement.at, placement.end, self._loose_body(b, placement))
             placed.append(span)
+            low = max(low, span.end)
         return placed
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from apply_service.drafting.copying import MergedEdit, OriginalSnippet
+from apply_service.drafting.copy import MergedEdit, OriginalSnippet
 from apply_service.engine.vllm.message import FORMAT, decode_edit
 from apply_service.errors import InvalidField
 from apply_service.prompts.compact import Compact

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from apply_service.engine.vllm.proposer import HOOKED, Proposer
-from apply_service.engine.vllm.requests import Told
+from apply_service.engine.vllm.requests import HookRow
 from apply_service.engine.vllm.versions import check_version
 from apply_service.errors import ApplyError
 
@@ -52,8 +52,8 @@ def hook(runner_type: Any) -> None:
     runner_type.propose_draft_token_ids = propose_draft_token_ids
 
 
-def _rows(runner: Any) -> Iterator[Told]:
+def _rows(runner: Any) -> Iterator[HookRow]:
     batch = runner.input_batch
     for row, name in enumerate(batch.req_ids):
         sampling = runner.requests[name].sampling_params
-        yield Told(name, int(batch.num_prompt_tokens[row]), None if sampling is None else sampling.extra_args)
+        yield HookRow(name, int(batch.num_prompt_tokens[row]), None if sampling is None else sampling.extra_args)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apply_service.engine.vllm.edits import open_drafter
-from apply_service.engine.vllm.requests import ByContent, ById, Request, Tokens, Told
+from apply_service.engine.vllm.requests import ByContent, ById, HookRow, Request, Tokens
 from apply_service.engine.vllm.versions import check_draft_length, check_version
 from apply_service.errors import ApplyError
 from apply_service.prompts.by_model import open_prompt_formats
@@ -53,15 +53,15 @@ class Proposer:
         self._limits = limits
         self._by_id = ById(self._open)
         self._by_content = ByContent(self._open, KEPT_PER_SEQUENCE * limits.n_requests)
-        self._told: Sequence[Told] | None = None
+        self._rows: Sequence[HookRow] | None = None
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: there is no draft model."""
 
-    def tell(self, rows: Sequence[Told], running: Collection[str]) -> None:
+    def tell(self, rows: Sequence[HookRow], running: Collection[str]) -> None:
         """What the next `propose` is about, row by row, and the ids of all requests that are not over (the hook's
         part)."""
-        self._told = rows
+        self._rows = rows
         self._by_id.keep(running)
 
     def propose(
@@ -76,7 +76,7 @@ class Proposer:
         `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
         :num_tokens_no_spec[i]]`: all tokens of row i, these included.
         """
-        told, self._told = self._told, None
+        rows, self._rows = self._rows, None
         n_writing = sum(bool(sampled) for sampled in sampled_token_ids)
         n_share = self._limits.n_step // DRAFTED_SHARE // max(1, n_writing)
         drafts: list[list[int]] = []
@@ -84,12 +84,12 @@ class Proposer:
             n_tokens = int(num_tokens_no_spec[row])
             limit = min(self._limits.n_draft, n_share, self._limits.n_context - n_tokens - 1)
             tokens, new = token_ids_cpu[row, :n_tokens], [int(token) for token in sampled]
-            drafts.append(self._draft(None if told is None else told[row], tokens, new, limit) if new else [])
+            drafts.append(self._draft(None if rows is None else rows[row], tokens, new, limit) if new else [])
         return drafts
 
-    def _draft(self, told: Told | None, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
+    def _draft(self, known: HookRow | None, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
         before = tokens[: len(tokens) - len(sampled)]
-        request = self._by_content.take(before) if told is None else self._by_id.find(told, before)
+        request = self._by_content.take(before) if known is None else self._by_id.find(known, before)
         try:
             return request.draft(sampled, max(0, limit))
         except Exception:
@@ -98,7 +98,7 @@ class Proposer:
             request.drafter = None
             return []
         finally:
-            if told is None:
+            if known is None:
                 self._by_content.put(request, tokens)
 
     def _open(self, arguments: Mapping[str, Any] | None, prompt: Tokens) -> Request:

@@ -25,8 +25,8 @@ TAIL = 64
 """Tokens by which a request without an id is looked up; all of them are then compared."""
 
 
-class Told(NamedTuple):
-    """What the hook tells of one row."""
+class HookRow(NamedTuple):
+    """What the hook knows of one row: its request, and the edit in it."""
 
     id: str
     n_prompt: int
@@ -72,13 +72,13 @@ class ById:
         self._open = open_request
         self._requests: dict[str, Request] = {}
 
-    def find(self, told: Told, tokens: Tokens) -> Request:
+    def find(self, row: HookRow, tokens: Tokens) -> Request:
         """The request of a row that had `tokens` before this step; a new one, or one that lost step, is begun anew from
-        what stands there."""
-        request = self._requests.get(told.id)
+        those tokens."""
+        request = self._requests.get(row.id)
         if request is None or request.n_tokens != len(tokens):
-            request = self._requests[told.id] = self._open(told.arguments, tokens[: told.n_prompt].copy())
-            request.output_ids += tokens[told.n_prompt :].tolist()
+            request = self._requests[row.id] = self._open(row.arguments, tokens[: row.n_prompt].copy())
+            request.output_ids += tokens[row.n_prompt :].tolist()
         return request
 
     def keep(self, ids: Collection[str]) -> None:

@@ -173,7 +173,7 @@ def test_a_message_that_is_none_costs_its_own_drafts_alone(compact: Compact, cap
 
 
 def test_a_drafter_that_fails_stops_nothing(compact: Compact, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apply_service.drafting.copying import CopyDrafter
+    from apply_service.drafting.copy import CopyDrafter
 
     def fail(self: Any, output_ids: list[int], limit: int) -> None:
         raise RuntimeError("def secret")

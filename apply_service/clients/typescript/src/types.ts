@@ -218,8 +218,8 @@ export interface LineRange {
 }
 
 /**
- * Counts of the decode; all 0 where no model took part. A remote target does not tell them all: null is not known,
- * and the verdict `usage` says where prompt and completion are not, and stand at 0.
+ * Counts of the decode; all 0 where no model took part. A remote server does not report them all: null is not known;
+ * where it reports no prompt and completion either, these are 0 and the verdict `usage` says so.
  */
 export interface UsageOut {
   prompt_tokens: number;
@@ -229,9 +229,9 @@ export interface UsageOut {
   completion_tokens: number;
   /** Prompt and completion. */
   total_tokens: number;
-  /** Drafted tokens that stood. */
+  /** Drafted tokens that were accepted. */
   accepted_prediction_tokens: number | null;
-  /** Drafted tokens that did not. */
+  /** Drafted tokens that were not. */
   rejected_prediction_tokens: number | null;
   /** Accepted tokens by the source of their draft. */
   accepted_by_source: Record<string, number> | null;

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apply_service.drafting.acceptance import Acceptance, Counts, worthwhile_length
+from apply_service.drafting.acceptance import Counts, LearningDrafter, worthwhile_length
 from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import (
     EMPTY_DRAFT,
@@ -22,7 +22,6 @@ from apply_service.protocols import (
     SamplingParams,
     Session,
     TokenSet,
-    Verification,
     Window,
 )
 
@@ -35,62 +34,47 @@ GREEDY = SamplingParams()
 KIND = "draft_model"
 
 
-class DraftModel:
+class DraftModel(LearningDrafter):
     """The second drafter of a chain, or a drafter of its own.
 
     Where the draft model has no room for the sequence, now or ever, it drafts nothing: the answer is the same, later.
     """
 
     def __init__(self, context: DraftContext) -> None:
+        super().__init__({KIND: PRIOR})
         assert context.open_draft_engine is not None, "a name that needs a draft model is refused where there is none"
         self._context = context
         self._model = context.open_draft_engine()
-        self._acceptance = Acceptance({KIND: PRIOR})
-        self._reader: Reader | None = None
+        self._writer: Writer | None = None
         self._is_closed = False
-        self._drafted: list[int] = []
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        self._drafted = []
-        acceptance = self._acceptance.expected(KIND)
-        n_tokens = worthwhile_length(acceptance, LEAST_CHANCE, min(limit, MAX_DRAFTED))
-        if limit <= 0 or not self._is_open():
+        if self._writer is None and limit > 0 and not self._is_closed:
+            self._open()
+        if limit <= 0 or self._writer is None:
             return EMPTY_DRAFT
-        assert self._reader is not None
+        n_tokens = worthwhile_length(self.acceptance.expected(KIND), LEAST_CHANCE, min(limit, MAX_DRAFTED))
         # However badly it fares, one token is tried, or it would never be tried again.
-        self._drafted = self._reader.write_after(output_ids, max(1, n_tokens))
-        return Draft(self._drafted, acceptance, KIND)
-
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        """Learns how its drafts fare; the cache is set right at the next `propose`."""
-        is_rejected = n_accepted < len(self._drafted) and self._drafted[n_accepted] != next_id
-        if self._drafted:
-            self._acceptance.learn(KIND, n_accepted=n_accepted, is_rejected=is_rejected)
+        return self.draft(self._writer.write_after(output_ids, max(1, n_tokens)), KIND, KIND)
 
     def close(self) -> None:
         """Free the session; nothing is drafted from now on."""
         self._is_closed = True
-        if self._reader is not None:
-            self._reader.session.close()
-            self._reader = None
-
-    def _is_open(self) -> bool:
-        """Whether there is a session; opens one where there may be."""
-        if self._reader is None and not self._is_closed:
-            self._open()
-        return self._reader is not None
+        if self._writer is not None:
+            self._writer.session.close()
+            self._writer = None
 
     def _open(self) -> None:
-        context, engine = self._context, self._model.engine
+        context = self._context
         try:
-            session = engine.open(context.prompt_ids, context.max_new_tokens + MAX_DRAFTED)
+            session = self._model.engine.open(context.prompt_ids, context.max_new_tokens + MAX_DRAFTED)
         except ContextLimitExceeded:
             self._is_closed = True  # the target's context is the longer one
             return
-        self._reader = None if session is None else Reader(self._model, session, context.prompt_ids[-1])
+        self._writer = None if session is None else Writer(self._model, session, context.prompt_ids[-1])
 
 
-class Reader:
+class Writer:
     """The draft model's session, kept in step with the output."""
 
     def __init__(self, model: DraftEngine, session: Session, last_prompt_id: int) -> None:
@@ -139,13 +123,8 @@ class Reader:
             ids = token_ids[start : start + n_window]
             forced = [np.array([token], dtype=np.int64) for token in token_ids[start + 1 : start + 1 + n_window]]
             allowed: list[TokenSet | None] = [*forced, None][: len(ids)]
-            choice = _choice(self._engine.step([Window(self.session, ids[0], ids[1:], GREEDY, allowed)]))
+            (answer,) = self._engine.step([Window(self.session, ids[0], ids[1:], GREEDY, allowed)])
+            assert answer is not None
+            choice = answer.choices[-1]
             self._cached += ids
         return choice
-
-
-def _choice(answers: Sequence[Verification | None]) -> int:
-    """The last choice of the one window in a pass."""
-    (answer,) = answers
-    assert answer is not None
-    return answer.choices[-1]
