@@ -18,12 +18,12 @@ from apply_eval.scores import (
     score_answer,
 )
 
-BEFORE = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
-AFTER = BEFORE.replace("return 1", "return 11")
+SOURCE = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
+AFTER = SOURCE.replace("return 1", "return 11")
 
 
 def record(language: str | None = "python", path: str | None = "a.py") -> EditRecord:
-    return EditRecord("r", BEFORE, AFTER, measure_edit(BEFORE, AFTER), language=language, path=path)
+    return EditRecord("r", SOURCE, AFTER, measure_edit(SOURCE, AFTER), language=language, path=path)
 
 
 def test_a_right_answer_scores_full_marks() -> None:
@@ -40,7 +40,7 @@ def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:
 
 def test_the_language_is_found_by_the_path_or_not_at_all() -> None:
     assert score_answer(record(language=None), AFTER).same_tree is True
-    assert score_answer(record(language="toml", path="a.toml"), BEFORE).syntax_kept is None
+    assert score_answer(record(language="toml", path="a.toml"), SOURCE).syntax_kept is None
     unknown = score_answer(record(language=None, path=None), AFTER)
     assert unknown.same_tree is None
     assert unknown.exact
@@ -182,26 +182,26 @@ def test_syntax_that_was_broken_before_or_is_meant_to_be_is_nobodys_fault() -> N
     assert is_syntax_kept("a", "b", "c", None) is None
 
 
-BEFORE = "import os\n\n# note that the cache is cleared\nlimit = 'ten'\nsize = 1\n"
-WANTED = BEFORE.replace("size = 1", "size = 2")
+QUOTED = "import os\n\n# note that the cache is cleared\nlimit = 'ten'\nsize = 1\n"
+MEANT = QUOTED.replace("size = 1", "size = 2")
 UPDATE = '# note that ...\n    limit = "ten"\nsize = 2\n'
 
 
 @pytest.mark.parametrize(
     ("answer", "same"),
     [
-        (WANTED, True),
-        (WANTED.replace("'ten'", '"ten"'), True),
-        (WANTED.replace("# note that the cache is cleared", "# note that ..."), True),
-        (WANTED.replace("'ten'", '"ten"').replace("# note that the cache is cleared", "# note that ..."), True),
-        (WANTED.replace("'ten'", "'eleven'"), False),
-        (WANTED.replace("limit = 'ten'", "size = 2"), False),
-        (WANTED.replace("limit = 'ten'\n", ""), False),
-        (WANTED.replace("size = 2", "size = 1"), False),
-        (BEFORE, False),
-        (WANTED.replace("import os\n\n", "import os\n"), True),
-        (WANTED.replace("# note that the cache is cleared\nlimit = 'ten'", "# note that ..."), False),
-        (WANTED.replace("import os", "# note that ..."), False),
+        (MEANT, True),
+        (MEANT.replace("'ten'", '"ten"'), True),
+        (MEANT.replace("# note that the cache is cleared", "# note that ..."), True),
+        (MEANT.replace("'ten'", '"ten"').replace("# note that the cache is cleared", "# note that ..."), True),
+        (MEANT.replace("'ten'", "'eleven'"), False),
+        (MEANT.replace("limit = 'ten'", "size = 2"), False),
+        (MEANT.replace("limit = 'ten'\n", ""), False),
+        (MEANT.replace("size = 2", "size = 1"), False),
+        (QUOTED, False),
+        (MEANT.replace("import os\n\n", "import os\n"), True),
+        (MEANT.replace("# note that the cache is cleared\nlimit = 'ten'", "# note that ..."), False),
+        (MEANT.replace("import os", "# note that ..."), False),
     ],
     ids=[
         "right", "other quotes", "short comment", "both", "not in the update", "a wanted line", "line lost",
@@ -209,51 +209,51 @@ UPDATE = '# note that ...\n    limit = "ten"\nsize = 2\n'
     ],
 )  # fmt: skip
 def test_only_misquoted_lines_are_forgiven(answer: str, same: bool) -> None:
-    assert is_same_but_misquotes(BEFORE, WANTED, answer, UPDATE) is same
+    assert is_same_but_misquotes(QUOTED, MEANT, answer, UPDATE) is same
 
 
 def test_a_line_that_the_edit_writes_is_no_context() -> None:
-    wanted = BEFORE.replace("size = 1", "size = 'one'")
+    wanted = QUOTED.replace("size = 1", "size = 'one'")
     answer = wanted.replace("'one'", '"one"')
-    assert not is_same_but_misquotes(BEFORE, wanted, answer, 'size = "one"\n')
+    assert not is_same_but_misquotes(QUOTED, wanted, answer, 'size = "one"\n')
 
 
 BEFORE = "".join(f"{i}\n" for i in range(20))
-WANTED = BEFORE.replace("10\n", "ten\n", 1)
+NUMBERED = BEFORE.replace("10\n", "ten\n", 1)
 
 
 def test_a_right_answer_has_none() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED) == 0
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED) == 0
 
 
 def test_wrong_inside_the_edit_alone() -> None:
-    assert count_lines_outside(BEFORE, WANTED, BEFORE) == 0
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("ten\n", "zehn\n")) == 0
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("ten\n", "")) == 0
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("ten\n", "ten\nmore\n")) == 0
+    assert count_lines_outside(BEFORE, NUMBERED, BEFORE) == 0
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("ten\n", "zehn\n")) == 0
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("ten\n", "")) == 0
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("ten\n", "ten\nmore\n")) == 0
 
 
 def test_lines_lost_or_altered_elsewhere() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("3\n4\n", "", 1)) == 2
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("3\n", "three\n", 1)) == 1
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("17\n18\n19\n", "")) == 3
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("3\n4\n", "", 1)) == 2
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("3\n", "three\n", 1)) == 1
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("17\n18\n19\n", "")) == 3
 
 
 def test_lines_added_elsewhere() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED + "a\nb\n") == 2
-    assert count_lines_outside(BEFORE, WANTED, "// remark\n" + WANTED) == 1
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED + "a\nb\n") == 2
+    assert count_lines_outside(BEFORE, NUMBERED, "// remark\n" + NUMBERED) == 1
 
 
 def test_a_cut_that_starts_in_the_edit_counts_beyond_it() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("ten\n11\n12\n", "")) == 2
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("ten\n11\n12\n", "")) == 2
 
 
 def test_a_lost_final_newline_is_a_line() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED.rstrip("\n")) >= 1
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.rstrip("\n")) >= 1
 
 
 def test_changed_line_ends_are_wrong_lines() -> None:
-    assert count_lines_outside(BEFORE, WANTED, WANTED.replace("\n", "\r\n")) >= 19
+    assert count_lines_outside(BEFORE, NUMBERED, NUMBERED.replace("\n", "\r\n")) >= 19
 
 
 def test_an_insertion_in_the_wrong_place() -> None:
