@@ -1,12 +1,10 @@
 """The HTML report of a run: one file, no script, no font, no picture from elsewhere; light and dark, phone and desk.
 
-Tables say most; two plots show what tables can't (latency against size, errors against coverage), and heat strips show
-where along an output the drafts were accepted.
+Tables say it all but where along an output the drafts were accepted, which heat strips show.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,10 +29,6 @@ GROUPS = (
     ("by_style", "style of the snippet"),
 )
 MAX_OVERVIEWS = 6
-MAX_WITH_STRIPS = 250
-"""Samples beyond this many show the strip of the last contestant alone: the page stays small enough to open."""
-N_COLOURS = 10
-"""In the style sheet; more contestants share them."""
 
 
 class Cell(NamedTuple):
@@ -45,11 +39,10 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of a table; `key` is the class of its colour."""
+    """A line of a table."""
 
     name: str
     cells: list[Cell]
-    key: str = ""
 
 
 class Table(NamedTuple):
@@ -98,7 +91,7 @@ def render_report(results: RunResults, *, others: Sequence[RunResults] = ()) -> 
         main=_columns(results, COLUMNS),
         more=_columns(results, MORE_COLUMNS),
         tables=list(tables(results, others)),
-        figures=figures(results),
+        figures=list(figures(results)),
         samples=samples(results),
         headings=HEADINGS,
         provenance=_provenance(values),
@@ -143,8 +136,8 @@ def _columns(results: RunResults, columns: Mapping[str, Any]) -> Table:
     """A row a contestant; columns that nobody fills are left out."""
     used = used_columns(columns, results.summary)
     rows = [
-        Row(name, [_cell(found, field, show) for field, (_, show) in used.items()], _colour(i))
-        for i, (name, found) in enumerate(results.summary.items())
+        Row(name, [_cell(found, field, show) for field, (_, show) in used.items()])
+        for name, found in results.summary.items()
     ]
     return Table("", "", [heading for heading, _ in used.values()], rows)
 
@@ -169,6 +162,10 @@ def tables(results: RunResults, others: Sequence[RunResults] = ()) -> Iterator[T
                 for g in groups
             ]
             yield Table(f"Exact match by {what}", "share right to the last byte (samples)", heads, rows)
+    if sizes := list(dict.fromkeys(size for found in summary.values() for size in found["by_size"])):
+        by_size = [figures["by_size"] for figures in summary.values()]
+        rows = [Row(s, [Cell(seconds(found.get(s, {}).get("latency_p50_s"))) for found in by_size]) for s in sizes]
+        yield Table("Latency by lines before the edit", "median, request to last byte", results.names, rows)
     bins = {name: {found[0]: found for found in summary[name]["calibration"]["bins"]} for name in names}
     if lows := sorted({low for found in bins.values() for low in found}):
         rows = [Row(f"{low:.1f}–{low + 0.1:.1f}", [_bin(bins[name].get(low)) for name in names]) for low in lows]
@@ -195,110 +192,20 @@ def _distinct(results: RunResults) -> dict[str, str]:
     return {same[0]: "all contestants" if is_one else ", ".join(same) for same in found.values()}
 
 
-# -- plots -------------------------------------------------------------------------------------------------------------
-class Axis(NamedTuple):
-    """`low..high` along one side of a plot, in powers of ten where `is_log`."""
-
-    title: str
-    show: Callable[[float], str]
-    low: float
-    high: float
-    is_log: bool = False
-
-    def place(self, value: float) -> float:
-        """0 to 1."""
-        scale = math.log10 if self.is_log else float
-        return (scale(value) - scale(self.low)) / ((scale(self.high) - scale(self.low)) or 1.0)
-
-    def ticks(self) -> list[float]:
-        if not self.is_log:
-            return [self.low + i / 4 * (self.high - self.low) for i in range(5)]
-        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        digits = (1, 2, 5) if len(powers) <= 3 else (1,)
-        return [d * 10.0**p for p in powers for d in digits if self.low <= d * 10.0**p <= self.high]
+# -- heat strips: an output from its first token to its last, coloured by where each pass's tokens came from -----------
+ORIGINS = ("predicted", "original", "update", "output", "prompt", "other")
+TARGET = "target"
+STRIP_WIDTH, STRIP_HEIGHT = 600, 420
+MAX_CELLS = 150
+"""An output of more stretches is drawn in so many equal cells, each in the colour that prevails in it."""
+MIN_ROW, MAX_ROW, MAX_ROWS = 6, 16, 80
 
 
-WIDTH, HEIGHT, LEFT, BOTTOM, EDGE = 420, 280, 52, 34, 16
-
-
-def plot(series: Mapping[int, Sequence[tuple[float, float]]], across: Axis, up: Axis, *, is_curve: bool) -> Markup:
-    """The points of each series, whose number is its colour; joined in their order where `is_curve`."""
-
-    def x(value: float) -> float:
-        return LEFT + across.place(value) * (WIDTH - LEFT - EDGE)
-
-    def y(value: float) -> float:
-        return HEIGHT - BOTTOM - up.place(value) * (HEIGHT - BOTTOM - EDGE)
-
-    shapes: list[str] = []
-    for tick in across.ticks():
-        shapes.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{EDGE}" y2="{HEIGHT - BOTTOM}"/>')
-        shapes.append(_text(x(tick), HEIGHT - BOTTOM + 14, across.show(tick), "middle"))
-    for tick in up.ticks():
-        shapes.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - EDGE}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        shapes.append(_text(LEFT - 5, y(tick) + 4, up.show(tick), "end"))
-    shapes += [_text((LEFT + WIDTH) / 2, HEIGHT - 4, across.title, "middle"), _text(2, 11, up.title, "start")]
-    for number, points in series.items():
-        dots = [(f"{x(a):.1f}", f"{y(b):.1f}") for a, b in points]
-        if is_curve:
-            joined = " ".join(",".join(dot) for dot in dots)
-            shapes.append(f'<polyline class="curve {_colour(number)}" points="{joined}"/>')
-        shapes += [f'<circle class="dot {_colour(number)}" cx="{cx}" cy="{cy}" r="2.6"/>' for cx, cy in dots]
-    return _svg(WIDTH, HEIGHT, shapes, f"{up.title} against {across.title}")
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return Markup('<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
-
-
-def _svg(width: float, height: float, shapes: Sequence[str], label: str, more: str = "") -> Markup:
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"{}>').format(width, height, label, Markup(more))
-    return head + Markup("".join(shapes)) + Markup("</svg>")
-
-
-def _colour(number: int) -> str:
-    return f"s{number % N_COLOURS}"
-
-
-def figures(results: RunResults) -> list[Figure]:
-    """The plots; one that would show nothing is left out."""
-    return [*_latency(results), *_risk(results), *_overviews(results)]
-
-
-def _latency(results: RunResults) -> Iterator[Figure]:
-    numbers = {name: i for i, name in enumerate(results.names)}
-    series: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for row in results.rows:
-        if row.outcome == "answered" and row.latency_s:
-            series[numbers[row.name]].append((float(max(1, results.facts[row.id].n_lines)), row.latency_s))
-    if series:
-        xs, ys = zip(*(point for found in series.values() for point in found), strict=True)
-        across = Axis("lines before the edit", rate, min(xs) * 0.9, max(xs) * 1.1, is_log=True)
-        up = Axis("latency", seconds, min(ys) * 0.9, max(ys) * 1.1, is_log=True)
-        legend = tuple(Key(_colour(i), name) for name, i in numbers.items())
-        svg = plot(dict(sorted(series.items())), across, up, is_curve=False)
-        yield Figure("Latency against file size", "request to last byte", svg, legend)
-
-
-def _risk(results: RunResults) -> Iterator[Figure]:
-    """Of contestants whose answers have a confidence; results of older runs have no curve."""
-    distinct = _distinct(results)
-    curves = {name: results.summary[name].get("risk", {}).get("curve", []) for name in distinct}
-    found = {results.names.index(name): curve for name, curve in curves.items() if len(curve) > 1}
-    if found:
-        worst = max(0.05, *(point[4] for curve in found.values() for point in curve))
-        across = Axis("share of samples applied", lambda value: f"{value:.0%}", 0.0, 1.0)
-        up = Axis("share of these wrong", share, 0.0, worst)
-        svg = plot({i: [(p[3], p[4]) for p in curve] for i, curve in found.items()}, across, up, is_curve=True)
-        legend = tuple(Key(_colour(i), distinct[results.names[i]]) for i in found)
-        note = "a point for each threshold of confidence; low on the right is good"
-        yield Figure("Wrong answers among those applied", note, svg, legend)
-
-
-def _overviews(results: RunResults) -> Iterator[Figure]:
+def figures(results: RunResults) -> Iterator[Figure]:
+    """A heat strip for each of the last contestants that drafted."""
     rows_of: dict[str, list[RunRow]] = defaultdict(list)
     for row in sorted(results.rows, key=lambda row: results.facts[row.id].n_lines):
-        if row.repeat == 0 and row.name != PLAIN and _has_strip(row):
+        if row.repeat == 0 and row.name != PLAIN and any(count.n_drafted for count in row.pass_counts):
             rows_of[row.name].append(row)
     for name in [name for name in results.names if name in rows_of][-MAX_OVERVIEWS:]:
         found, rows = results.summary[name], rows_of[name]
@@ -311,25 +218,12 @@ def _overviews(results: RunResults) -> Iterator[Figure]:
         yield Figure(f"Acceptance along the file: {name}", note, svg, _origin_legend(rows))
 
 
-def _has_strip(row: RunRow) -> bool:
-    return any(count.n_drafted for count in row.pass_counts)
-
-
 def _origin_legend(rows: Sequence[RunRow]) -> tuple[Key, ...]:
     """The origins that occur, the target's own tokens, and what a tick is."""
     used = {source if source in ORIGINS else "other" for row in rows for source in row.accepted_by_source}
     labels = {"predicted": "predicted merge", "update": "update snippet", "output": "output so far"}
     keys = [Key(f"o-{origin}", labels.get(origin, origin)) for origin in ORIGINS if origin in used]
     return (*keys, Key(f"o-{TARGET}", "written by the target"), Key("reject", "a rejection"))
-
-
-# -- heat strips: an output from its first token to its last, coloured by where each pass's tokens came from -----------
-ORIGINS = ("predicted", "original", "update", "output", "prompt", "other")
-TARGET = "target"
-STRIP_WIDTH, STRIP_HEIGHT = 600, 10
-STRIP_CELLS, OVERVIEW_CELLS = 300, 150
-"""An output of more stretches is drawn in so many equal cells, each in the colour that prevails in it."""
-OVERVIEW_HEIGHT, MIN_ROW, MAX_ROW, MAX_ROWS = 420, 6, 16, 80
 
 
 class Stretch(NamedTuple):
@@ -388,34 +282,25 @@ def cells(found: Sequence[Stretch], n_cells: int) -> list[Stretch]:
     return joined
 
 
-def strip(counts: Sequence[PassCount], *, label: str) -> Markup:
-    """One output as one strip."""
-    boxes = _boxes([(cells(stretches(counts), STRIP_CELLS), 0.0)], STRIP_HEIGHT)
-    return _svg(STRIP_WIDTH, STRIP_HEIGHT, boxes, label, ' preserveAspectRatio="none"')
-
-
 def overview(outputs: Sequence[Sequence[PassCount]], *, label: str) -> Markup:
     """Many outputs, one thin row each, all stretched to the same width; evenly thinned out where they are many."""
     step = max(1.0, len(outputs) / MAX_ROWS)
     chosen = [outputs[int(i * step)] for i in range(min(len(outputs), MAX_ROWS))]
-    row = min(MAX_ROW, max(MIN_ROW, OVERVIEW_HEIGHT // max(1, len(chosen))))
-    drawn = [(cells(stretches(counts), OVERVIEW_CELLS), float(i * row)) for i, counts in enumerate(chosen)]
-    return _svg(STRIP_WIDTH, max(1, len(chosen)) * row, _boxes(drawn, row - 1), label)
-
-
-def _boxes(rows: Sequence[tuple[Sequence[Stretch], float]], height: float) -> list[str]:
-    """One path a colour: thousands of rectangles would make the page slow.  Rejections on top."""
-    paths: dict[str, list[str]] = defaultdict(list)
-    for found, top in rows:
-        scale = STRIP_WIDTH / (sum(part.n_tokens for part in found) or 1)
-        at = 0.0
+    height = min(MAX_ROW, max(MIN_ROW, STRIP_HEIGHT // max(1, len(chosen))))
+    paths: dict[str, list[str]] = defaultdict(list)  # one a colour: thousands of rectangles would make the page slow
+    for number, counts in enumerate(chosen):
+        found = cells(stretches(counts), MAX_CELLS)
+        scale, at = STRIP_WIDTH / (sum(part.n_tokens for part in found) or 1), 0.0
         for part in found:
-            paths[f"o-{part.origin} l{part.level}"].append(_box(at * scale, top, part.n_tokens * scale, height))
+            box = _box(at * scale, number * height, part.n_tokens * scale, height - 1)
+            paths[f"o-{part.origin} l{part.level}"].append(box)
             at += part.n_tokens
             if part.is_rejected:
-                paths["reject"].append(_box(at * scale - 1, top, 1.5, height))
-    ordered = sorted(paths, key=lambda name: name == "reject")
-    return [f'<path class="{class_}" d="{"".join(paths[class_])}"/>' for class_ in ordered]
+                paths["reject"].append(_box(at * scale - 1, number * height, 1.5, height - 1))
+    ordered = sorted(paths, key=lambda name: name == "reject")  # on top
+    drawn = Markup("").join(Markup('<path class="{}" d="{}"/>').format(name, "".join(paths[name])) for name in ordered)
+    size = (STRIP_WIDTH, max(1, len(chosen)) * height)
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(*size, label, drawn)
 
 
 def _box(x: float, y: float, width: float, height: float) -> str:
@@ -437,7 +322,6 @@ class Line(NamedTuple):
     verdict: str
     detail: str
     cells: tuple[str, ...]
-    strip: Markup | str
 
 
 class Sample(NamedTuple):
@@ -465,14 +349,13 @@ def samples(results: RunResults) -> list[Sample]:
     for number, (at, facts) in enumerate(results.facts.items()):
         if at not in by_id:
             continue
-        with_strip = [row.name for row in by_id[at] if _has_strip(row)][-1 if len(by_id) > MAX_WITH_STRIPS else 0 :]
-        lines = [_line(row, threshold, has_strip=row.name in with_strip) for row in by_id[at]]
+        lines = [_line(row, threshold) for row in by_id[at]]
         verdict = min((line.verdict for line in lines), key=ORDER.index)
         found.append(Sample(f"sample-{number}", facts, verdict, lines, _wrong(results, by_id[at])))
     return sorted(found, key=lambda sample: ORDER.index(sample.verdict))
 
 
-def _line(row: RunRow, threshold: float, *, has_strip: bool) -> Line:
+def _line(row: RunRow, threshold: float) -> Line:
     verdict: str = row.outcome
     if row.outcome == "answered":
         verdict = "exact" if row.exact else "silent" if is_silent(row, threshold) else "wrong"
@@ -480,8 +363,7 @@ def _line(row: RunRow, threshold: float, *, has_strip: bool) -> Line:
     if row.error is not None:
         detail = f"{row.error}: {row.message}"
     shown = (seconds(row.latency_s), rate(row.tok_s), count(row.passes), count(row.rejections), share(row.confidence))
-    drawn = strip(row.pass_counts, label=f"acceptance of {row.name}") if has_strip else ""
-    return Line(row.name, verdict, detail, shown, drawn)
+    return Line(row.name, verdict, detail, shown)
 
 
 def _wrong(results: RunResults, rows: Sequence[RunRow]) -> list[WrongAnswer]:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from apply_eval.report import MAX_ROWS, STRIP_WIDTH, Stretch, cells, overview, stretches, strip
+from apply_eval.report import MAX_ROWS, STRIP_WIDTH, Stretch, cells, overview, stretches
 from apply_service.types import PassCount
 
 COUNTS = (
@@ -44,7 +44,7 @@ def boxes(svg: str, class_: str = "") -> list[tuple[float, float, float]]:
 
 
 def test_a_strip_fills_its_width() -> None:
-    svg = strip(COUNTS, label="x")
+    svg = overview([COUNTS], label="x")
     coloured = sorted(boxes(svg, "o-"))
     assert coloured[0][0] == 0.0
     assert sum(width for _, _, width in coloured) == pytest.approx(STRIP_WIDTH, abs=1)
@@ -53,7 +53,7 @@ def test_a_strip_fills_its_width() -> None:
 
 
 def test_every_rejection_has_its_tick() -> None:
-    assert len(boxes(strip(COUNTS, label="x"), "reject")) == 2
+    assert len(boxes(overview([COUNTS], label="x"), "reject")) == 2
 
 
 def test_outputs_of_many_passes_are_drawn_in_cells() -> None:
