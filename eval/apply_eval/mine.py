@@ -83,23 +83,23 @@ def mine(
     n_found = 0
     by_path: Counter[str] = Counter()
     by_commit: Counter[str] = Counter()
-    with GitRepo(repo_path) as repo:
-        name = name or repo.name
-        changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
-        wanted = [change for change in changes if _is_wanted(change, filters)]
-        random.Random(seed).shuffle(wanted)
-        for change in wanted:
-            if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
-                continue
-            record = _mine_one(repo, name, change, filters, seed, styles, licence)
-            if record is None:
-                continue
-            by_path[change.path] += 1
-            by_commit[change.commit] += 1
-            n_found += 1
-            yield record
-            if n_found >= limit:
-                return
+    repo = GitRepo(repo_path)
+    name = name or repo.name
+    changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
+    wanted = [change for change in changes if _is_wanted(change, filters)]
+    random.Random(seed).shuffle(wanted)
+    for change in wanted:
+        if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
+            continue
+        record = _mine_one(repo, name, change, filters, seed, styles, licence)
+        if record is None:
+            continue
+        by_path[change.path] += 1
+        by_commit[change.commit] += 1
+        n_found += 1
+        yield record
+        if n_found >= limit:
+            return
     if not n_found:
         remedy = "widen the filters" + (": the clone is shallow, `git fetch --unshallow`" if repo.is_shallow() else "")
         raise DataError(f"no edit in {repo_path} passes the filters", value=0, limit=1, remedy=remedy)
