@@ -297,7 +297,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _add_report(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
-    others_help = "runs of the same at other concurrencies, for the throughput curve"
+    others_help = "runs of the same at other concurrencies, for throughput by concurrency"
     add("others", type=Path, nargs="*", metavar="RUN...", help=others_help)
     add("--out", type=Path, metavar="FOLDER", help="folder of the page (default: the run's)")
     parser.set_defaults(command=_report)

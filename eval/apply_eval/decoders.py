@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -57,47 +58,50 @@ class Generated(NamedTuple):
     """After the first pass, which holds the prefill; None where it wrote all."""
 
 
-Generate = Callable[[Target, Decoding, EditJob], Generated]
-"""Decode the decoding's prompt, which asks for the job, up to its stop.  Raises ApplyError."""
+class Elsewhere(ABC):
+    """A runner whose tokens another loop decodes on the runtime's target.
 
-
-def answer_elsewhere(
-    record: EditRecord, runtime: Runtime, generate: Generate, *, name: str, options: RequestOptions, is_drafted: bool
-) -> Answer:
-    """The record answered by `generate` on the runtime's target.  Raises ApplyError.
-
-    How many tokens the other loop drafted is not known; a pass that gave n tokens accepted n - 1 of them.
+    How many tokens that loop drafted is not known; a pass that gave n tokens accepted n - 1 of them.
     """
-    request = replace(request_of(record, options, drafter="none"), strategy="model")
-    started = time.perf_counter()
-    edit = read_request(request, runtime)
-    job = edit.job
-    target = in_process(runtime.load(runtime.models[0]))
-    decoding = open_decoding(job, request, target, request.drafter or runtime.default_drafter)
-    n_prompt, limit = len(decoding.prompt_ids), target.engine.context_limit
-    if n_prompt + decoding.max_new_tokens > limit:
-        raise ContextLimitExceeded(
-            f"{n_prompt} prompt tokens and up to {decoding.max_new_tokens} new ones exceed the context limit",
-            value=n_prompt + decoding.max_new_tokens,
-            limit=limit,
-            remedy="send a smaller file, or use a model with a longer context",
+
+    def __init__(self, name: str, runtime: Runtime, options: RequestOptions, *, is_drafted: bool) -> None:
+        self.name, self._runtime, self._options, self._is_drafted = name, runtime, options, is_drafted
+
+    @abstractmethod
+    def _generate(self, target: Target, decoding: Decoding, job: EditJob) -> Generated:
+        """Decode the decoding's prompt, which asks for the job, up to its stop.  Raises ApplyError."""
+
+    def answer(self, record: EditRecord) -> Answer:
+        request = replace(request_of(record, self._options, drafter="none"), strategy="model")
+        started = time.perf_counter()
+        edit = read_request(request, self._runtime)
+        job = edit.job
+        target = in_process(self._runtime.load(self._runtime.models[0]))
+        decoding = open_decoding(job, request, target, request.drafter or self._runtime.default_drafter)
+        n_prompt, limit = len(decoding.prompt_ids), target.engine.context_limit
+        if n_prompt + decoding.max_new_tokens > limit:
+            raise ContextLimitExceeded(
+                f"{n_prompt} prompt tokens and up to {decoding.max_new_tokens} new ones exceed the context limit",
+                value=n_prompt + decoding.max_new_tokens,
+                limit=limit,
+                remedy="send a smaller file, or use a model with a longer context",
+            )
+        before_s = time.perf_counter() - started
+        generated = self._generate(target, decoding, job)
+        merged = target.prompt_format.decode_output(generated.ids)
+        stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
+        agreement = None if target.is_replay else merged == job.prediction.text
+        outcome = Outcome(merged, "model", stats, TargetInfo.of(target), self.name, agreement=agreement)
+        result = finish(request, edit, outcome)
+        latency_s = time.perf_counter() - started
+        return replace(
+            answer_of_result(result, latency_s=latency_s, ttft_s=before_s + generated.ttft_s),
+            tok_s=generated.tok_s,
+            passes=generated.passes,
+            n_drafted=None if self._is_drafted else 0,
+            n_accepted=len(generated.ids) - generated.passes if self._is_drafted else 0,
+            rejections=None if self._is_drafted else 0,
         )
-    before_s = time.perf_counter() - started
-    generated = generate(target, decoding, job)
-    merged = target.prompt_format.decode_output(generated.ids)
-    stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
-    agreement = None if target.is_replay else merged == job.prediction.text
-    outcome = Outcome(merged, "model", stats, TargetInfo.of(target), name, agreement=agreement)
-    result = finish(request, edit, outcome)
-    latency_s = time.perf_counter() - started
-    return replace(
-        answer_of_result(result, latency_s=latency_s, ttft_s=before_s + generated.ttft_s),
-        tok_s=generated.tok_s,
-        passes=generated.passes,
-        n_drafted=None if is_drafted else 0,
-        n_accepted=len(generated.ids) - generated.passes if is_drafted else 0,
-        rejections=None if is_drafted else 0,
-    )
 
 
 def _generated(
@@ -124,7 +128,7 @@ PROMPT_LOOKUP_TOKENS = 10
 """The library's documentation's own choice."""
 
 
-class HfGenerate:
+class HfGenerate(Elsewhere):
     """The library's own `generate` on the same weights, prompt and output limit, one request at a time.  `n_lookup`
     None: plain decoding; else prompt lookup with so many tokens."""
 
@@ -132,13 +136,8 @@ class HfGenerate:
     missing = MISSING_IN_PROCESS
 
     def __init__(self, name: str, runtime: Runtime, *, options: RequestOptions, n_lookup: int | None = None) -> None:
-        self.name, self._runtime, self._options, self._n_lookup = name, runtime, options, n_lookup
-
-    def answer(self, record: EditRecord) -> Answer:
-        is_drafted = self._n_lookup is not None
-        return answer_elsewhere(
-            record, self._runtime, self._generate, name=self.name, options=self._options, is_drafted=is_drafted
-        )
+        super().__init__(name, runtime, options, is_drafted=n_lookup is not None)
+        self._n_lookup = n_lookup
 
     def close(self) -> None:
         """Nothing is held."""
@@ -250,7 +249,7 @@ METHODS: Mapping[str, str | None] = {
 """Peers, and what vLLM is to be started with (`--speculative-config`)."""
 
 
-class Vllm:
+class Vllm(Elsewhere):
     """One vLLM server, started by the user with the speculative method that the peer is named after.  Token ids go in
     and come out, over its completions endpoint.  An event of the stream counts as a pass: a server that falls behind
     joins several, so the count is a lower bound."""
@@ -271,7 +270,7 @@ class Vllm:
                 limit="none",
                 remedy="use --constrain none, for all contestants of the run",
             )
-        self.name, self._runtime, self._options = name, runtime, options
+        super().__init__(name, runtime, options, is_drafted=METHODS[name] is not None)
         self._client = open_client(url, timeout_s=options.timeout_s)
         self.close = self._client.close
         try:
@@ -281,12 +280,6 @@ class Vllm:
                 self._model = str(response.json()["data"][0]["id"])
         except Unreachable as error:
             raise Unreachable(f"{name}: {error.message}", value=url, remedy=start_line(name)) from error
-
-    def answer(self, record: EditRecord) -> Answer:
-        is_drafted = METHODS[self.name] is not None
-        return answer_elsewhere(
-            record, self._runtime, self._generate, name=self.name, options=self._options, is_drafted=is_drafted
-        )
 
     def _generate(self, _: Target, decoding: Decoding, job: EditJob) -> Generated:
         body: dict[str, Any] = {
