@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -59,7 +59,7 @@ class Outline:
         """The lines that head what stands at `line` with `indent`, outermost first.  For code only definitions."""
         flat = _FLAT_HEADER.get(self.language)
         if flat is not None:
-            return self._flat_header(line, flat)
+            return [at for at in range(line - 1, -1, -1) if self.lines[at].startswith(flat)][:1]
         found: list[int] = []
         for at in range(min(line, len(self.lines)) - 1, -1, -1):
             if indent <= 0:
@@ -69,12 +69,6 @@ class Outline:
                 found.append(self._opening_of(at))
         wanted = found if self.language in _NESTED_DATA else [at for at in found if is_definition(self.lines[at])]
         return wanted[::-1]
-
-    def _flat_header(self, line: int, sign: str) -> list[int]:
-        for at in range(line - 1, -1, -1):
-            if self.lines[at].startswith(sign):
-                return [at]
-        return []
 
     def _opening_of(self, line: int) -> int:
         """Where a head over several lines begins: `def f(` for `) -> int:`."""
@@ -97,7 +91,9 @@ class Outline:
     def scope_end(self, header: int) -> int:
         """The last line of the scope that `header` opens, its closing line included."""
         if self.language in _FLAT_HEADER:
-            return self._flat_end(header)
+            sign = _FLAT_HEADER[self.language]
+            below = (at - 1 for at in range(header + 1, len(self.lines)) if self.lines[at].startswith(sign))
+            return next(below, len(self.lines) - 1)
         level = self.indents[header]
         last = header
         for at in range(header + 1, len(self.lines)):
@@ -110,13 +106,6 @@ class Outline:
                 if self.lines[at].rstrip()[-1:] not in {"{", ":", "(", "["}:
                     break
         return last
-
-    def _flat_end(self, header: int) -> int:
-        sign = _FLAT_HEADER[self.language]
-        for at in range(header + 1, len(self.lines)):
-            if self.lines[at].startswith(sign):
-                return at - 1
-        return len(self.lines) - 1
 
     def decorated_start(self, header: int) -> int:
         """Where the decorators or attributes right above a head begin."""
@@ -156,18 +145,6 @@ def align(n_before: int, n_after: int, hunks: Sequence[Hunk]) -> list[Item]:
         items += [Item("take", hunk.a1, j) for j in range(hunk.b0, hunk.b1)]
         a, b = hunk.a1, hunk.b1
     return items
-
-
-def stretches(shown: bytearray) -> list[Block]:
-    """The maximal runs of items that are shown."""
-    found: list[Block] = []
-    start = shown.find(1)
-    while start >= 0:
-        stop = shown.find(0, start)
-        stop = len(shown) if stop < 0 else stop
-        found.append(Block(start, stop))
-        start = shown.find(1, stop)
-    return found
 
 
 MIN_LIKENESS = 70.0
@@ -286,14 +263,12 @@ class Clarity:
                 found = _NAME.search(self.before[at]) if self.outline.indents[at] == level else None
                 if found is None and self.before[at].strip()[:1] in {"}", ")"}:
                     continue
-                return self._unique_name(found, at, place)
+                below = range(self.outline.scope_end(at) + 1, place)
+                if found is None or any(self.before[line].strip() for line in below):
+                    return None
+                named = [line for line in self.before if (other := _NAME.search(line)) and other[1] == found[1]]
+                return found[1] if len(named) == 1 and len(found[1]) > 2 else None
         return None
-
-    def _unique_name(self, found: re.Match[str] | None, header: int, place: int) -> str | None:
-        if found is None or any(self.before[at].strip() for at in range(self.outline.scope_end(header) + 1, place)):
-            return None
-        named = [line for line in self.before if (other := _NAME.search(line)) and other[1] == found[1]]
-        return found[1] if len(named) == 1 and len(found[1]) > 2 else None
 
     # -- edges --------------------------------------------------------------------------------------------------------
     def _is_clear_edge(self, block: Block, start: int, stop: int, floor: int) -> bool:
@@ -302,18 +277,15 @@ class Clarity:
         items = self.items[start:stop]
         is_file_edge = start == 0 if outer == 0 else stop == len(self.items)
         if all(item.kind == "take" for item in items):
-            return self._is_clear_insertion(items, outer, is_file_edge)
+            # New lines must not be taken for lines of the file, nor for padding of a marker.
+            if is_file_edge:
+                return self.after[items[outer].after].strip() != ""
+            return not self.style.is_clean and self._is_unseen(items, outer)
         if self.style.is_clean and not is_file_edge:
             return False
         if outer == -1 and not self.style.is_clean and self._ends_scope(block, items):
             return True
         return self._is_alike(items, outer, floor, margin=0.0 if is_file_edge else MARGIN)
-
-    def _is_clear_insertion(self, items: Sequence[Item], outer: Literal[0, -1], is_file_edge: bool) -> bool:
-        """New lines at the edge of a block must not be taken for lines of the file, nor for padding of a marker."""
-        if is_file_edge:
-            return self.after[items[outer].after].strip() != ""
-        return not self.style.is_clean and self._is_unseen(items, outer)
 
     def _is_unseen(self, items: Sequence[Item], outer: Literal[0, -1]) -> bool:
         """Whether the outermost new line is nowhere in the hidden text on its side.  A blank one must be what parts the
@@ -323,16 +295,12 @@ class Clarity:
         if not line.strip():
             beside = place - 1 if outer == 0 else place
             is_parted = 0 <= beside < len(self.before) and self.before[beside].strip() != ""
-            line = next((x for x in self._inward(items, outer) if x.strip()), "")
+            inward = (self.after[item.after] for item in (items if outer == 0 else items[::-1]))
+            line = next((x for x in inward if x.strip()), "")
             if not is_parted or len(items) <= 2 or not line:
                 return False
         seen = self._places.get(self._key(line), ())
         return not any(at < place if outer == 0 else at >= place for at in seen)
-
-    def _inward(self, items: Sequence[Item], outer: Literal[0, -1]) -> Iterator[str]:
-        """The new lines from the edge of the block towards its middle."""
-        ordered = items if outer == 0 else items[::-1]
-        return (self.after[item.after] for item in ordered)
 
     def _ends_scope(self, block: Block, items: Sequence[Item]) -> bool:
         """Whether the block is one whole scope whose last lines changed.  Where its new last line stands in the scope,
@@ -386,13 +354,11 @@ class Clarity:
         others = [(a, b) for a in starts for b in stops if a < b and (a, b) != (start, stop)]
         if len(others) > MAX_READINGS:
             return Growth(len(starts) > 1, len(stops) > 1)
-        shown = [self._key(self._text(item)) for item in self.items[first : last + 1] if item.kind != "drop"]
+        items = [item for item in self.items[first : last + 1] if item.kind != "drop"]
+        shown = [self._key(self.after[x.after] if x.kind == "take" else self.before[x.original]) for x in items]
         limit = Indel.distance(shown, self._keys[start:stop])
         rivals = [(a, b) for a, b in others if Indel.distance(shown, self._keys[a:b], score_cutoff=limit) <= limit]
         return Growth(any(a != start for a, _ in rivals), any(b != stop for _, b in rivals))
-
-    def _text(self, item: Item) -> str:
-        return self.after[item.after] if item.kind == "take" else self.before[item.original]
 
     def _run(self, at: int, block: Block, step: Literal[1, -1]) -> list[int]:
         """The lines of before in the unbroken run of context that begins (or ends) at item `at`."""
@@ -463,8 +429,15 @@ class Layout:
 
     @property
     def blocks(self) -> list[Block]:
-        """The stretches of shown items, in order."""
-        return stretches(self.shown)
+        """The maximal runs of shown items, in order."""
+        found: list[Block] = []
+        start = self.shown.find(1)
+        while start >= 0:
+            stop = self.shown.find(0, start)
+            stop = len(self.shown) if stop < 0 else stop
+            found.append(Block(start, stop))
+            start = self.shown.find(1, stop)
+        return found
 
     # -- what the style asks for --------------------------------------------------------------------------------------
     def _show_context(self) -> None:
