@@ -366,3 +366,7 @@ def _conditions(results: RunResults) -> object:
     start = results.values["provenance"] or {}
     model = results.values["plan"]["model"] or {}
     return start.get("hardware"), model.get("device"), results.values["plan"]["concurrency"]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
