@@ -16,7 +16,7 @@ from rich.table import Table
 
 from apply_eval.errors import DataError
 from apply_eval.metrics import Interval, mean_interval, quantile_interval, ratio_interval
-from apply_eval.numbers import DASH, count
+from apply_eval.numbers import DASH, count, share
 from apply_eval.rows import RunRow, SampleFacts
 from apply_eval.summary import collapse, is_silent, mean, median
 
@@ -121,26 +121,21 @@ def differences_table(title: str, found: Sequence[Difference]) -> Table:
     for heading in ("", "pairs", "A", "B", "change", "95% interval", ""):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
     for difference in found:
-        show = _points if difference.kind == "share" else _times
-        value = _percent if difference.kind == "share" else _plain
-        interval = DASH if difference.interval is None else " to ".join(map(show, difference.interval))
+        low_high = (
+            DASH if difference.interval is None else " to ".join(_change(difference, x) for x in difference.interval)
+        )
+        change = DASH if difference.change is None else _change(difference, difference.change)
+        a, b = _value(difference, difference.a), _value(difference, difference.b)
         verdict = "[bold red]regression[/]" if difference.is_regression else ""
-        figures = (value(difference.a), value(difference.b), show(difference.change))
-        table.add_row(difference.field, str(difference.n_pairs), *figures, interval, verdict)
+        table.add_row(difference.field, str(difference.n_pairs), a, b, change, low_high, verdict)
     return table
 
 
-def _points(value: float | None) -> str:
-    return DASH if value is None else f"{value * 100:+.1f} points"
-
-
-def _times(value: float | None) -> str:
-    return DASH if value is None else f"×{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return DASH if value is None else f"{value:.1%}"
-
-
-def _plain(value: float | None) -> str:
+def _value(difference: Difference, value: float | None) -> str:
+    if difference.kind == "share":
+        return share(value)
     return f"{value:.3f}" if value is not None and value < 10 else count(value)
+
+
+def _change(difference: Difference, value: float) -> str:
+    return f"{value * 100:+.1f} points" if difference.kind == "share" else f"×{value:.3f}"

@@ -225,7 +225,12 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
         with _open(path, "rt") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield number, _object(line, f"{path.name}, line {number}")
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise DataError(f"{path.name}, line {number}: not a JSON object", value=line[:80])
+                    yield number, value
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path.name}, line {number}: not JSON: {error}", value=error.doc[:80]) from error
     except FileNotFoundError as error:
         raise DataError(f"no such data set: {path}", value=str(path), remedy="give the path of a JSONL file") from error
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
@@ -236,16 +241,6 @@ def _open(path: Path, mode: str) -> IO[str]:
     if path.suffix == ".xz":
         return cast("IO[str]", lzma.open(path, mode, encoding="utf-8", newline="\n"))
     return cast("IO[str]", path.open(mode, encoding="utf-8", newline="\n"))
-
-
-def _object(line: str, place: str) -> Row:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{place}: not JSON: {error}", value=line[:80]) from error
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: not a JSON object", value=line[:80])
-    return value
 
 
 def record_of_row(row: Row, place: str) -> EditRecord:

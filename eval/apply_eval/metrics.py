@@ -229,18 +229,13 @@ def risk_figures(samples: Sequence[Judged], *, threshold: float, seed: int) -> d
     limit is the best that any threshold gives on these very samples; only the frozen threshold can be held against
     others."""
     curve = risk_curve(samples)
+    step = max(1, -(-len(curve) // MAX_POINTS))  # the end of the curve stays
     return {
         "n": len(samples),
-        "curve": [list(point) for point in _thinned(curve)],
+        "curve": [list(point) for point in curve[::-1][::step][::-1]],
         "coverage_at": {str(limit): _at_limit(samples, curve, limit, seed) for limit in LIMITS},
         "at_threshold": at_threshold(samples, threshold),
     }
-
-
-def _thinned(curve: Sequence[RiskPoint]) -> list[RiskPoint]:
-    """At most MAX_POINTS, evenly over the curve, its end among them."""
-    step = max(1, -(-len(curve) // MAX_POINTS))
-    return list(curve[::-1][::step][::-1])
 
 
 def _at_limit(samples: Sequence[Judged], curve: Sequence[RiskPoint], limit: float, seed: int) -> dict[str, Any]:

@@ -137,9 +137,7 @@ def _misquote(text: str, comment: str, rng: random.Random) -> str:
 
 def _dedented(lines: list[SketchLine]) -> list[SketchLine]:
     leads = [lead_of(line.text) for line in lines if line.text.strip() and line.role != "marker"]
-    common = _common_start(leads)
-    if not common:
-        return lines
+    common = os.path.commonprefix(leads)  # noqa: RUF071 (characters are meant)
     return [
         replace(x, text=x.text.removeprefix(common) if x.text.startswith(common) else x.text.lstrip()) for x in lines
     ]
@@ -190,12 +188,6 @@ def _unit(leads: list[str]) -> str | None:
     return None
 
 
-def _common_start(texts: list[str]) -> str:
-    low, high = min(texts, default=""), max(texts, default="")
-    n_same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return low[:n_same]
-
-
 _IMPORT = re.compile(r"^\s*(?:import\b|from\b|#\s*include\b|use\b|using\b|require\b|const .*require\()")
 _NAME = re.compile(r"(?:def|class|func|fn|fun|function|struct|interface|enum|const|let|var|type|module)\s+(\w+)")
 _ASSIGNED = re.compile(r"^\s*(?:[\w.]+\s+)?([\w.]+)\s*(?::=|=(?!=)|:\s)")
@@ -222,10 +214,6 @@ class Writer:
         self.language, self.path = language or "", path
         self.syntax = comment_syntax(self.language, 0 if self.style.is_clean else self.style.comment)
         self._lines: list[SketchLine] = []
-
-    @property
-    def is_python(self) -> bool:
-        return self.language == "python"
 
     def write(self) -> list[SketchLine]:
         """The lines of the snippet."""
@@ -438,7 +426,7 @@ def sketch(
     if not layout.plan():
         return None
     writer = Writer(layout, language=language, path=path, rng=rng)
-    if not _is_free_of_markers(layout, style, writer):
+    if not _is_free_of_markers(layout, style, language):
         return None
     lines = writer.write()
     ops = _true_merge(before.split("\n"), after.split("\n"), layout, lines)
@@ -468,13 +456,13 @@ def _hangs_on_trailing_space(old: list[str], new: list[str], hunks: list[Hunk]) 
     return [old[x.original] if x.kind == "keep" else new[x.after] for x in items if x.kind != "drop"] != new
 
 
-def _is_free_of_markers(layout: Layout, style: SketchStyle, writer: Writer) -> bool:
+def _is_free_of_markers(layout: Layout, style: SketchStyle, language: str | None) -> bool:
     """No shown line of the file may pass for a marker (in sloppy styles: for one of those used here)."""
     for at, item in enumerate(layout.items):
         if not layout.shown[at] or item.kind == "drop":
             continue
         line = layout.after[item.after]
-        if is_marker_like(line) and (style.is_clean or line.strip() != "..." or not writer.is_python):
+        if is_marker_like(line) and (style.is_clean or line.strip() != "..." or language != "python"):
             return False
     return True
 
