@@ -11,8 +11,9 @@ import httpx2
 import pytest
 
 from apply_service.api.body import PARSED_AT_ONCE
+from apply_service.build import open_service
 from apply_service.runtime import Runtime
-from apply_service.service import Service, open_service
+from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.target import Target
 from tests.live_server import serving
@@ -38,7 +39,7 @@ BODIES = {
     "a batch of many edits": (
         "/v1/apply/batch",
         json.dumps({"edits": [{"original": "a", "update": "b", "path": f"{i}"} for i in range(N_BYTES // 50)]}),
-        {413},
+        {413, 504},
     ),
 }
 

@@ -7,7 +7,7 @@ have LF line ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 
 from apply_service.edits.lazy.chooser import load
@@ -22,6 +22,8 @@ SURE_SIGNS = 0.99
 """A diff without its headers whose every line is found, in one place: 45 of 45 right on the sets that are fitted to."""
 BROKEN = 0.3
 """What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
+NOWHERE = 0.25
+"""At most, for a snippet of which the file has no line, without a marker and without a word about where it goes."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -41,6 +43,8 @@ def merge(
     chance = chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
+    if _is_nowhere(features[0]) and not any(known["by_placed"] for known in features):
+        chance = min(chance, NOWHERE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -75,6 +79,11 @@ def readings(
         ops = [*ways.draft.ops, LineOp("keep", len(lines) - 1, None, "")] if ends_with_newline else ways.draft.ops
         found.append((Reading(drops_first(ops), ways.features, 0.0, ways.draft.name), ways))
     return found
+
+
+def _is_nowhere(known: Mapping[str, float]) -> bool:
+    is_loose = known["loose_blocks"] == known["blocks"] > 0 and not known["markers"]
+    return is_loose and not known["by_signed"]
 
 
 def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
