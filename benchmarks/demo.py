@@ -11,8 +11,7 @@ from typing import cast
 from rich.console import Console
 from rich.syntax import Syntax
 
-from apply_eval.datasets import EditRecord
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.build import build_runtime
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply

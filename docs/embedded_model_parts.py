@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from apply_eval.report.numbers import count, seconds, share
+from apply_eval.numbers import count, seconds, share
 from benchmarks.embedded.model import SAYS
 from docs.tables import table
 

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.cli import build_parser
-from apply_eval.metrics.fields import SUMMARY_FIELDS
-from apply_eval.metrics.summary import PLAIN
+from apply_eval.numbers import COLUMNS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
 from apply_eval.provenance import shown_command
-from apply_eval.report.numbers import COLUMNS, MORE_COLUMNS, share, times, with_interval
-from apply_eval.report.terminal import notes, used_columns
-from apply_eval.running.results import RunResults, read_results
+from apply_eval.results import RunResults, read_results
+from apply_eval.summary import PLAIN, SUMMARY_FIELDS
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"

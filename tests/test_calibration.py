@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apply_eval.scorers.trust import CONFIDENCE_THRESHOLD
+from apply_eval.scores import CONFIDENCE_THRESHOLD
 from apply_service.calibration import (
     CALIBRATION_FILE,
     MAX_LOG_ODDS,

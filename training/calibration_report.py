@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from apply_eval.metrics.calibration import brier_score, calibration_error, ranking, reliability
-from apply_eval.metrics.intervals import wilson
-from apply_eval.scorers.trust import is_flagged, is_silent_error
+from apply_eval.metrics import brier_score, calibration_error, ranking, reliability, wilson
+from apply_eval.scores import is_flagged, is_silent_error
 
 EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 """Of the bins of a table; finer where most answers are."""

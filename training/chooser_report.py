@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apply_eval.metrics.risk import (
+from apply_eval.metrics import (
     Judged,
     at_threshold,
     calibration_figures,

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from apply_eval.cli import OWN_EDITS
+from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_path
 from apply_service.build import load_target
 from apply_service.drafting.chain import check_drafter

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from apply_eval.metrics.intervals import quantile_interval
+from apply_eval.metrics import quantile_interval
 
 PLAIN, PLAIN_ENGINE, PLAIN_PEER, LOOKUP_PEER = "plain", "plain_engine", "hf_plain", "hf_prompt_lookup"
 UNDRAFTED = (PLAIN_ENGINE, PLAIN_PEER)

@@ -21,16 +21,12 @@ from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from apply_eval.datasets import EditRecord
-from apply_eval.metrics.summary import SummaryOptions
+from apply_eval.loop import Loop, schedule
 from apply_eval.provenance import provenance
-from apply_eval.runners.answer import MISSING_IN_PROCESS, Answer, Runner
-from apply_eval.runners.own_service import alone
-from apply_eval.runners.request import RequestOptions, request_of
-from apply_eval.running.loop import Loop
-from apply_eval.running.results import ROWS, build_results
-from apply_eval.running.rows import RunRow, facts_of
-from apply_eval.running.rows_file import RowsFile
-from apply_eval.running.schedule import schedule
+from apply_eval.results import ROWS, build_results
+from apply_eval.rows import RowsFile, RunRow, facts_of
+from apply_eval.runners import MISSING_IN_PROCESS, Answer, RequestOptions, Runner, alone, request_of
+from apply_eval.summary import SummaryOptions
 from apply_service.build import build_runtime
 from apply_service.checks import run_checks
 from apply_service.edits.fidelity import restore

@@ -65,7 +65,7 @@ def case_of(edit: dict[str, Any], prompt_format: Replay) -> Case:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    from apply_eval.cli import OWN_EDITS
+    from apply_eval.mine import OWN_EDITS
     from benchmarks.decoding.cases import make_case, read_edits
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.edits", description=__doc__)

@@ -29,9 +29,8 @@ from typing import Any, Literal, NamedTuple
 
 import httpx2
 
-from apply_eval.cli import OWN_EDITS
-from apply_eval.datasets import EditRecord, read_records
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit, read_records
+from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_options
 from apply_service.clients.http import HttpClient
 from apply_service.types import ApplyRequest

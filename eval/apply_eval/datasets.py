@@ -9,18 +9,101 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 from apply_eval.errors import DataError
-from apply_eval.line_diff import Hunk
-from apply_eval.measures import EditKind, EditMeasures, measure_edit
+from apply_eval.line_diff import Hunk, diff_lines
 
 Row = dict[str, Any]
+SIZES = (("1-100", 100), ("101-300", 300), ("301-800", 800), ("801-1500", 1500), ("over 1500", 10**9))
 
 
+def size_class(n_lines: int) -> str:
+    """The name of the range that a file of `n_lines` falls into."""
+    return next(name for name, limit in SIZES if n_lines <= limit)
+
+
+# -- what is known of an edit from its two texts alone -----------------------------------------------------------------
+EditKind = Literal["insert", "delete", "replace", "mixed"]
+
+DEEP_COLUMNS = 20
+REPEATS = 3
+STRETCH = 4
+SUBSTANCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class EditMeasures:
+    """Counts of the zero-context diff; lines exclude the empty one after a final newline."""
+
+    n_lines_before: int
+    hunks: tuple[Hunk, ...]
+    lines_added: int
+    lines_removed: int
+    edit_kind: EditKind
+    flags: tuple[str, ...]
+
+    @property
+    def n_hunks(self) -> int:
+        return len(self.hunks)
+
+
+def text_lines(text: str) -> list[str]:
+    """Lines without the empty one that follows a final newline."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def measure_edit(before: str, after: str) -> EditMeasures:
+    """Everything about an edit that its texts tell."""
+    old, new = text_lines(before), text_lines(after)
+    hunks = tuple(diff_lines(old, new))
+    kinds: set[EditKind] = {"insert" if h.a0 == h.a1 else "delete" if h.b0 == h.b1 else "replace" for h in hunks}
+    return EditMeasures(
+        n_lines_before=len(old),
+        hunks=hunks,
+        lines_added=sum(hunk.b1 - hunk.b0 for hunk in hunks),
+        lines_removed=sum(hunk.a1 - hunk.a0 for hunk in hunks),
+        edit_kind=kinds.pop() if len(kinds) == 1 else "mixed",
+        flags=tuple(_flags(before, old, new, hunks)),
+    )
+
+
+def _flags(before: str, old: list[str], new: list[str], hunks: tuple[Hunk, ...]) -> Iterator[str]:
+    changed = [line for hunk in hunks for line in (*old[hunk.a0 : hunk.a1], *new[hunk.b0 : hunk.b1])]
+    if "\r\n" in before:
+        yield "crlf"
+    if before and not before.endswith("\n"):
+        yield "no_final_newline"
+    if any(line.startswith("\t") for line in old):
+        yield "tabs"
+    if not before.isascii():
+        yield "non_ascii"
+    if not all(line.isascii() for line in changed):
+        yield "non_ascii_in_change"
+    if any(_columns(line) >= DEEP_COLUMNS for line in changed):
+        yield "deep_nesting"
+    if has_repeats(old):
+        yield "repeated_blocks"
+
+
+def _columns(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())
+
+
+def has_repeats(lines: list[str]) -> bool:
+    """Whether some stretch of four lines with text of substance occurs three times or more."""
+    stretches = zip(*(lines[start:] for start in range(STRETCH)), strict=False)
+    counts = Counter(s for s in stretches if sum(len(line.strip()) for line in s) >= SUBSTANCE)
+    return max(counts.values(), default=0) >= REPEATS
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class EditRecord:
     """One edit; texts with their own line ends, `update` with LF."""
@@ -49,6 +132,8 @@ class EditRecord:
     unified_diff: str | None = None
 
 
+_LEFT_OUT = ("search_replace", "unified_diff", "style", "split")
+"""Fields that a file has only where they say something."""
 _TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date", "style", "split")
 
 
@@ -64,8 +149,18 @@ def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
         if limit is not None and len(records) >= limit:
             break
     _refuse_empty(records, path)
-    _refuse_twins([record.id for record in records], path)
+    for name, n_times in Counter(record.id for record in records).items():
+        if n_times > 1:
+            raise DataError(f"{path.name} holds the id {name!r} twice", value=name)
     return records
+
+
+def chosen_records(path: Path, *, updates: Path | None, split: str | None) -> tuple[list[EditRecord], list[Path]]:
+    """What `--updates` and `--split` leave of a data set, and the files it was read from.  Raises DataError."""
+    records, files = read_records(path), [path]
+    if updates is not None:
+        records, files = join_updates(records, updates), [path, updates]
+    return (records if split is None else of_split(records, split)), files
 
 
 def of_split(records: Sequence[EditRecord], split: str) -> list[EditRecord]:
@@ -92,12 +187,13 @@ def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
     unknown = sorted(rows.keys() - {record.id for record in records})
     if unknown:
         raise DataError(f"{path.name} has updates for ids that the data set lacks", value=unknown[:5], limit=None)
-    return [_updated(record, *rows[record.id]) for record in records if record.id in rows]
-
-
-def _updated(record: EditRecord, row: Row, place: str) -> EditRecord:
-    style = _text(row, "style", place, default="")
-    return replace(record, update=_text(row, "update", place), tags=_tags(row, place), style=style, update_style={})
+    joined = []
+    for record in records:
+        if record.id in rows:
+            row, place = rows[record.id]
+            update, style = _text(row, "update", place), _text(row, "style", place, default="")
+            joined.append(replace(record, update=update, tags=_tags(row, place), style=style, update_style={}))
+    return joined
 
 
 def write_records(path: Path, records: Iterable[EditRecord]) -> int:
@@ -113,33 +209,10 @@ def write_records(path: Path, records: Iterable[EditRecord]) -> int:
 
 def as_row(record: EditRecord) -> Row:
     """The record as it stands in a file."""
-    measures = record.measures
-    row: Row = {
-        "id": record.id,
-        "repo": record.repo,
-        "licence": record.licence,
-        "commit": record.commit,
-        "parent": record.parent,
-        "date": record.date,
-        "path": record.path,
-        "language": record.language,
-        "subject": record.subject,
-        "before": record.before,
-        "after": record.after,
-        "n_lines_before": measures.n_lines_before,
-        "n_hunks": measures.n_hunks,
-        "lines_added": measures.lines_added,
-        "lines_removed": measures.lines_removed,
-        "hunks": [list(hunk) for hunk in measures.hunks],
-        "edit_kind": measures.edit_kind,
-        "flags": list(measures.flags),
-        "tags": list(record.tags),
-        "update": record.update,
-        "update_style": dict(record.update_style),
-    }
-    optional = {"search_replace": record.search_replace, "unified_diff": record.unified_diff}
-    optional |= {"style": record.style or None, "split": record.split or None}
-    return row | {name: text for name, text in optional.items() if text is not None}
+    row: Row = {own.name: getattr(record, own.name) for own in fields(record) if own.name != "measures"}
+    row |= {own.name: getattr(record.measures, own.name) for own in fields(record.measures)}
+    row |= {"n_hunks": record.measures.n_hunks, "update_style": dict(record.update_style)}
+    return {name: value for name, value in row.items() if value or name not in _LEFT_OUT}
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -152,7 +225,12 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
         with _open(path, "rt") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield number, _object(line, f"{path.name}, line {number}")
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise DataError(f"{path.name}, line {number}: not a JSON object", value=line[:80])
+                    yield number, value
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path.name}, line {number}: not JSON: {error}", value=error.doc[:80]) from error
     except FileNotFoundError as error:
         raise DataError(f"no such data set: {path}", value=str(path), remedy="give the path of a JSONL file") from error
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
@@ -163,16 +241,6 @@ def _open(path: Path, mode: str) -> IO[str]:
     if path.suffix == ".xz":
         return cast("IO[str]", lzma.open(path, mode, encoding="utf-8", newline="\n"))
     return cast("IO[str]", path.open(mode, encoding="utf-8", newline="\n"))
-
-
-def _object(line: str, place: str) -> Row:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{place}: not JSON: {error}", value=line[:80]) from error
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: not a JSON object", value=line[:80])
-    return value
 
 
 def record_of_row(row: Row, place: str) -> EditRecord:
@@ -201,17 +269,10 @@ def hash_texts(*texts: str) -> str:
 
 
 def _measures(row: Row, before: str, after: str) -> EditMeasures:
-    known = ("n_lines_before", "hunks", "lines_added", "lines_removed", "edit_kind", "flags")
-    if any(name not in row for name in known):
+    if any(own.name not in row for own in fields(EditMeasures)):
         return measure_edit(before, after)
-    return EditMeasures(
-        n_lines_before=int(row["n_lines_before"]),
-        hunks=tuple(Hunk(*hunk) for hunk in row["hunks"]),
-        lines_added=int(row["lines_added"]),
-        lines_removed=int(row["lines_removed"]),
-        edit_kind=cast("EditKind", row["edit_kind"]),
-        flags=tuple(row["flags"]),
-    )
+    known = {own.name: row[own.name] for own in fields(EditMeasures)}
+    return EditMeasures(**known | {"hunks": tuple(Hunk(*hunk) for hunk in row["hunks"]), "flags": tuple(row["flags"])})
 
 
 def _text(row: Row, name: str, place: str, *, default: str | None = None) -> str:
@@ -236,11 +297,3 @@ def _tags(row: Row, place: str) -> tuple[str, ...]:
 def _refuse_empty(records: Sequence[object], path: Path) -> None:
     if not records:
         raise DataError(f"{path} holds no sample", value=0, limit=1)
-
-
-def _refuse_twins(ids: Sequence[str], path: Path) -> None:
-    seen: set[str] = set()
-    for name in ids:
-        if name in seen:
-            raise DataError(f"{path.name} holds the id {name!r} twice", value=name)
-        seen.add(name)

@@ -9,8 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from apply_eval.errors import GitError
 
@@ -36,29 +34,17 @@ class FileChange:
 
 
 class GitRepo:
-    """A repository; a context manager that ends its git process."""
+    """A repository, read by one git process a question."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._reader: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._reader is not None:
-            self._reader.communicate()
-            self._reader = None
 
     @property
     def name(self) -> str:
         """`owner/name` of its origin where it has one, else the folder's name."""
-        found = subprocess.run(self._command("remote", "get-url", "origin"), capture_output=True, check=False)
-        url = found.stdout.decode("utf-8", "replace").strip().removesuffix(".git").rstrip("/")
-        if found.returncode == 0 and url.startswith(("http://", "https://", "git@", "ssh://")):
-            return "/".join(url.replace(":", "/").split("/")[-2:])
+        url = self._git("config", "--default", "", "remote.origin.url").decode("utf-8", "replace").strip()
+        if url.startswith(("http://", "https://", "git@", "ssh://")):
+            return "/".join(url.removesuffix(".git").rstrip("/").replace(":", "/").split("/")[-2:])
         return Path(self._git("rev-parse", "--show-toplevel").decode("utf-8", "replace").strip()).name
 
     def is_shallow(self) -> bool:
@@ -79,35 +65,16 @@ class GitRepo:
 
     def text(self, blob: str) -> str | None:
         """A blob as text; None where it is not UTF-8 or holds NUL."""
-        data = self._read_blob(blob)
-        if b"\0" in data:
-            return None
+        data = self._git("cat-file", "blob", blob)
         try:
-            return data.decode("utf-8")
+            return None if b"\0" in data else data.decode("utf-8")
         except UnicodeDecodeError:
             return None
 
-    def _read_blob(self, blob: str) -> bytes:
-        if self._reader is None:
-            command = self._command("cat-file", "--batch")
-            self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        stdin, stdout = self._reader.stdin, self._reader.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(blob.encode() + b"\n")
-        stdin.flush()
-        head = stdout.readline().split()
-        if len(head) != 3 or head[1] != b"blob":
-            raise GitError(f"{self.path} lacks an object of its own history", value=blob, remedy="use a full clone")
-        data = stdout.read(int(head[2]) + 1)
-        return data[:-1]
-
-    def _command(self, *arguments: str) -> list[str]:
-        return ["git", "-c", "core.quotepath=off", "-C", str(self.path), *arguments]
-
     def _git(self, *arguments: str) -> bytes:
+        command = ["git", "-c", "core.quotepath=off", "-C", str(self.path), *arguments]
         try:
-            found = subprocess.run(self._command(*arguments), capture_output=True, check=False, timeout=TIMEOUT_S)
+            found = subprocess.run(command, capture_output=True, check=False, timeout=TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise GitError(f"git could not be run: {error}", remedy="install git") from error
         if found.returncode:

@@ -35,7 +35,12 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
     for anchor_a, anchor_b in [*anchors, (stop_a, stop_b)]:
         hunks += _between(before, after, a, anchor_a, b, anchor_b)
         a, b = anchor_a + 1, anchor_b + 1
-    return _slide_all(before, after, _join_touching(hunks))
+    joined = _join_touching(hunks)
+    slid: list[Hunk] = []
+    for at, hunk in enumerate(joined, 1):
+        ceiling = joined[at].a0 if at < len(joined) else len(before)
+        slid.append(_slide(before, after, hunk, slid[-1].a1 if slid else 0, ceiling))
+    return _join_touching(slid)
 
 
 def _trim(a: Sequence[str], b: Sequence[str], a0: int, a1: int, b0: int, b1: int) -> tuple[int, int, int]:
@@ -54,10 +59,6 @@ def _unique_anchors(a: Sequence[str], b: Sequence[str], a0: int, a1: int, b0: in
     count_a, count_b = Counter(a[a0:a1]), Counter(b[b0:b1])
     place_b = {line: j for j, line in enumerate(b[b0:b1], b0)}
     pairs = [(i, place_b[x]) for i, x in enumerate(a[a0:a1], a0) if count_a[x] == 1 and count_b.get(x) == 1]
-    return _longest_rising(pairs)
-
-
-def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     tails: list[int] = []
     tail_at: list[int] = []
     previous: list[int] = []
@@ -76,17 +77,14 @@ def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _between(a: Sequence[str], b: Sequence[str], a0: int, a1: int, b0: int, b1: int) -> list[Hunk]:
     """Hunks of a stretch between two anchors."""
-    if a0 == a1 or b0 == b1 or (a1 - a0) * (b1 - b0) > MAX_CELLS:
-        return [Hunk(a0, a1, b0, b1)] if a0 < a1 or b0 < b1 else []
-    head, tail_a, tail_b = _trim(a, b, a0, a1, b0, b1)
-    shift = head - a0
-    a0, a1, b0, b1 = head, tail_a, b0 + shift, tail_b
-    if a0 == a1 or b0 == b1:
-        return [Hunk(a0, a1, b0, b1)] if a0 < a1 or b0 < b1 else []
-    codes = Indel.opcodes(list(a[a0:a1]), list(b[b0:b1]))
-    return [
-        Hunk(a0 + c.src_start, a0 + c.src_end, b0 + c.dest_start, b0 + c.dest_end) for c in codes if c.tag != "equal"
-    ]
+    if (a1 - a0) * (b1 - b0) <= MAX_CELLS:
+        head, tail_a, tail_b = _trim(a, b, a0, a1, b0, b1)
+        a0, a1, b0, b1 = head, tail_a, b0 + head - a0, tail_b
+        if a0 < a1 and b0 < b1:
+            codes = Indel.opcodes(list(a[a0:a1]), list(b[b0:b1]))
+            changes = [c for c in codes if c.tag != "equal"]
+            return [Hunk(a0 + c.src_start, a0 + c.src_end, b0 + c.dest_start, b0 + c.dest_end) for c in changes]
+    return [Hunk(a0, a1, b0, b1)] if a0 < a1 or b0 < b1 else []
 
 
 def _join_touching(hunks: list[Hunk]) -> list[Hunk]:
@@ -97,16 +95,6 @@ def _join_touching(hunks: list[Hunk]) -> list[Hunk]:
         else:
             joined.append(hunk)
     return joined
-
-
-def _slide_all(a: Sequence[str], b: Sequence[str], hunks: list[Hunk]) -> list[Hunk]:
-    """Move pure insertions and deletions within the room that equal lines give them."""
-    slid: list[Hunk] = []
-    for at, hunk in enumerate(hunks):
-        floor = slid[-1].a1 if slid else 0
-        ceiling = hunks[at + 1].a0 if at + 1 < len(hunks) else len(a)
-        slid.append(_slide(a, b, hunk, floor, ceiling))
-    return _join_touching(slid)
 
 
 def _slide(a: Sequence[str], b: Sequence[str], hunk: Hunk, floor: int, ceiling: int) -> Hunk:

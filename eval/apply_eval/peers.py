@@ -7,7 +7,7 @@ reason for it.  What is wrong without a warning or an error is counted apart: no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,8 @@ Outcome = Literal["exact", "intentional", "refused", "wrong", "silent", "unscore
 OUTCOMES: tuple[Outcome, ...] = ("exact", "intentional", "refused", "wrong", "silent", "unscored")
 Key = tuple[str, str]
 """Source and name of a case."""
+Texts = Mapping[str, str]
+"""The files after the edit, by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,6 @@ class PeerRow:
     outcome: Outcome
     detail: str = ""
     judged: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the service made of a case: the texts by path, or the error."""
-
-    texts: Mapping[str, str] | None
-    is_flagged: bool
-    detail: str
 
 
 def run_peers(path: Path, *, on_case: Callable[[], object] = lambda: None) -> list[PeerRow]:
@@ -81,74 +74,50 @@ def read_intentional(path: Path) -> dict[Key, str]:
 
 def judge_case(case: Mapping[str, Any], reasons: Mapping[Key, str]) -> PeerRow:
     """The case's row."""
-    key = (case["source"], case["name"])
-    wanted = _wanted(case)
-    refuses = case.get("error") is not None
-    if wanted is None and not refuses:
-        return PeerRow(*key, "unscored", judged=case.get("judged", ""))
-    answer = _apply_batch(case) if case["mode"] == "batch" else _apply_one(case)
-    outcome: Outcome
-    if answer.texts == wanted:
-        outcome = "exact"
-    elif key in reasons:
-        return PeerRow(*key, "intentional", reasons[key], case.get("judged", ""))
-    elif answer.texts is None:
-        outcome = "refused"
-    else:
-        outcome = "wrong" if answer.is_flagged else "silent"
-    return PeerRow(*key, outcome, answer.detail, case.get("judged", ""))
+    key, judged = (case["source"], case["name"]), case.get("judged", "")
+    is_batch = case["mode"] == "batch"
+    wanted = case.get("expected_files") if is_batch else case.get("expected")
+    if wanted is None and case.get("error") is None:
+        return PeerRow(*key, "unscored", judged=judged)
+    texts: Texts | None = None  # None: refused
+    try:
+        texts, verdicts = _apply_batch(case) if is_batch else _apply_one(case)
+        findings = [verdict for verdict in verdicts if not verdict.is_pass]
+        detail = "; ".join(f"{verdict.check}: {verdict.message}" for verdict in findings)
+        wrong: Outcome = "wrong" if findings else "silent"
+    except ApplyError as error:
+        wrong, detail = "refused", f"{error.code}: {error.message}"
+    if texts == (wanted if is_batch or wanted is None else {case["path"]: wanted}):
+        return PeerRow(*key, "exact", detail, judged)
+    if key in reasons:
+        return PeerRow(*key, "intentional", reasons[key], judged)
+    return PeerRow(*key, wrong, detail, judged)
 
 
-def _wanted(case: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """The texts by path; None where the peer refuses."""
-    if case["mode"] == "batch":
-        files: Mapping[str, str] | None = case.get("expected_files")
-        return files
-    return None if case.get("expected") is None else {case["path"]: case["expected"]}
-
-
-def _apply_one(case: Mapping[str, Any]) -> Answer:
+def _apply_one(case: Mapping[str, Any]) -> tuple[Texts, list[Verdict]]:
     named = case["format"] if case["format"] in NAMED_FORMATS else None
     request = ApplyRequest(case["original"], case["update"], path=case["path"], format=named, strategy="exact")
-    try:
-        result = apply(request, Runtime(load=_no_model))
-    except ApplyError as error:
-        return _refused(error)
-    return Answer({case["path"]: result.merged_code}, _is_flagged(result.verdicts), _told(result.verdicts))
+    result = apply(request, Runtime(load=_no_model))
+    return {case["path"]: result.merged_code}, list(result.verdicts)
 
 
-def _apply_batch(case: Mapping[str, Any]) -> Answer:
+def _apply_batch(case: Mapping[str, Any]) -> tuple[Texts, list[Verdict]]:
     files = dict(case.get("files") or {})
-    sources = tuple(PatchSource(path, text) for path, text in files.items())
-    try:
-        result = apply_patch_request(PatchRequest(case["update"], sources))
-    except ApplyError as error:
-        return _refused(error)
+    result = apply_patch_request(
+        PatchRequest(case["update"], tuple(PatchSource(path, text) for path, text in files.items()))
+    )
     if result.status != "applied":
-        return _refused(next(item.error for item in result.items if item.error is not None))
+        raise next(item.error for item in result.items if item.error is not None)
     for item in result.items:
         if item.action in ("delete", "rename") and item.source is not None:
             files.pop(item.source, None)
         if item.result is not None and item.path is not None:
             files[item.path] = item.result.merged_code
-    verdicts = [verdict for item in result.items for verdict in item.verdicts]
-    return Answer(files, _is_flagged(verdicts), _told(verdicts))
+    return files, [verdict for item in result.items for verdict in item.verdicts]
 
 
 def _no_model(name: str) -> Decider:
     raise ModelError("no model takes part", value=name)
-
-
-def _refused(error: ApplyError) -> Answer:
-    return Answer(None, True, f"{error.code}: {error.message}")
-
-
-def _is_flagged(verdicts: Iterable[Verdict]) -> bool:
-    return any(not verdict.is_pass for verdict in verdicts)
-
-
-def _told(verdicts: Iterable[Verdict]) -> str:
-    return "; ".join(f"{verdict.check}: {verdict.message}" for verdict in verdicts if not verdict.is_pass)
 
 
 def summarise_peers(rows: Sequence[PeerRow]) -> dict[str, Any]:

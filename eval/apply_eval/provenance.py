@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +20,19 @@ PACKAGES = ("apply-service", "rapidfuzz", "tree-sitter", "torch", "triton", "tra
 
 
 def provenance(data: list[Path], *, seed: int | None = None) -> dict[str, Any]:
-    """Everything that a reader needs to repeat a run on `data`."""
+    """Everything that a reader needs to repeat a run on `data`.  `commit` and `dirty` are None where the code is
+    no git checkout."""
+    commit = _git("rev-parse", "HEAD")
+    status = _git("status", "--porcelain", "--untracked-files=no") if commit else None
+    installed = {name: found.version for name in PACKAGES for found in distributions(name=name)}
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [*program(sys.modules["__main__"], sys.argv[0]), *safe_options(sys.argv[1:])],
         "seed": seed,
         "data": [{"name": path.name, "sha256": hash_file(path)} for path in data],
-        **_code_state(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "commit": commit,
+        "dirty": None if status is None else bool(status),
+        "versions": {"python": platform.python_version(), **installed},
         "hardware": hardware(),
     }
 
@@ -79,13 +84,6 @@ def safe_path(path: str) -> str:
     return Path(path).name if Path(path).is_absolute() else path
 
 
-def _code_state() -> dict[str, Any]:
-    """Commit and dirty flag of the source tree this runs from; None where it is not a git checkout."""
-    commit = _git("rev-parse", "HEAD")
-    status = _git("status", "--porcelain", "--untracked-files=no") if commit else None
-    return {"commit": commit, "dirty": None if status is None else bool(status)}
-
-
 def _git(*arguments: str) -> str | None:
     root = Path(__file__).resolve().parent
     try:
@@ -93,16 +91,6 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.decode("utf-8", "replace").strip() if found.returncode == 0 else None
-
-
-def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def hardware() -> dict[str, Any]:

@@ -6,10 +6,13 @@ spelling) and sloppy (what chat models write).
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from apply_service.syntax.languages import block_comment, line_comment
@@ -29,63 +32,11 @@ FENCE_NAMES = {"shell": ("bash", "sh"), "typescript": ("typescript", "ts", "tsx"
 
 MarkerKind = Literal["any", "start", "end", "imports", "methods", "body", "tests"]
 
-COMMON_MARKERS = (
-    "... existing code ...",
-    "... rest of the code ...",
-    "... unchanged ...",
-    "... keep existing code ...",
-    "... remaining code unchanged ...",
-    "... same as before ...",
-    "... rest of code unchanged ...",
-    "... rest of the file remains unchanged ...",
-    "...",
-    "... existing implementation ...",
-    "... existing code",
-    "... other code ...",
-    "… existing code …",
-    "... (existing code) ...",
-)
-_COMMON_WEIGHTS = (40, 9, 8, 6, 5, 5, 4, 4, 8, 3, 4, 3, 2, 2)
-
-KIND_MARKERS: dict[MarkerKind, tuple[str, ...]] = {
-    "any": ("... existing code ...", "...", "... unchanged ...", "(unchanged)", "... code omitted ...", "... snip ..."),
-    "start": (
-        "... (code above unchanged)",
-        "... everything above stays the same ...",
-        "... existing code above ...",
-        "... previous code unchanged ...",
-    ),
-    "end": (
-        "... rest of the file unchanged ...",
-        "... rest of file ...",
-        "... rest unchanged",
-        "... remaining code stays the same",
-        "... (rest of the file is unchanged) ...",
-        "... and so on",
-    ),
-    "imports": (
-        "... existing imports ...",
-        "... (imports above unchanged)",
-        "... other imports ...",
-        "... imports stay the same ...",
-    ),
-    "methods": (
-        "... other methods ...",
-        "... existing methods ...",
-        "... rest of the class unchanged ...",
-        "... remaining methods unchanged ...",
-        "... other functions unchanged ...",
-    ),
-    "body": (
-        "... rest of the function unchanged ...",
-        "... existing logic ...",
-        "... function body unchanged ...",
-        "... same as before ...",
-        "... keep as is ...",
-        "... implementation unchanged ...",
-    ),
-    "tests": ("... existing tests ...", "... other tests ...", "... remaining tests unchanged ..."),
-}
+_MARKERS = json.loads((Path(__file__).parent / "fixtures" / "markers.json").read_text(encoding="utf-8"))
+COMMON_MARKERS: Mapping[str, int] = _MARKERS["common"]
+"""Spellings without the comment signs, and how often each is drawn."""
+KIND_MARKERS: Mapping[MarkerKind, Sequence[str]] = _MARKERS["by_kind"]
+"""Spellings that speak of what is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +123,7 @@ def _draw_clean(rng: random.Random) -> SketchStyle:
         context_after=context,
         header=rng.choice(("none", "inner", "all")),
         whole_function=rng.random() < 0.17,
-        marker=rng.choices(COMMON_MARKERS, _COMMON_WEIGHTS)[0],
+        marker=rng.choices(list(COMMON_MARKERS), list(COMMON_MARKERS.values()))[0],
         mixed_markers=rng.random() < 0.32,
         marker_indent=rng.choice(("first", "first", "min")),
         blank_around=rng.choice(("none", "real", "always")),
@@ -202,7 +153,7 @@ def _draw_sloppy(rng: random.Random) -> SketchStyle:
         header=rng.choices(("none", "inner", "all"), (2, 3, 4))[0],
         whole_function=chance(0.35),
         whole_file=chance(0.05),
-        marker=rng.choices(COMMON_MARKERS, _COMMON_WEIGHTS)[0],
+        marker=rng.choices(list(COMMON_MARKERS), list(COMMON_MARKERS.values()))[0],
         comment=rng.choice((0, 0, 0, 0, 1, 2)),
         bare_marker=chance(0.04),
         fitting_markers=chance(0.4),

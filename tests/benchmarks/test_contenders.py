@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from apply_eval.datasets import EditRecord
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.errors import EngineFailure
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from apply_eval.cli import OWN_EDITS
-from apply_eval.datasets import EditRecord, write_records
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit, write_records
+from apply_eval.mine import OWN_EDITS
 from benchmarks.decoding.__main__ import CONTENDERS, main, parse, run
 from benchmarks.decoding.contenders import groups_of
 from benchmarks.decoding.samples import Sample

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apply_eval.datasets import EditRecord, write_records
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_service.prompts.compact import Compact
 from apply_service.protocols import EditJob
 from apply_service.runtime import Runtime

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from apply_eval.datasets import EditRecord, write_records
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_service.engine.replay_shapes import replay_directory
 from apply_service.errors import FileNotReadable, SettingsError
 from apply_service.prompts.replay import Replay

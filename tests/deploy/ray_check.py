@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from apply_eval.cli import OWN_EDITS
+from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance
 from tests.deploy.ray_fleet import LocalFleet, by_least_load, engine_pids, kill_engine
 from tests.deploy.ray_sessions import Edit, Told, run_sessions

@@ -18,8 +18,8 @@ pytest.importorskip("ray", reason="needs the extra ray")
 if [name for _, name in socket.if_nameindex()] != ["lo"]:
     pytest.skip("Ray listens on all interfaces: run under `unshare -n`, see make test-ray", allow_module_level=True)
 
-from apply_eval.cli import OWN_EDITS
 from apply_eval.datasets import read_records
+from apply_eval.mine import OWN_EDITS
 from tests.deploy.ray_check import record_of, run_phases
 from tests.deploy.ray_fleet import local_fleet
 from tests.deploy.ray_sessions import edit_sessions

@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.datasets import EditRecord
-from apply_eval.metrics.summary import SummaryOptions
-from apply_eval.runners.answer import MISSING_OVER_HTTP, Answer
-from apply_eval.running.loop import Loop
-from apply_eval.running.results import ROWS, build_results, write_results
-from apply_eval.running.rows import facts_of
-from apply_eval.running.rows_file import RowsFile
-from apply_eval.running.schedule import schedule
+from apply_eval.loop import Loop, schedule
+from apply_eval.results import ROWS, build_results, write_results
+from apply_eval.rows import RowsFile, facts_of
+from apply_eval.runners import MISSING_OVER_HTTP, Answer
+from apply_eval.summary import SummaryOptions
 from apply_service.errors import ApplyError, NeedsMoreContext
 from apply_service.types import PassCount
 from tests.eval.rows import record

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apply_eval.datasets import EditRecord
-from apply_eval.measures import measure_edit
-from apply_eval.running.rows import RunRow, SampleFacts, facts_of
+from apply_eval.datasets import EditRecord, measure_edit
+from apply_eval.rows import RunRow, SampleFacts, facts_of
 from apply_service.types import PassCount
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from apply_eval.datasets import EditRecord, join_updates, read_records, write_records
+from apply_eval.datasets import EditRecord, join_updates, measure_edit, read_records, write_records
 from apply_eval.errors import DataError
-from apply_eval.measures import measure_edit
 
 
 def record(name: str = "r1", **changes: Any) -> EditRecord:

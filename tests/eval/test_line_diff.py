@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_eval.alignment import align
 from apply_eval.line_diff import Hunk, diff_lines
+from apply_eval.sketch_layout import align
 
 lines = st.lists(st.sampled_from(["", "}", "a", "b", "    return x", "def f():", "def g():", "c"]), max_size=30)
 

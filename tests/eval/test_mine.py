@@ -121,12 +121,12 @@ def test_a_folder_without_git_is_an_error(tmp_path: Path) -> None:
 
 def test_the_name_comes_from_the_origin(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "local", [("Add", "2025-01-01", {"a.py": b"x\n"})])
-    with GitRepo(repo) as found:
-        assert found.name == "local"
-        assert not found.is_shallow()
+    found = GitRepo(repo)
+    assert found.name == "local"
+    assert not found.is_shallow()
     git(repo, "remote", "add", "origin", "https://example.org/team/tool.git")
-    with GitRepo(repo) as found:
-        assert found.name == "team/tool"
+    found = GitRepo(repo)
+    assert found.name == "team/tool"
 
 
 def test_dialects_go_by_their_family() -> None:

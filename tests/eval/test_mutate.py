@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from apply_eval.mutate import MUTATIONS, Mutation, mutate
+from apply_eval.fuzz import MUTATIONS, Mutation, mutate
 from tests.eval.samples import PYTHON, SAMPLES
 
 

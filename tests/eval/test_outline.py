@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_eval.outline import Outline, is_definition
+from apply_eval.sketch_layout import Outline, is_definition
 from tests.eval.samples import GO, MARKDOWN, PYTHON, TYPESCRIPT, YAML
 
 

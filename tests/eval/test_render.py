@@ -1,16 +1,14 @@
-"""Other formats of an edit, read back by git and by a ten-line reader."""
+"""Search/replace blocks read back by a ten-line reader, and the hunks of a wrong answer."""
 
 from __future__ import annotations
 
 import random
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from apply_eval.mutate import mutate
-from apply_eval.render import search_replace, unified_diff
-from tests.eval.samples import PYTHON, SAMPLES
+from apply_eval.fuzz import mutate
+from apply_eval.render import diff_hunks, search_replace
+from tests.eval.samples import SAMPLES
 
 
 def apply_blocks(before: str, blocks: str) -> str:
@@ -23,14 +21,6 @@ def apply_blocks(before: str, blocks: str) -> str:
         assert framed.count("\n" + found) == 1, found
         text = framed.replace("\n" + found, "\n" + wanted)[1:]
     return text
-
-
-def git_apply(folder: Path, before: str, diff: str) -> str:
-    file = folder / "file"
-    file.write_bytes(before.encode())
-    done = subprocess.run(["git", "apply", "-"], cwd=folder, input=diff.encode(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return file.read_bytes().decode()
 
 
 def changes(seed: int, n_changes: int) -> list[tuple[str, str]]:
@@ -63,19 +53,7 @@ def test_context_grows_until_the_search_text_is_unique() -> None:
     assert blocks == "f.txt\n<<<<<<< SEARCH\ntwo\nsame\nthree\n=======\ntwo\nother\nthree\n>>>>>>> REPLACE\n"
 
 
-def test_git_applies_the_diff(tmp_path: Path) -> None:
-    for before, after in [*changes(6, 30), ("a\nb", "a\nc"), ("a\nb\n", "a\nb"), ("a\nb", "a\nb\n"), ("a\nb\n", "b\n")]:
-        if before != after:
-            assert git_apply(tmp_path, before, unified_diff(before, after, path="file")) == after
-
-
-def test_a_diff_as_git_writes_it() -> None:
-    after = PYTHON.replace("import json\n", "import json\nimport math\n")
-    assert unified_diff(PYTHON, after, path="w.py") == (
-        "diff --git a/w.py b/w.py\n--- a/w.py\n+++ b/w.py\n@@ -3,6 +3,7 @@\n"
-        " from __future__ import annotations\n \n import json\n+import math\n from dataclasses import dataclass\n \n \n"
-    )
-
-
-def test_no_change_no_diff() -> None:
-    assert unified_diff("a\n", "a\n") == ""
+def test_the_hunks_of_a_difference() -> None:
+    assert diff_hunks("a\nb\n", "a\nc\n") == ["@@ -1,2 +1,2 @@", " a", "-b", "+c", ""]
+    assert diff_hunks("", "c\n")[1:] == ["+c", ""]
+    assert diff_hunks("a\n", "a\n") == []

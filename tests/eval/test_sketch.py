@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from apply_eval.mutate import mutate
+from apply_eval.fuzz import mutate
 from apply_eval.sketch import Sketch, SketchStyle, draw_style, sketch
 from tests.eval.resolver import resolve_snippet
 from tests.eval.samples import PYTHON, TYPESCRIPT, sample_sources

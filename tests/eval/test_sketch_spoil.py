@@ -7,8 +7,7 @@ import random
 import pytest
 from rapidfuzz import fuzz
 
-from apply_eval.sketch_lines import SketchLine
-from apply_eval.sketch_spoil import spoil
+from apply_eval.sketch import SketchLine, spoil
 from apply_eval.sketch_styles import CommentSyntax, SketchStyle
 
 SLASHES = CommentSyntax("//", "")

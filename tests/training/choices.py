@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from apply_eval.datasets import EditRecord
-from apply_eval.measures import measure_edit
+from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.types import LineOp, Reading
 from training.chooser_data import Choice
 

@@ -15,11 +15,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from apply_eval.datasets import EditRecord
-from apply_eval.measures import measure_edit
-from apply_eval.runners.request import RequestOptions
-from apply_eval.runners.target import TargetOptions, open_target
-from apply_eval.runners.vllm import METHODS, OURS, Vllm
+from apply_eval.datasets import EditRecord, measure_edit
+from apply_eval.decoders import METHODS, OURS, Vllm
+from apply_eval.runners import RequestOptions
+from apply_eval.target import TargetOptions, open_target
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.message import OPS, encode_edit
 from apply_service.prompts.by_model import open_prompt_format

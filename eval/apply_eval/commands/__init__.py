@@ -1,1 +1,0 @@
-"""One file a command: its options, and the calls that do it."""

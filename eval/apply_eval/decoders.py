@@ -1,0 +1,327 @@
+"""A target's tokens decoded by somebody else's loop: the library's `generate`, and vLLM.
+
+Everything around the decoding is ours, so that answers compare: reading, prompt, stop rule, byte restoring and checks.
+The other loop gets prompt ids and limits and gives back output ids.  Always the target's own answer (strategy `model`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import httpx2
+import torch
+
+from apply_eval.datasets import EditRecord
+from apply_eval.runners import (
+    MISSING_IN_PROCESS,
+    MISSING_OVER_HTTP,
+    Answer,
+    RequestOptions,
+    answer_of_result,
+    request_of,
+)
+from apply_eval.services import open_client, refuse_bad_status, translated
+from apply_service.decider import TargetInfo
+from apply_service.decoding.verify import Decoding
+from apply_service.engine.attention import ATTENTION_NAME
+from apply_service.engine.replay import ReplayEngine
+from apply_service.engine.replay_answers import answered
+from apply_service.engine.vllm.message import encode_edit
+from apply_service.errors import (
+    ContextLimitExceeded,
+    MissingDependency,
+    Truncated,
+    Unreachable,
+    UnsupportedParameter,
+)
+from apply_service.pipeline import finish, read_request
+from apply_service.protocols import Constraint, EditJob, StopFinder
+from apply_service.runtime import Runtime
+from apply_service.strategies import Outcome
+from apply_service.target import Target, in_process, open_decoding
+from apply_service.types import DecodeStats
+
+
+class Generated(NamedTuple):
+    """What somebody's loop wrote, the stop token included, and when."""
+
+    ids: list[int]
+    passes: int
+    ttft_s: float
+    tok_s: float | None
+    """After the first pass, which holds the prefill; None where it wrote all."""
+
+
+class Elsewhere(ABC):
+    """A runner whose tokens another loop decodes on the runtime's target.
+
+    How many tokens that loop drafted is not known; a pass that gave n tokens accepted n - 1 of them.
+    """
+
+    def __init__(self, name: str, runtime: Runtime, options: RequestOptions, *, is_drafted: bool) -> None:
+        self.name, self._runtime, self._options, self._is_drafted = name, runtime, options, is_drafted
+
+    @abstractmethod
+    def _generate(self, target: Target, decoding: Decoding, job: EditJob) -> Generated:
+        """Decode the decoding's prompt, which asks for the job, up to its stop.  Raises ApplyError."""
+
+    def answer(self, record: EditRecord) -> Answer:
+        request = replace(request_of(record, self._options, drafter="none"), strategy="model")
+        started = time.perf_counter()
+        edit = read_request(request, self._runtime)
+        job = edit.job
+        target = in_process(self._runtime.load(self._runtime.models[0]))
+        decoding = open_decoding(job, request, target, request.drafter or self._runtime.default_drafter)
+        n_prompt, limit = len(decoding.prompt_ids), target.engine.context_limit
+        if n_prompt + decoding.max_new_tokens > limit:
+            raise ContextLimitExceeded(
+                f"{n_prompt} prompt tokens and up to {decoding.max_new_tokens} new ones exceed the context limit",
+                value=n_prompt + decoding.max_new_tokens,
+                limit=limit,
+                remedy="send a smaller file, or use a model with a longer context",
+            )
+        before_s = time.perf_counter() - started
+        generated = self._generate(target, decoding, job)
+        merged = target.prompt_format.decode_output(generated.ids)
+        stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
+        agreement = None if target.is_replay else merged == job.prediction.text
+        outcome = Outcome(merged, "model", stats, TargetInfo.of(target), self.name, agreement=agreement)
+        result = finish(request, edit, outcome)
+        latency_s = time.perf_counter() - started
+        return replace(
+            answer_of_result(result, latency_s=latency_s, ttft_s=before_s + generated.ttft_s),
+            tok_s=generated.tok_s,
+            passes=generated.passes,
+            n_drafted=None if self._is_drafted else 0,
+            n_accepted=len(generated.ids) - generated.passes if self._is_drafted else 0,
+            rejections=None if self._is_drafted else 0,
+        )
+
+
+def _generated(
+    ids: list[int], puts: Sequence[tuple[float, int]], decoding: Decoding, stopped_at: int | None
+) -> Generated:
+    """The ids up to the token with which the output is complete.  `puts`: when the tokens came and how many, pass by
+    pass, in seconds since the request.
+
+    Raises:
+        Truncated: the output never was complete.
+    """
+    ends = [i for i, token in enumerate(ids) if token in decoding.stop_ids]
+    ends += [] if stopped_at is None else [stopped_at]
+    if not ends:
+        raise Truncated("the output reached its token limit", value=len(ids), limit=decoding.max_new_tokens)
+    ids = ids[: min(ends) + 1]
+    first_s, n_first = puts[0]
+    after_s, n_after = puts[-1][0] - first_s, len(ids) - n_first
+    return Generated(ids, len(puts), first_s, n_after / after_s if n_after > 0 and after_s > 0 else None)
+
+
+# -- the library -------------------------------------------------------------------------------------------------------
+PROMPT_LOOKUP_TOKENS = 10
+"""The library's documentation's own choice."""
+
+
+class HfGenerate(Elsewhere):
+    """The library's own `generate` on the same weights, prompt and output limit, one request at a time.  `n_lookup`
+    None: plain decoding; else prompt lookup with so many tokens."""
+
+    is_concurrent = False
+    missing = MISSING_IN_PROCESS
+
+    def __init__(self, name: str, runtime: Runtime, *, options: RequestOptions, n_lookup: int | None = None) -> None:
+        super().__init__(name, runtime, options, is_drafted=n_lookup is not None)
+        self._n_lookup = n_lookup
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @torch.inference_mode()
+    def _generate(self, target: Target, decoding: Decoding, _: EditJob) -> Generated:
+        engine: Any = target.engine
+        ids = torch.tensor([list(decoding.prompt_ids)], device=engine.device)
+        clock, cutter = _Clock(), _Cutter(ids.shape[1], decoding.find_stop)
+        extras: dict[str, Any] = {} if self._n_lookup is None else {"prompt_lookup_num_tokens": self._n_lookup}
+        if decoding.constraint is not None:
+            extras["logits_processor"] = [_masked(decoding.constraint, len(decoding.prompt_ids), clock)]
+        with _library_attention(engine.model), _known_answer(engine, decoding.prompt_ids):
+            output = engine.model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=decoding.max_new_tokens,
+                eos_token_id=sorted(decoding.stop_ids) or None,
+                pad_token_id=0,
+                do_sample=False,
+                use_cache=True,
+                streamer=clock,
+                stopping_criteria=[cutter],
+                **extras,
+            )
+        return _generated(output[0, ids.shape[1] :].tolist(), clock.puts[1:], decoding, cutter.stopped_at)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A streamer: notes how many tokens come out and when.  The first call brings the prompt."""
+
+    started: float = field(default_factory=time.perf_counter)
+    puts: list[tuple[float, int]] = field(default_factory=list)
+
+    def put(self, value: torch.Tensor) -> None:
+        self.puts.append((time.perf_counter() - self.started, value.numel()))
+
+    def end(self) -> None:
+        """The library's signal; nothing to do."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that are final, prompt included."""
+        return sum(n for _, n in self.puts)
+
+
+class _Cutter:
+    """A stopping criterion that hands each new token to our stop finder, once."""
+
+    def __init__(self, n_prompt: int, find_stop: StopFinder | None) -> None:
+        self._n_prompt = self._n_seen = n_prompt
+        self._find_stop = find_stop
+        self.stopped_at: int | None = None
+
+    def __call__(self, input_ids: torch.Tensor, _scores: object, **_: object) -> torch.Tensor:
+        if self._find_stop is not None and self.stopped_at is None:
+            found = self._find_stop(input_ids[0, self._n_seen :].tolist())
+            if found is not None:
+                self.stopped_at = self._n_seen - self._n_prompt + found
+            self._n_seen = input_ids.shape[1]
+        return torch.tensor([self.stopped_at is not None], device=input_ids.device)
+
+
+@contextmanager
+def _library_attention(model: Any) -> Iterator[None]:
+    """Their attention and cache for the while; ours afterwards, whatever happens."""
+    model.set_attn_implementation("sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(ATTENTION_NAME)
+
+
+def _known_answer(engine: Any, prompt_ids: Sequence[int]) -> AbstractContextManager[None]:
+    """A replay target's known answer becomes its choice in the library's loop as well."""
+    known = engine.answers.find(prompt_ids) if isinstance(engine, ReplayEngine) else None
+    return nullcontext() if known is None else answered(engine.model, len(prompt_ids), [known])
+
+
+def _masked(
+    constraint: Constraint, n_prompt: int, clock: _Clock
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """A logits processor that forbids what the constraint does.  With prompt lookup the library asks once a candidate,
+    with text that may be rejected: what the streamer has seen is final, the rest is a draft."""
+
+    def mask(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        ids = input_ids[0].tolist()
+        allowed = constraint.masks(ids[n_prompt : clock.n_tokens], ids[clock.n_tokens :])[-1]
+        if allowed is None:
+            return scores
+        masked = torch.full_like(scores, -torch.inf)
+        index = torch.from_numpy(allowed).to(scores.device)
+        masked[:, index] = scores[:, index]
+        return masked
+
+    return mask
+
+
+# -- vLLM --------------------------------------------------------------------------------------------------------------
+OURS = "vllm-merged-edit"
+METHODS: Mapping[str, str | None] = {
+    "vllm": None,
+    "vllm-ngram": '{"method": "ngram", "num_speculative_tokens": 10, "prompt_lookup_max": 4}',
+    "vllm-suffix": '{"method": "suffix", "num_speculative_tokens": 32}',
+    OURS: '{"method": "custom_class", "model": "apply_service.engine.vllm.proposer.MergedEditProposer", '
+    '"num_speculative_tokens": 127}',
+}
+"""Peers, and what vLLM is to be started with (`--speculative-config`)."""
+
+
+class Vllm(Elsewhere):
+    """One vLLM server, started by the user with the speculative method that the peer is named after.  Token ids go in
+    and come out, over its completions endpoint.  An event of the stream counts as a pass: a server that falls behind
+    joins several, so the count is a lower bound."""
+
+    is_concurrent = True
+    missing = MISSING_OVER_HTTP
+
+    def __init__(self, name: str, url: str | None, runtime: Runtime, *, options: RequestOptions) -> None:
+        """Raises MissingDependency where no URL was given, Unreachable where none answers there, UnsupportedParameter
+        under a constraint."""
+        if url is None:
+            message = f"no server was named for the peer {name}"
+            raise MissingDependency(message, value=name, remedy=start_line(name))
+        if options.constrain != "none":
+            raise UnsupportedParameter(
+                f"{name} can't decode under our constraint",
+                value=options.constrain,
+                limit="none",
+                remedy="use --constrain none, for all contestants of the run",
+            )
+        super().__init__(name, runtime, options, is_drafted=METHODS[name] is not None)
+        self._client = open_client(url, timeout_s=options.timeout_s)
+        self.close = self._client.close
+        try:
+            with translated(url):
+                response = self._client.get("models")
+                refuse_bad_status(response)
+                self._model = str(response.json()["data"][0]["id"])
+        except Unreachable as error:
+            raise Unreachable(f"{name}: {error.message}", value=url, remedy=start_line(name)) from error
+
+    def _generate(self, _: Target, decoding: Decoding, job: EditJob) -> Generated:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "prompt": list(decoding.prompt_ids),
+            "max_tokens": decoding.max_new_tokens,
+            "temperature": 0,
+            "stop_token_ids": sorted(decoding.stop_ids),
+            "skip_special_tokens": False,
+            "return_token_ids": True,
+            "stream": True,
+        }
+        if self.name == OURS:
+            body["vllm_xargs"] = encode_edit(job)
+        ids: list[int] = []
+        puts: list[tuple[float, int]] = []
+        started = time.perf_counter()
+        with translated(str(self._client.base_url)), self._client.stream("POST", "completions", json=body) as response:
+            refuse_bad_status(response)
+            for new_ids in _token_ids(response):
+                puts.append((time.perf_counter() - started, len(new_ids)))
+                ids += new_ids
+        if not ids:
+            raise Unreachable("vLLM sent no tokens", value=self.name, remedy="use a version with return_token_ids")
+        return _generated(ids, puts, decoding, None if decoding.find_stop is None else decoding.find_stop(ids))
+
+
+def _token_ids(response: httpx2.Response) -> Iterator[list[int]]:
+    """The ids of each event of the stream."""
+    for line in response.iter_lines():
+        data = line.removeprefix("data:").strip()
+        if line.startswith("data:") and data != "[DONE]":
+            choices: list[Any] = json.loads(data).get("choices") or []
+            if choices and (new_ids := choices[0].get("token_ids")):
+                yield [int(token) for token in new_ids]
+
+
+def start_line(name: str) -> str:
+    """How to start the vLLM that the peer needs, and how to name it."""
+    method = METHODS[name]
+    speculative = "" if method is None else f" --speculative-config '{method}'"
+    return (
+        "start vLLM in an environment of its own on the same model: python -m vllm.entrypoints.openai.api_server "
+        f"--model DIR --port 8100 --no-enable-prefix-caching{speculative}; then say --peers {name}=http://127.0.0.1:8100"
+    )

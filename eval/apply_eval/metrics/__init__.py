@@ -1,1 +1,0 @@
-"""From rows to figures: intervals, calibration, speed, and the summary of a run.  Pure; reads no file, runs nothing."""

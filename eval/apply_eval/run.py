@@ -1,0 +1,174 @@
+"""`apply-eval run`: contestants answer a data set; rows, results and a report come out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from apply_eval import contest as contests
+from apply_eval.datasets import EditRecord, chosen_records, write_records
+from apply_eval.errors import DataError
+from apply_eval.loop import Loop, RunOptions, plan_of, refuse_one_at_a_time, schedule
+from apply_eval.mine import OWN_LIMIT, OWN_MAX_LINES, own_records
+from apply_eval.numbers import print_results, progress
+from apply_eval.provenance import provenance
+from apply_eval.report import REPORT, write_report
+from apply_eval.results import RESULTS, ROWS, build_results, read_results, write_results
+from apply_eval.rows import RowsFile, facts_of, read_rows_file
+from apply_eval.runners import RequestOptions
+from apply_eval.services import ServerOptions
+from apply_eval.summary import SummaryOptions
+from apply_eval.target import TargetOptions
+from apply_service.errors import ApplyError, InvalidField
+from apply_service.types import Strategy
+
+FAILED, INTERRUPTED = 1, 130
+OWN_DATA = "data.jsonl"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Open, measure, write.  What is done when it stops is kept, whatever stops it."""
+    options = options_of(arguments)
+    if arguments.fresh:
+        for name in (ROWS, OWN_DATA, RESULTS, REPORT):  # what a run has written there, nothing else
+            (arguments.out / name).unlink(missing_ok=True)
+    records, files = _read_data(arguments)
+    contest = contests.open_contest(options, records, plain=_earlier_plain(arguments.out / ROWS))
+    with closing(contest):
+        refuse_one_at_a_time(list(contest.runners.values()), options.concurrency)
+        start, ids = provenance(files, seed=arguments.seed), [record.id for record in records]
+        names = list(contest.runners)
+        plan = plan_of(options, names=names, data=start["data"], sample_ids=ids, model=contest.model)
+        with RowsFile(arguments.out / ROWS, plan) as file:
+            file.add_session({**start, "model": contest.model, "plain": contest.plain})
+            return _measure(arguments, options, records, contest, file)
+
+
+def options_of(arguments: argparse.Namespace) -> RunOptions:
+    """The options of the command line as values.
+
+    Raises:
+        InvalidField: options that have no effect together.
+    """
+    _refuse_idle_options(arguments)
+    # What decides in a server is what it serves; here drafts are compared, and a merge that is only scored takes none.
+    strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")
+    server = None
+    if arguments.server is not None:
+        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, _key(arguments.api_key))
+    own = ("target", "device", "dtype", "window", "torch_threads", "kv_cache_mb")
+    return RunOptions(
+        drafters=arguments.drafters,
+        peers=arguments.peers,
+        target=TargetOptions(*(getattr(arguments, name) for name in own)),
+        server=server,
+        request=RequestOptions(strategy, arguments.constrain, arguments.seed, arguments.timeout),
+        with_plain=not arguments.no_plain,
+        concurrency=arguments.concurrency,
+        repeats=arguments.repeats,
+    )
+
+
+def _refuse_idle_options(arguments: argparse.Namespace) -> None:
+    """An option that would be ignored is an error."""
+    is_here = arguments.server is None
+    idle = [f"--{n.replace('_', '-')}" for n in ("api_key", "model") if is_here and getattr(arguments, n) is not None]
+    if arguments.dialect != "native" and is_here:
+        idle.append("--dialect")
+    if arguments.target != "embedded" and (not is_here or arguments.strategy == "exact"):
+        idle.append("--target")
+    if arguments.dialect != "native" and arguments.strategy not in (None, "auto"):
+        idle.append("--strategy")
+    if idle:
+        raise InvalidField(f"{', '.join(idle)} would have no effect here", value=idle, remedy="leave it out")
+
+
+def _key(text: str | None) -> str | None:
+    if text is None or not text.startswith("env:"):
+        return text
+    name = text.removeprefix("env:")
+    if name not in os.environ:
+        raise InvalidField(f"the environment has no {name}", value=name, remedy="set it, or give the key itself")
+    return os.environ[name]
+
+
+def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Path]]:
+    """The samples, and the files they come from."""
+    path = arguments.data or arguments.out / OWN_DATA
+    if arguments.data is None and not path.is_file():  # mined once a run: history may have grown when it goes on
+        limit, max_lines = arguments.limit or OWN_LIMIT, arguments.max_lines or OWN_MAX_LINES
+        write_records(path, own_records(limit=limit, max_lines=max_lines, seed=arguments.seed))
+    records, files = chosen_records(path, updates=arguments.updates, split=arguments.split)
+    if arguments.max_lines is not None:
+        records = [record for record in records if record.measures.n_lines_before <= arguments.max_lines]
+    if not records:
+        raise DataError("no sample is as short as that", value=arguments.max_lines, remedy="raise --max-lines")
+    return records[: arguments.limit], files
+
+
+def _earlier_plain(path: Path) -> dict[str, Any] | None:
+    """What `plain` was when the run was begun: going on must not change it."""
+    try:
+        sessions = read_rows_file(path).sessions
+    except DataError:  # nothing there yet, or no run: opening it for more tells which
+        return None
+    return sessions[0]["plain"] if sessions else None
+
+
+def _measure(
+    arguments: argparse.Namespace,
+    options: RunOptions,
+    records: Sequence[EditRecord],
+    contest: contests.Contest,
+    file: RowsFile,
+) -> int:
+    ids, concurrency = [record.id for record in records], options.concurrency
+    order = schedule(ids, list(contest.runners), repeats=options.repeats, concurrency=concurrency, seed=arguments.seed)
+    turns = list(order)
+    loop = Loop({record.id: record for record in records}, contest.runners, file, concurrency=concurrency)
+    n_done, stopped = sum(row.is_scored for row in file.record.rows), None
+    with progress("run", sum(len(turn.ids) for turn in turns), n_done) as advance, _term_interrupts():
+        loop.on_row = lambda _: advance()
+        try:
+            if loop.pending(turns):
+                loop.warm_up(min(records, key=lambda record: len(record.before)))
+            loop.run(turns)
+        except (KeyboardInterrupt, ApplyError) as error:
+            stopped = error
+    if isinstance(stopped, KeyboardInterrupt) and not file.record.rows:
+        return INTERRUPTED
+    summary = SummaryOptions(arguments.seed, arguments.price_per_hour, arguments.confidence_threshold)
+    results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
+    path = write_results(arguments.out, results)
+    report = write_report(read_results(arguments.out), arguments.out)
+    print_results(results)
+    print(f"results in {path}\nreport in {report.resolve().as_uri()}")
+    if isinstance(stopped, ApplyError):
+        raise stopped
+    if stopped is not None:
+        print("stopped: what is done is kept, the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+    unscored = [name for name, figures in results["summary"].items() if not figures["n_scored"]]
+    if unscored:
+        print(f"apply-eval: no sample of {', '.join(unscored)} could be scored", file=sys.stderr)
+    return FAILED if unscored else 0
+
+
+@contextmanager
+def _term_interrupts() -> Iterator[None]:
+    """A polite kill stops the run as Ctrl-C does."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

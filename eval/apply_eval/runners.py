@@ -1,0 +1,182 @@
+"""What can answer an edit and be measured, and our own service as one: a drafter on a target, here or over HTTP.
+
+A runner answers one record and says what it cost.  It judges nothing: `scores` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from apply_eval.datasets import EditRecord
+from apply_service import errors
+from apply_service.build import open_service
+from apply_service.errors import ApplyError, Cancelled, EngineFailure, NotReady, Overloaded, ServiceError
+from apply_service.pipeline import run_alone
+from apply_service.runtime import Runtime
+from apply_service.settings import Settings
+from apply_service.syntax.languages import find_language
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, PassCount, Strategy, TokenEvent
+
+LABELS = frozenset({"replay"})
+"""Verdicts that label an answer and say nothing of whether it is right."""
+PATIENCE_S = 86_400.0
+"""A measurement never loses a request to a deadline or a full queue of its own."""
+MISSING_IN_PROCESS: tuple[type[ApplyError], ...] = (Cancelled, NotReady, Overloaded)
+MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
+    *(ServiceError, errors.NotFound, errors.MethodNotAllowed, errors.RequestTimeout, errors.Unauthorized),
+    *(errors.OriginRefused, errors.UnknownModel, errors.UnknownDrafter),
+)
+"""From outside, a broken connection and a service that fell over look alike; and a wrong URL, key or name is the
+measurer's mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer and its cost.  None is "not known here", never zero."""
+
+    text: str
+    latency_s: float
+    """From the request to the last byte, on the caller's clock."""
+    ttft_s: float | None = None
+    """To the first piece of text."""
+    n_prompt_tokens: int | None = None
+    n_tokens: int | None = None
+    """Generated; 0 where a program answered."""
+    tok_s: float | None = None
+    """Generated tokens a second, prefill aside where the runner can tell it apart."""
+    passes: int | None = None
+    n_drafted: int | None = None
+    n_accepted: int | None = None
+    rejections: int | None = None
+    accepted_by_source: Mapping[str, int] = field(default_factory=dict)
+    pass_counts: tuple[PassCount, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Names of the checks that found something."""
+    confidence: float | None = None
+    certainty: str | None = None
+    strategy: str | None = None
+    agreement: bool | None = None
+
+
+class Runner(Protocol):
+    """One contestant of a run: a drafter on a target, a peer, a service."""
+
+    name: str
+    is_concurrent: bool
+    """Whether `answer` may be called from several threads at a time."""
+    missing: tuple[type[ApplyError], ...]
+    """Errors that say nothing of the contestant: the sample is missing then, not wrong."""
+
+    def answer(self, record: EditRecord) -> Answer:
+        """Answer one edit.  Raises ApplyError: a refusal, or one of `missing`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """What all requests of a run have in common."""
+
+    strategy: Strategy = "auto"
+    constrain: Literal["sources", "none"] | None = None
+    seed: int = 0
+    timeout_s: float = 600.0
+
+
+def request_of(
+    record: EditRecord, options: RequestOptions, *, drafter: str | None = None, model: str | None = None
+) -> ApplyRequest:
+    """The record's edit; greedy.  A language that the service does not know is left for it to find by the path."""
+    return ApplyRequest(
+        original=record.before,
+        update=record.update,
+        path=record.path,
+        language=record.language if find_language(record.language) is not None else None,
+        strategy=options.strategy,
+        constrain=options.constrain,
+        drafter=drafter,
+        model=model,
+        seed=options.seed,
+        timeout_s=options.timeout_s,
+    )
+
+
+def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | None) -> Answer:
+    """Our own service's result as an answer."""
+    stats = result.stats
+    return Answer(
+        text=result.merged_code,
+        latency_s=latency_s,
+        ttft_s=ttft_s,
+        n_prompt_tokens=stats.prompt_tokens,
+        n_tokens=stats.completion_tokens,
+        tok_s=stats.tokens_per_s or None,
+        passes=stats.passes,
+        n_drafted=stats.drafted_tokens,
+        n_accepted=stats.accepted_tokens,
+        rejections=stats.rejections,
+        accepted_by_source=dict(stats.accepted_by_source),
+        pass_counts=tuple(stats.pass_counts),
+        findings=tuple(dict.fromkeys(v.check for v in result.verdicts if not v.is_pass and v.check not in LABELS)),
+        confidence=result.confidence,
+        certainty=result.certainty.value,
+        strategy=result.strategy,
+        agreement=result.agreement,
+    )
+
+
+class OwnService:
+    """Our own service, with one drafter (None leaves the choice to it).  `events` answers a request as the pipeline
+    does."""
+
+    def __init__(
+        self,
+        name: str,
+        events: Callable[[ApplyRequest], Iterator[ApplyEvent]],
+        *,
+        options: RequestOptions,
+        drafter: str | None,
+        model: str | None = None,
+        is_concurrent: bool = False,
+        missing: tuple[type[ApplyError], ...] = MISSING_IN_PROCESS,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name, self.is_concurrent, self.missing, self.close = name, is_concurrent, missing, close
+        self._events, self._options, self._drafter, self._model = events, options, drafter, model
+
+    def answer(self, record: EditRecord) -> Answer:
+        request = request_of(record, self._options, drafter=self._drafter, model=self._model)
+        started = time.perf_counter()
+        ttft_s: float | None = None
+        for event in self._events(request):
+            elapsed_s = time.perf_counter() - started
+            if ttft_s is None and isinstance(event, TokenEvent):
+                ttft_s = elapsed_s
+            if isinstance(event, FinalEvent):
+                return answer_of_result(event.result, latency_s=elapsed_s, ttft_s=ttft_s)
+        raise EngineFailure("The pipeline ended without an answer.")
+
+
+def alone(name: str, runtime: Runtime, *, options: RequestOptions, drafter: str | None) -> OwnService:
+    """One request at a time, straight through the pipeline."""
+    return OwnService(name, lambda request: run_alone(request, runtime), options=options, drafter=drafter)
+
+
+def packed(
+    name: str, runtime: Runtime, *, options: RequestOptions, drafter: str | None, concurrency: int
+) -> OwnService:
+    """Through the service's queue and engine thread, which packs what is active."""
+    queue_limit = max(64, 2 * concurrency)
+    settings = Settings(
+        max_active=concurrency, queue_limit=queue_limit, default_timeout_s=PATIENCE_S, max_timeout_s=PATIENCE_S
+    )
+    service = open_service(runtime, settings)
+
+    def events(request: ApplyRequest) -> Iterator[ApplyEvent]:
+        return iter(service.submit(request).events())
+
+    return OwnService(name, events, options=options, drafter=drafter, is_concurrent=True, close=service.close)

@@ -1,0 +1,187 @@
+"""Somebody else's service as a contestant, in one of `DIALECTS`.
+
+From outside, a broken connection, a status above 499 and a refused key all mean that there was no answer; they become
+`ServiceError`s (a missing sample).  A 4xx that judges the request becomes a `RequestError` (a refusal).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from apply_eval.datasets import EditRecord
+from apply_eval.runners import MISSING_OVER_HTTP, Answer, OwnService, RequestOptions, Runner
+from apply_service.clients.http import HttpClient
+from apply_service.errors import (
+    ApplyError,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    RequestError,
+    ServiceError,
+    SettingsError,
+    TooLarge,
+    Truncated,
+    Unreachable,
+)
+
+DIALECTS = ("native", "openai_chat", "code_apply")
+"""Our own; chat completions with Morph's tags; Morph's and Relace's structured endpoint."""
+NO_SUCH_PLACE = (401, 403, 404, 405)
+MAX_MESSAGE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where a service is, what it speaks, and which of its models is meant.  The key is no part of a plan."""
+
+    url: str
+    dialect: str = "native"
+    model: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+
+
+def open_server(name: str, server: ServerOptions, options: RequestOptions, *, drafter: str | None = None) -> Runner:
+    """A runner called `name`; `drafter`: of our own dialect only.  Raises SettingsError."""
+    if server.dialect != "native":
+        return OtherService(name, server, options)
+    # Streams, so that the time to the first text is known; verdicts, confidence and passes come with the answer.
+    events = HttpClient(server.url, api_key=server.api_key, timeout_s=options.timeout_s).stream
+    return OwnService(
+        name,
+        events,
+        options=options,
+        drafter=drafter,
+        model=server.model,
+        is_concurrent=True,
+        missing=MISSING_OVER_HTTP,
+    )
+
+
+class OtherService:
+    """One service in a dialect that is not ours; whole answers, not streamed."""
+
+    is_concurrent = True
+    missing = MISSING_OVER_HTTP
+
+    def __init__(self, name: str, server: ServerOptions, options: RequestOptions) -> None:
+        self.name, self._server = name, server
+        self._client = open_client(server.url, timeout_s=options.timeout_s, api_key=server.api_key)
+        self.close = self._client.close
+
+    def answer(self, record: EditRecord) -> Answer:
+        is_chat = self._server.dialect == "openai_chat"
+        path, body = ("chat/completions", self._chat(record)) if is_chat else ("code/apply", self._code_apply(record))
+        started = time.perf_counter()
+        with translated(self._server.url):
+            response = self._client.post(path, json=body)
+            refuse_bad_status(response)
+            answer = response.json()
+            latency_s = time.perf_counter() - started
+            choice = answer["choices"][0] if is_chat else {}
+            if is_chat:
+                text = choice["message"]["content"]
+            else:
+                text = answer["mergedCode"] if "mergedCode" in answer else answer["merged_code"]
+            if not isinstance(text, str):
+                raise TypeError("the merged file is no text")
+        if choice.get("finish_reason") == "length":
+            raise Truncated("the service's answer reached its token limit", value=self.name)
+        return Answer(text=text, latency_s=latency_s, **usage_fields(answer, latency_s))
+
+    def _chat(self, record: EditRecord) -> dict[str, Any]:
+        content = f"<code>{record.before}</code>\n<update>{record.update}</update>"
+        messages = [{"role": "user", "content": content}]
+        return {"model": self._server.model or "auto", "messages": messages, "temperature": 0, "stream": False}
+
+    def _code_apply(self, record: EditRecord) -> dict[str, Any]:
+        body: dict[str, Any] = {"initial_code": record.before, "edit_snippet": record.update, "stream": False}
+        return body if self._server.model is None else body | {"model": self._server.model}
+
+
+def usage_fields(answer: Mapping[str, Any], latency_s: float) -> dict[str, Any]:
+    """Fields of `Answer` out of `usage`, in OpenAI's words; what it does not say stays unknown.  The speed is over the
+    whole latency: from outside, prefill, queue and network can't be told apart."""
+    usage = answer.get("usage")
+    if not isinstance(usage, Mapping):
+        return {}
+    n_tokens = _count(usage, "completion_tokens")
+    details = usage.get("completion_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    accepted, rejected = (_count(details, f"{word}_prediction_tokens") for word in ("accepted", "rejected"))
+    return {
+        "n_prompt_tokens": _count(usage, "prompt_tokens"),
+        "n_tokens": n_tokens,
+        "tok_s": n_tokens / latency_s if n_tokens and latency_s > 0 else None,
+        "n_accepted": accepted,
+        "n_drafted": accepted + rejected if accepted is not None and rejected is not None else None,
+    }
+
+
+def _count(values: Mapping[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# -- HTTP --------------------------------------------------------------------------------------------------------------
+def open_client(url: str, *, timeout_s: float, api_key: str | None = None) -> httpx2.Client:
+    """A client whose paths are relative to the service's `/v1` (added where `url` has no path of its own).  Proxies of
+    the environment are not used; redirects are not followed.
+
+    Raises:
+        SettingsError: that is no http or https URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        message = "that is not the URL of a service"
+        raise SettingsError(message, value=url, limit="http://HOST:PORT", remedy="correct the URL")
+    base = url.rstrip("/") if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1"
+    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+    return httpx2.Client(base_url=f"{base}/", headers=headers, timeout=timeout_s, trust_env=False)
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """What goes wrong on the way, or in reading an answer, becomes an error of ours."""
+    try:
+        yield
+    except httpx2.TimeoutException as error:
+        raise DeadlineExceeded("the service did not answer in time", value=url, remedy="allow more time") from error
+    except httpx2.HTTPError as error:
+        message = str(error) or type(error).__name__
+        raise Unreachable(f"the service can't be reached: {message}", value=url, remedy="correct the URL") from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        message = "the answer is not one of this dialect"
+        raise Unreachable(message, value=url, remedy="correct --dialect or the URL") from error
+
+
+def refuse_bad_status(response: httpx2.Response) -> None:
+    """Raises the error that the status stands for; nothing at 200."""
+    if response.status_code == 200:
+        return
+    response.read()
+    try:
+        body: Any = response.json()
+    except ValueError:
+        body = response.text
+    # The message in the shapes of error that services use; else the body's beginning.
+    found = body.get("error", body.get("message", body.get("detail", body))) if isinstance(body, dict) else body
+    raise error_of_status(response.status_code, str(found.get("message", found) if isinstance(found, dict) else found))
+
+
+def error_of_status(status: int, message: str) -> ApplyError:
+    """The error of ours for an HTTP status."""
+    text = f"HTTP {status}: {message}"[:MAX_MESSAGE]
+    if status in NO_SUCH_PLACE:
+        return NotReady(text, value=status, remedy="correct the URL, the key or the model's name")
+    if status == 429:
+        return Overloaded(text, value=status, remedy="lower --concurrency")
+    if status == 413:
+        return TooLarge(text, value=status)
+    return RequestError(text, value=status) if 400 <= status < 500 else ServiceError(text, value=status)

@@ -1,0 +1,130 @@
+"""The target of a run in this process: loaded once, shared by all contestants, with its identity for the record.
+
+The prefix cache is off, so that every contestant reads every prompt itself.  A replay target is told the right answer
+of every record beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from apply_eval.datasets import EditRecord
+from apply_eval.provenance import hash_file
+from apply_eval.runners import RequestOptions, request_of
+from apply_service.build import build_runtime
+from apply_service.edits.fidelity import normalise
+from apply_service.errors import ApplyError
+from apply_service.model_folder import EMBEDDED, embedded_directory
+from apply_service.pipeline import read_edit
+from apply_service.runtime import Runtime
+from apply_service.settings import Settings
+from apply_service.syntax.languages import detect_language
+from apply_service.target import Target, in_process
+
+IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """What is loaded, and how it runs; as the service's settings of the same names."""
+
+    name: str = "embedded"
+    device: str = "auto"
+    dtype: str = "auto"
+    window: int | None = None
+    torch_threads: int | None = None
+    kv_cache_mb: int = 1024
+    windows: str = "context"
+    """Not `auto`: a contestant that decides a part of the file can't be compared with one that writes all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTarget:
+    """A loaded target.  `plain` is the same model undrafted, one unpadded row a pass."""
+
+    runtime: Runtime
+    plain: Runtime
+    identity: dict[str, Any]
+
+
+def open_target(options: TargetOptions, records: Sequence[EditRecord], request: RequestOptions) -> OpenTarget:
+    """Load it.  Raises ApplyError: no such model, not loadable, no such device."""
+    name = options.name
+    settings = Settings(
+        model=name,
+        device=options.device,
+        dtype=options.dtype,
+        window=options.window,
+        torch_threads=options.torch_threads,
+        kv_cache_mb=options.kv_cache_mb,
+        prefix_cache_mb=0,
+        windows=options.windows,
+    )
+    runtime = build_runtime(settings)
+    target = in_process(runtime.load(name))
+    _tell_answers(target, records, request)
+    undrafted: Any = target.engine
+    plain = Target(name, undrafted.plain(), target.prompt_format)
+    return OpenTarget(
+        runtime,
+        Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none", windows=options.windows),
+        identify(name, target),
+    )
+
+
+def _tell_answers(target: Target, records: Sequence[EditRecord], options: RequestOptions) -> None:
+    """Hand a replay target what is right; any other target is left to find out."""
+    if not target.is_replay:
+        return
+    answers, prompt_format = cast(Any, target.engine).answers, cast(Any, target.prompt_format)
+    for record in records:
+        request = request_of(record, options)
+        try:
+            job = read_edit(request, detect_language(name=request.language, path=request.path))[1]
+        except ApplyError:
+            continue  # the run will meet the same refusal
+        answers.expect(prompt_format.encode_prompt(job), prompt_format.encode_output(normalise(record.after)))
+
+
+def identify(name: str, target: Target) -> dict[str, Any]:
+    """Name, kind, and one hash over the files that make the model what it is."""
+    import torch
+
+    engine: Any = target.engine
+    device = getattr(engine, "device", None)
+    is_cuda = device is not None and device.type == "cuda"
+    found: dict[str, Any] = {
+        "name": name,
+        "determinism": engine.determinism,
+        "context_limit": engine.context_limit,
+        "device": f"{device}: {torch.cuda.get_device_name(device)}" if is_cuda else str(device or ""),
+        "prompt_format": target.prompt_format.name,
+    }
+    if target.is_replay:
+        from apply_service.engine.replay_shapes import find_shape
+
+        return found | {"kind": "replay", "shape": asdict(find_shape(name)), "sha256": None}
+    folder = model_folder(name)
+    if folder is None:
+        return found | {"kind": "weights", "sha256": None}
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix in IDENTITY_SUFFIXES:
+            digest.update(f"{path.name} {hash_file(path)}\n".encode())
+    return found | {"kind": "weights", "sha256": digest.hexdigest()}
+
+
+def model_folder(name: str) -> Path | None:
+    """Where the files of a loaded model lie; None where that can't be told."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if name == EMBEDDED:
+        return embedded_directory()
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    cached = try_to_load_from_cache(name, "config.json")
+    return Path(cached).parent if isinstance(cached, str) else None
