@@ -16,7 +16,7 @@ from apply_eval.results import ROWS, read_results
 from apply_eval.rows import read_rows_file
 from tests.eval.fake_contest import N_SAMPLES, NAMES, REPEATS, do_run
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 N_ROWS = N_SAMPLES * len(NAMES) * REPEATS
 DELAY_S = 0.004
 
