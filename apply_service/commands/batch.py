@@ -77,9 +77,14 @@ def _with_rule_of_doubt(request: Mapping[str, Any], arguments: Namespace) -> Map
     if rule is None:
         return request
     if "edits" not in request:
-        return {**request, "on_verdict": {DOUBT: rule, **(request.get("on_verdict") or {})}}
-    edits = [{**edit, "on_verdict": {DOUBT: rule, **(edit.get("on_verdict") or {})}} for edit in request["edits"]]
-    return {**request, "edits": edits}
+        return _ruled(request, rule)
+    return {**request, "edits": [_ruled(edit, rule) for edit in request["edits"]]}
+
+
+def _ruled(edit: Mapping[str, Any], rule: str) -> Mapping[str, Any]:
+    """The edit with the rule, unless it has one; rules that are no object are for whoever answers to refuse."""
+    own = edit.get("on_verdict") or {}
+    return {**edit, "on_verdict": {DOUBT: rule, **own}} if isinstance(own, Mapping) else edit
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------

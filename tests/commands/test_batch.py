@@ -126,6 +126,15 @@ def test_a_batch_in_doubt_is_written_only_where_that_is_allowed(project: Path) -
     assert tree(project) != before
 
 
+def test_rules_that_are_no_object_are_refused(
+    project: Path, options: list[str], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    batch = write_batch(project, {"path": "a.py", "update": "y = 2\n", "on_verdict": "fail"})
+    assert main(["apply", "--batch", batch, "--in-place", *options]) != 0
+    assert b"on_verdict" in capsysbinary.readouterr().err
+    assert tree(project) == BEFORE
+
+
 def test_modes_of_a_batch(project: Path, options: list[str]) -> None:
     assert main(["apply", "--batch", write_batch(project, GOOD, NEW, BAD), "--in-place", *options]) == 1
     assert tree(project) == BEFORE
