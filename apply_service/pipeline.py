@@ -12,7 +12,7 @@ are pure, so that a service may have them done in worker processes.  Knows no HT
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -195,6 +195,25 @@ def finish(
     watch.lap("restore_s")
     verdicts = (*strategy_verdicts(job, outcome), *checks)
     _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
+    result = _answer(request, edit, outcome, merged_code, ops, checks, verdicts, watch.seconds)
+    watch.lap("answer_s")
+    watch.seconds["total_s"] = sum(watch.seconds.values())
+    return result
+
+
+def _answer(
+    request: ApplyRequest,
+    edit: ReadEdit,
+    outcome: Outcome,
+    merged_code: str,
+    ops: Sequence[LineOp],
+    checks: tuple[Verdict, ...],
+    verdicts: tuple[Verdict, ...],
+    seconds: dict[str, float],
+) -> ApplyResult:
+    """What callers get of a text that has passed.  `checks` count for the confidence, `verdicts` are all that is said;
+    `seconds` is handed out as it is and may still grow."""
+    job = edit.job
     hunks = text_hunks(request.original, merged_code)
     confidence = confidence_in(
         request,
@@ -208,7 +227,7 @@ def finish(
     target, diff = outcome.target, None
     if request.diff:
         diff = unified_diff_text(request.original, merged_code, request.path or "file")
-    result = ApplyResult(
+    return ApplyResult(
         merged_code=merged_code,
         strategy=outcome.strategy,
         windows=outcome.windows,
@@ -232,13 +251,10 @@ def finish(
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,
-        timings_s=watch.seconds,
+        timings_s=seconds,
         diff=diff,
         hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
     )
-    watch.lap("answer_s")
-    watch.seconds["total_s"] = sum(watch.seconds.values())
-    return result
 
 
 def _check(job: EditJob, merged: str) -> tuple[Verdict, ...]:
