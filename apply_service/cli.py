@@ -12,19 +12,27 @@ from argparse import (
     ArgumentParser,
     ArgumentTypeError,
     BooleanOptionalAction,
-    Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
-from apply_service.commands.exit_codes import INTERRUPTED, MEANINGS, READER_GONE, exit_code
-from apply_service.commands.output import drop_output, end_output, print_error, write_line, write_out
+from apply_service.commands.output import (
+    INTERRUPTED,
+    MEANINGS,
+    READER_GONE,
+    drop_output,
+    end_output,
+    exit_code,
+    print_error,
+    write_line,
+    write_out,
+)
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.setting_specs import SettingSpec, parse_setting
+from apply_service.setting_specs import parse_setting
 from apply_service.settings import load_settings, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
@@ -61,7 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = build_parser().parse_args(argv)
-            return run_command(arguments)
+            given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
+            settings = load_settings(given, config=arguments.config)
+            module, _, function = arguments.runs.partition(".")
+            code: int = getattr(import_module(f"apply_service.commands.{module}"), function)(arguments, settings)
+            return code
         finally:
             end_output()
     except ApplyError as error:
@@ -75,16 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return READER_GONE
 
 
-def run_command(arguments: Namespace) -> int:
-    """Load the settings and run the command that was named."""
-    given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
-    settings = load_settings(given, config=arguments.config)
-    code: int = import_module(f"apply_service.commands.{arguments.command}").run(arguments, settings)
-    return code
-
-
 def build_parser() -> ArgumentParser:
-    """The parser of all commands."""
+    """The parser of all commands.  `runs` of what it parsed is the function in `commands` that carries it out."""
     parser = Parser(
         prog="apply-service",
         description="Apply code edits: original file + edit -> the whole merged file.",
@@ -93,201 +97,130 @@ def build_parser() -> ArgumentParser:
     )
     parser.add_argument("--version", action=PrintVersion, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    add_command = partial(commands.add_parser, epilog=EXIT_CODES, formatter_class=RawDescriptionHelpFormatter)
-    _add_apply(add_command)
-    _add_serve(add_command)
-    _add_models(add_command)
-    _add_doctor(add_command)
-    _add_undo(add_command)
-    _add_recover(add_command)
-    _add_mcp(add_command)
-    _add_key(add_command)
+
+    def add_command(name: str, runs: str, text: str, description: str) -> ArgumentParser:
+        formatter = RawDescriptionHelpFormatter
+        command = commands.add_parser(
+            name, help=text, description=description, epilog=EXIT_CODES, formatter_class=formatter
+        )
+        command.set_defaults(runs=runs)
+        return command
+
+    command = add_command("apply", "apply.run", "apply one edit to one file", APPLY_TEXT)
+    _add_apply_options(command)
+    _add_settings(command, ("engine", "command", "backups"))
+
+    command = add_command("serve", "serve.run", "serve edits over HTTP", "Load the model and serve edits over HTTP.")
+    _add_settings(command, ("http", "engine"))
+
+    command = add_command(
+        "models", "doctor.models", "list the models that a request may name", "List models; loads none."
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url"))
+
+    command = add_command("doctor", "doctor.run", "check this installation", "Versions, device, model, self-test.")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(command, ("engine", "backups"))
+
+    command = add_command("undo", "undo.run", "take back the newest --in-place edit of a file", UNDO_TEXT)
+    command.add_argument("file", metavar="FILE", help="file to bring back")
+    _add_settings(command, (), ("state_dir",))
+
+    command = add_command("recover", "undo.recover", "roll back a batch that was killed while writing", RECOVER_TEXT)
+    command.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    _add_settings(command, (), ("state_dir",))
+
+    command = add_command("mcp", "mcp.run", "serve the tool edit_file to coding agents (MCP)", MCP_TEXT)
+    add = command.add_argument
+    root = "folder that agents may edit files in (default: the current one); may be repeated"
+    add("--root", action="append", metavar="FOLDER", help=root)
+    listen = "serve streamable HTTP at this address, below /mcp, instead of stdio"
+    add("--listen", metavar="HOST:PORT", help=listen)
+    strategy = "who decides; exact never loads a model (default: auto)"
+    add("--strategy", choices=("auto", "model", "exact"), help=strategy)
+    _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
+
+    command = add_command("key", "key.run", "make an API key for the server", KEY_TEXT)
+    command.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
+    command.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
+    command.add_argument("--stdin", action="store_true", help="hash the key on standard input instead of making one")
+    _add_settings(command, ())
     return parser
 
 
-def _add_apply(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("apply", help="apply one edit to one file", description=APPLY_TEXT)
-    _add_edit(parser)
-    _add_several_files(parser)
-    _add_decision(parser)
-    _add_output(parser)
-    _add_settings(parser, ("engine", "command", "backups"))
+def _add_apply_options(command: ArgumentParser) -> None:
+    """What is edited and how, who decides, and what is printed or written: one line or two an option, hence so long."""
+    add = command.add_argument
+    text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
+    add("file", nargs="?", metavar="FILE", help=text)
+    text = "where FILE is -: its name, which tells the language; nothing is opened"
+    add("--stdin-path", metavar="NAME", help=text)
+    add("--update", metavar="FILE", help="file with the edit; - reads it from standard input")
+    add("--instruction", metavar="TEXT", help="what the edit is to do, in words")
+    text = "read one JSON request, as POST /v1/apply takes it; - is standard input"
+    add("--request", metavar="FILE", help=text)
+    text = "edit several files: JSON as POST /v1/apply/batch takes it, without the files; - is standard input"
+    add("--batch", metavar="FILE", help=text)
+    text = "apply one diff, patch or reply over several files; - reads it from standard input"
+    add("--patch", metavar="FILE", help=text)
+    add("--independent", action="store_true", help="of a --patch, write the files that fit even if others do not")
+    text = "folder that a --batch or --patch may change files in (default: the current one); may be repeated"
+    add("--root", action="append", metavar="FOLDER", help=text)
+
+    text = f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out"
+    add("--format", metavar="NAME", help=text)
+    add("--strategy", metavar="auto|model|exact", help="who decides; exact never loads a model")
+    add("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
+    add("--temperature", type=float, metavar="T", help="0 is greedy (default)")
+    add("--seed", type=int, metavar="N", help="seed of the sampling")
+    add("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
+    text = "deadline of the edit in seconds; loading a model here does not count"
+    add("--timeout", type=float, metavar="S", help=text)
+    text = "accept or refuse what a check finds; so for fallback, doubt, instruction, replay, reply and other_files"
+    add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)
+
+    text = "write the file (atomically, with a backup) instead of printing it"
+    add("--in-place", action="store_true", help=text)
+    text = "with --in-place: write an answer that may be wrong (verdict doubt)"
+    add("--allow-doubt", action="store_true", help=text)
+    add("--diff", action="store_true", help="print a unified diff instead of the merged file")
+    add("--json", action="store_true", help="print the whole answer as JSON")
+    add("--quiet", "-q", action="store_true", help="no summary on standard error")
 
 
-def _add_edit(parser: ArgumentParser) -> None:
-    """What is edited, and how."""
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="file to edit; one that does not exist is a new file; - edits what comes through standard input",
-    )
-    parser.add_argument(
-        "--stdin-path", metavar="NAME", help="where FILE is -: its name, which tells the language; nothing is opened"
-    )
-    parser.add_argument("--update", metavar="FILE", help="file with the edit; - reads it from standard input")
-    parser.add_argument("--instruction", metavar="TEXT", help="what the edit is to do, in words")
-    parser.add_argument(
-        "--request", metavar="FILE", help="read one JSON request, as POST /v1/apply takes it; - is standard input"
-    )
-
-
-def _add_several_files(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--batch",
-        metavar="FILE",
-        help="edit several files: JSON as POST /v1/apply/batch takes it, without the files; - is standard input",
-    )
-    parser.add_argument(
-        "--patch",
-        metavar="FILE",
-        help="apply one diff, patch or reply over several files; - reads it from standard input",
-    )
-    parser.add_argument(
-        "--independent", action="store_true", help="of a --patch, write the files that fit even if others do not"
-    )
-    parser.add_argument(
-        "--root",
-        action="append",
-        metavar="FOLDER",
-        help="folder that a --batch or --patch may change files in (default: the current one); may be repeated",
-    )
-
-
-def _add_decision(parser: ArgumentParser) -> None:
-    """How the edit is read and who decides."""
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help=f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out",
-    )
-    parser.add_argument("--strategy", metavar="auto|model|exact", help="who decides; exact never loads a model")
-    parser.add_argument("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
-    parser.add_argument("--language", metavar="NAME", help="language of FILE, where its name does not tell")
-    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy (default)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the sampling")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        metavar="S",
-        help="deadline of the edit in seconds; loading a model here does not count",
-    )
-    parser.add_argument(
-        "--on-verdict",
-        action="append",
-        type=_verdict_rule,
-        metavar="CHECK=warn|fail",
-        help="accept or refuse what a check finds; so for fallback, doubt, instruction, replay, reply and other_files",
-    )
-
-
-def _add_output(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--in-place", action="store_true", help="write the file (atomically, with a backup) instead of printing it"
-    )
-    parser.add_argument(
-        "--allow-doubt", action="store_true", help="with --in-place: write an answer that may be wrong (verdict doubt)"
-    )
-    parser.add_argument("--diff", action="store_true", help="print a unified diff instead of the merged file")
-    parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no summary on standard error")
-
-
-def _add_serve(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("serve", help="serve edits over HTTP", description="Load the model and serve edits over HTTP.")
-    _add_settings(parser, ("http", "engine"))
-
-
-def _add_models(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command(
-        "models", help="list the models that a request may name", description="List models; loads none."
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser, (), ("engine", "vllm_url", "model", "models", "remote_url"))
-
-
-def _add_doctor(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("doctor", help="check this installation", description="Versions, device, model, self-test.")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser, ("engine", "backups"))
-
-
-def _add_undo(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("undo", help="take back the newest --in-place edit of a file", description=UNDO_TEXT)
-    parser.add_argument("file", metavar="FILE", help="file to bring back")
-    _add_settings(parser, (), ("state_dir",))
-
-
-def _add_recover(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("recover", help="roll back a batch that was killed while writing", description=RECOVER_TEXT)
-    parser.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(parser, (), ("state_dir",))
-
-
-def _add_mcp(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("mcp", help="serve the tool edit_file to coding agents (MCP)", description=MCP_TEXT)
-    parser.add_argument(
-        "--root",
-        action="append",
-        metavar="FOLDER",
-        help="folder that agents may edit files in (default: the current one); may be repeated",
-    )
-    parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="serve streamable HTTP at this address, below /mcp, instead of stdio"
-    )
-    parser.add_argument(
-        "--strategy", choices=("auto", "model", "exact"), help="who decides; exact never loads a model (default: auto)"
-    )
-    _add_settings(parser, ("engine", "command", "backups"), ("keys_file", "allow_open"))
-
-
-def _add_key(add_command: Callable[..., ArgumentParser]) -> None:
-    parser = add_command("key", help="make an API key for the server", description=KEY_TEXT)
-    parser.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
-    parser.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
-    parser.add_argument("--stdin", action="store_true", help="hash the key on standard input instead of making one")
-    _add_settings(parser, ())
-
-
-# -- options made from settings ----------------------------------------------------------------------------------------
-def _add_settings(parser: ArgumentParser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
-    """Options for the settings of these groups, and for these."""
-    options = parser.add_argument_group("settings")
+def _add_settings(command: ArgumentParser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
+    """Options for the settings of these groups, and for those of these names."""
+    options = command.add_argument_group("settings")
     options.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     for spec in setting_specs():
-        if spec.group in groups or spec.name in names:
-            _add_setting(options.add_argument, spec)
-
-
-def _add_setting(add_option: Callable[..., object], spec: SettingSpec) -> None:
-    text = f"{spec.help} ({spec.range}; default: {spec.default_text})".replace("%", "%%")
-    if spec.kind is bool:
-        add_option(spec.flag, action=BooleanOptionalAction, default=None, help=text)
-        return
-    metavar = ("" if spec.is_list else "|".join(spec.choices)) or {int: "N", float: "S"}.get(
-        spec.kind, "NAME,..." if spec.is_list else "NAME"
-    )
-    add_option(spec.flag, type=partial(_parse, spec), metavar=metavar, default=None, help=text)
-
-
-def _parse(spec: SettingSpec, text: str) -> object:
-    return parse_setting(spec, text, source=spec.flag)
+        if spec.group not in groups and spec.name not in names:
+            continue
+        text = f"{spec.help} ({spec.range}; default: {spec.default_text})".replace("%", "%%")
+        if spec.kind is bool:
+            options.add_argument(spec.flag, action=BooleanOptionalAction, default=None, help=text)
+            continue
+        metavar = {int: "N", float: "S"}.get(spec.kind, "NAME")
+        if spec.is_list:
+            metavar = "NAME,..."
+        elif spec.choices:
+            metavar = "|".join(spec.choices)
+        parse = partial(parse_setting, spec, source=spec.flag)
+        options.add_argument(spec.flag, type=parse, metavar=metavar, default=None, help=text)
 
 
 def _verdict_rule(text: str) -> tuple[str, str]:
     check, _, action = text.partition("=")
-    known = CHECKS if check in CHECKS else _verdict_names()
+    known = tuple(CHECKS)
+    if check not in known:
+        from apply_service.strategies import STRATEGY_VERDICTS  # costs more than most commands do; seldom needed
+
+        known += tuple(STRATEGY_VERDICTS)
     if check not in known or action not in ("warn", "fail"):
         raise ArgumentTypeError(f"{text!r} is not CHECK=warn or CHECK=fail with CHECK one of {', '.join(known)}")
     return check, action
-
-
-def _verdict_names() -> tuple[str, ...]:
-    from apply_service.strategies import STRATEGY_VERDICTS  # costs more than most commands do; seldom needed
-
-    return (*CHECKS, *STRATEGY_VERDICTS)
 
 
 APPLY_TEXT = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from apply_service.disk.paths import platform_config_path
 from apply_service.errors import SettingsError
-from apply_service.platform_paths import platform_config_path
 from apply_service.setting_specs import ENV_PREFIX, SettingSpec, check_setting, parse_setting
 
 CONFIG_VARIABLE = "APPLY_CONFIG"

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from apply_service.disk.paths import platform_state_path
 from apply_service.errors import SettingsError
 from apply_service.model_folder import EMBEDDED
-from apply_service.platform_paths import platform_state_path
 from apply_service.setting_sources import config_path, read_environment, read_file, refuse_unknown
 from apply_service.setting_specs import SettingSpec, check_setting, setting
 

@@ -19,7 +19,7 @@ from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, Us
 from apply_service.api.errors import NEVER_SENT, STATUS
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
-from apply_service.commands.exit_codes import MEANINGS, exit_code
+from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.settings import setting_specs
 from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu

@@ -22,10 +22,9 @@ from apply_service.api.errors import codes_by_status
 from apply_service.api.limits import count_edits
 from apply_service.api.model_names import resolve_model
 from apply_service.api.schema import refuse_too_many_lines
+from apply_service.batch import BatchResult, PatchRequest
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest
-from apply_service.batch.results import BatchResult
 from apply_service.deadline import cancelled_error, late_error
 from apply_service.errors import TooLarge
 from apply_service.service import Service

@@ -13,8 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apply_service.api.answer import ErrorDetail, NativeAnswer, VerdictOut
 from apply_service.api.errors import error_body, from_validation
 from apply_service.api.schema import NativeRequest, Sha256, known_fields, read_original, refuse_unclear_original
-from apply_service.batch.requests import PatchRequest, PatchSource
-from apply_service.batch.results import BatchItem, BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
+from apply_service.batch import (
+    BatchItem,
+    BatchMode,
+    BatchResult,
+    BatchStatus,
+    FileAction,
+    ItemStatus,
+    PatchRequest,
+    PatchSource,
+)
 from apply_service.edits.fidelity import SourceText, encode
 from apply_service.errors import ApplyError, InvalidField, StaleBase, UnsupportedParameter
 from apply_service.results import hash_bytes

@@ -1,2 +1,99 @@
-"""Several files in one request: `edits` asks the service for each, `patch` applies one patch to all, `results` judges
-what came out, together or one by one."""
+"""Several files in one request: what is asked and what became of it, as values that clients share.
+
+`edits` asks the service for each file, `patch` applies one patch to all.  A file fails by an error, or by a verdict
+that the caller does not accept; its verdicts are reported either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from apply_service.errors import ApplyError, CheckFailed
+from apply_service.types import ApplyResult, Verdict
+from apply_service.verdict_rules import is_refused
+
+BatchMode = Literal["all_or_nothing", "independent"]
+"""One file that fails withholds every result, or each file stands for itself."""
+BatchStatus = Literal["applied", "partial", "refused"]
+ItemStatus = Literal["ok", "failed", "withheld"]
+FileAction = Literal["create", "modify", "delete", "rename", "copy", "mode"]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSource:
+    """A file as it is before the patch."""
+
+    path: str
+    text: str
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchRequest:
+    """One patch or reply in any format, and the files that it may name."""
+
+    patch: str
+    files: tuple[PatchSource, ...]
+    mode: BatchMode = "all_or_nothing"
+    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
+    diff: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One file of a batch."""
+
+    path: str | None
+    """Its name after; of a deleted file its name before.  None where the request named none."""
+    action: FileAction
+    status: ItemStatus
+    verdicts: tuple[Verdict, ...] = ()
+    result: ApplyResult | None = None
+    """None of a deleted file, and where the file failed or the batch was withheld."""
+    error: ApplyError | None = None
+    source: str | None = None
+    """Its name before; None of a new file."""
+    new_mode: str | None = None
+    """git's mode (`100755`), where a patch sets one."""
+    diff: str | None = None
+    """The whole change as a diff, names and mode included, where it was asked for; the result's own is None."""
+
+    def judged(self, on_verdict: Mapping[str, str]) -> BatchItem:
+        """The item, failed where it has a verdict that the rules do not accept."""
+        failed = [verdict for verdict in self.verdicts if is_refused(verdict.check, verdict.severity, on_verdict)]
+        if not failed:
+            return self
+        error = CheckFailed(
+            f"{failed[0].check}: {failed[0].message}",
+            value=sorted({verdict.check for verdict in failed}),
+            remedy="See the verdicts; on_verdict CHECK=warn accepts a check's findings.",
+        )
+        return replace(self, status="failed", result=None, diff=None, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The terminal answer to a batch.  Items stand in the order of the request, or of the patch."""
+
+    mode: BatchMode
+    items: tuple[BatchItem, ...]
+
+    @classmethod
+    def of(cls, mode: BatchMode, items: Sequence[BatchItem]) -> BatchResult:
+        """The items as they are, or none of their results where all or nothing was asked for and one failed."""
+        if mode == "all_or_nothing" and any(item.status == "failed" for item in items):
+            items = [
+                replace(item, status="withheld", result=None, diff=None) if item.status == "ok" else item
+                for item in items
+            ]
+        return cls(mode, tuple(items))
+
+    @property
+    def status(self) -> BatchStatus:
+        """`applied`: every file is ok.  `refused`: none is.  `partial`: some are, where files are independent."""
+        n_ok = sum(item.status == "ok" for item in self.items)
+        if n_ok == len(self.items):
+            return "applied"
+        return "partial" if n_ok else "refused"

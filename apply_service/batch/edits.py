@@ -11,32 +11,81 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Literal
 
-from apply_service.batch.results import BatchItem, BatchMode, BatchResult, judge, settle
+from apply_service.batch import BatchItem, BatchMode, BatchResult
 from apply_service.errors import ApplyError, InvalidField, Overloaded
 from apply_service.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 from apply_service.validation import refuse_unknown_checks
 
 Submit = Callable[[ApplyRequest], Ticket]
-Answer = ApplyResult | ApplyError
 
 
 async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: BatchMode) -> BatchResult:
     """Apply every edit.  Cancelling it cancels them.
 
     Raises:
-        InvalidField: there is no edit, two are of the same file, or `on_verdict` names a check that there is none of.
+        InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
         Overloaded, NotReady: the service takes none of them now.
     """
     refuse_same_paths([request.path for request in requests])
     for request in requests:
         refuse_unknown_checks(request.on_verdict)
     # What fails by `on_verdict` is judged here: an error raised by the pipeline would bring no verdicts.
-    asked = [replace(request, on_verdict=_without_fail(request)) for request in requests]
-    answers = await _Round(submit, asked).run()
-    return settle(mode, [_item(request, answer) for request, answer in zip(requests, answers, strict=True)])
+    accepted = [{check: rule for check, rule in one.on_verdict.items() if rule != "fail"} for one in requests]
+    asked = [replace(one, on_verdict=rules) for one, rules in zip(requests, accepted, strict=True)]
+    items = []
+    for request, answer in zip(requests, await _answers(submit, asked), strict=True):
+        is_new = request.original == ""
+        item = BatchItem(request.path, "create" if is_new else "modify", "ok", source=None if is_new else request.path)
+        if isinstance(answer, ApplyError):
+            items.append(replace(item, status="failed", error=answer))
+        else:
+            result = replace(answer, diff=None)
+            done = replace(item, verdicts=answer.verdicts, result=result, diff=answer.diff)
+            items.append(done.judged(request.on_verdict))
+    return BatchResult.of(mode, items)
+
+
+async def _answers(submit: Submit, requests: Sequence[ApplyRequest]) -> list[ApplyResult | ApplyError]:
+    """The answers in the order of the requests.  Raises where the queue takes none of them at all."""
+    answers: dict[int, ApplyResult | ApplyError] = {}
+    waiting = deque(enumerate(requests))
+    tickets: list[Ticket] = []
+    running: set[asyncio.Task[None]] = set()
+
+    async def collect(number: int, ticket: Ticket) -> None:
+        try:
+            async with aclosing(ticket.events_async()) as events:
+                async for event in events:
+                    if isinstance(event, FinalEvent):
+                        answers[number] = event.result
+        except ApplyError as error:
+            answers[number] = error
+
+    try:
+        while waiting or running:
+            while waiting:
+                number, request = waiting[0]
+                try:
+                    tickets.append(submit(request))
+                    running.add(asyncio.create_task(collect(number, tickets[-1])))
+                except ApplyError as error:
+                    if isinstance(error, Overloaded) and running:
+                        break
+                    if isinstance(error, Overloaded) and not answers:
+                        raise
+                    answers[number] = error
+                waiting.popleft()
+            if running:
+                _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for ticket in reversed(tickets):  # the last ones first: none is to start when the first one ends
+            ticket.cancel()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return [answers[number] for number in range(len(requests))]
 
 
 def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s: float) -> list[ApplyRequest]:
@@ -47,81 +96,10 @@ def share_deadline(requests: Sequence[ApplyRequest], default_s: float, longest_s
 
 
 def refuse_same_paths(paths: Sequence[str | None]) -> None:
-    """Raises InvalidField unless every file is changed once."""
+    """Raises InvalidField where there is no file, or one is named twice."""
     if not paths:
         raise InvalidField("The batch holds no edit.", value=[], limit="1 or more", remedy="Send `edits` or a `patch`.")
-    seen: set[str] = set()
-    for path in paths:
-        if path is not None and path in seen:
-            raise InvalidField(
-                "Two edits of the batch are of the same file.", value=path, remedy="Put them into one edit."
-            )
-        seen |= {path} if path is not None else set()
-
-
-def _without_fail(request: ApplyRequest) -> dict[str, Literal["warn", "fail"]]:
-    return {check: rule for check, rule in request.on_verdict.items() if rule != "fail"}
-
-
-def _item(request: ApplyRequest, answer: Answer) -> BatchItem:
-    is_new = request.original == ""
-    item = BatchItem(request.path, "create" if is_new else "modify", "ok", source=None if is_new else request.path)
-    if isinstance(answer, ApplyError):
-        return replace(item, status="failed", error=answer)
-    done = replace(item, verdicts=answer.verdicts, result=replace(answer, diff=None), diff=answer.diff)
-    return judge(done, request.on_verdict)
-
-
-class _Round:
-    """All requests on their way through the service."""
-
-    def __init__(self, submit: Submit, requests: Sequence[ApplyRequest]) -> None:
-        self._submit = submit
-        self._waiting = deque(enumerate(requests))
-        self._running: set[asyncio.Task[None]] = set()
-        self._tickets: list[Ticket] = []
-        self._answers: dict[int, Answer] = {}
-        self._n_requests = len(requests)
-
-    async def run(self) -> list[Answer]:
-        """The answers in the order of the requests."""
-        try:
-            while self._waiting or self._running:
-                self._admit()
-                if self._running:
-                    _, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for ticket in reversed(self._tickets):  # the last ones first: none is to start when the first one ends
-                ticket.cancel()
-            for task in self._running:
-                task.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
-        return [self._answers[number] for number in range(self._n_requests)]
-
-    def _admit(self) -> None:
-        """Submit what the queue holds.  Raises where it holds nothing of this batch at all."""
-        while self._waiting:
-            number, request = self._waiting[0]
-            try:
-                ticket = self._submit(request)
-            except Overloaded as error:
-                if self._running:
-                    return
-                if not self._answers:
-                    raise
-                self._answers[number] = error
-            except ApplyError as error:
-                self._answers[number] = error
-            else:
-                self._tickets.append(ticket)
-                self._running.add(asyncio.create_task(self._collect(number, ticket)))
-            self._waiting.popleft()
-
-    async def _collect(self, number: int, ticket: Ticket) -> None:
-        try:
-            async with aclosing(ticket.events_async()) as events:
-                async for event in events:
-                    if isinstance(event, FinalEvent):
-                        self._answers[number] = event.result
-        except ApplyError as error:
-            self._answers[number] = error
+    named = [path for path in paths if path is not None]
+    if len(set(named)) < len(named):
+        path = next(path for i, path in enumerate(named) if path in named[:i])
+        raise InvalidField("Two edits of the batch are of the same file.", value=path, remedy="Put them into one edit.")

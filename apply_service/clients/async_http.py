@@ -8,26 +8,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from apply_service.batch.requests import PatchRequest
-from apply_service.batch.results import BatchMode, BatchResult
-from apply_service.clients.calls import (
-    APPLY_PATH,
-    DEFAULT_TIMEOUT_S,
-    Call,
-    Endpoint,
-    apply_call,
-    batch_call,
-    models_call,
-    patch_call,
-    post_call,
-    ready_call,
-    stream_call,
-)
-from apply_service.clients.events import EventReader
-from apply_service.clients.wire_batch import Model, Readiness
+from apply_service.batch import BatchMode, BatchResult, PatchRequest
+from apply_service.clients import calls
+from apply_service.clients.calls import Call, Endpoint
+from apply_service.clients.wire import EventReader, Model, Readiness
 from apply_service.errors import ApplyError, MissingDependency
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
 
@@ -48,30 +34,27 @@ class AsyncHttpClient:
     Every method raises ApplyError; a task that is cancelled stops the decoding of what it waited for.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = calls.DEFAULT_TIMEOUT_S) -> None:
         """As `HttpClient`.  Raises SettingsError."""
         self._endpoint = Endpoint(url, api_key, timeout_s)
-        parts = self._endpoint.parts
-        self._origin = f"{parts.scheme}://{parts.netloc}"
         self._http = httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=None))
 
     async def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:
         """Apply one edit."""
-        return await self._send(apply_call(request, idempotency_key))
+        return await self._send(calls.apply_call(request, idempotency_key))
 
     async def stream(self, request: ApplyRequest) -> AsyncGenerator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        call, reader = stream_call(request), EventReader()
-        with self._translated():
-            async with self._open(call) as response:
-                if response.status_code != HTTPStatus.OK:
-                    call.read(response.status_code, await response.aread())
-                async for data in response.aiter_bytes():
-                    for event in reader.feed(data):
-                        yield event
-                    if reader.has_ended:
-                        return
-                reader.finish()
+        call, reader = calls.apply_call(request, is_streamed=True), EventReader()
+        async with self._open(call) as response:
+            if response.status_code != HTTPStatus.OK:
+                call.read(response.status_code, await response.aread())
+            async for data in response.aiter_bytes():
+                for event in reader.feed(data):
+                    yield event
+                if reader.has_ended:
+                    return
+            reader.finish()
 
     async def apply_batch(
         self,
@@ -81,19 +64,19 @@ class AsyncHttpClient:
         idempotency_key: str | None = None,
     ) -> BatchResult:
         """Apply several edits, each of a file of its own."""
-        return await self._send(batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
+        return await self._send(calls.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
 
     async def apply_patch(self, request: PatchRequest) -> BatchResult:
         """Apply one patch over several files."""
-        return await self._send(patch_call(request))
+        return await self._send(calls.patch_call(request))
 
     async def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-        return await self._send(models_call())
+        return await self._send(calls.MODELS)
 
     async def health(self) -> Readiness:
         """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
-        return await self._send(ready_call())
+        return await self._send(calls.READY)
 
     async def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -104,10 +87,10 @@ class AsyncHttpClient:
         return True
 
     async def post(
-        self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
+        self, payload: Mapping[str, object] | bytes, *, path: str = calls.APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
-        return await self._send(post_call(path, payload, timeout_s))
+        return await self._send(calls.json_call(path, payload, timeout_s))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -116,28 +99,18 @@ class AsyncHttpClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # -- transport -----------------------------------------------------------------------------------------------------
     async def _send(self, call: Call[T]) -> T:
-        with self._translated():
-            async with self._open(call) as response:
-                return call.read(response.status_code, await response.aread())
-
-    def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return self._endpoint.translated(httpx2.TimeoutException, FAILURES)
+        async with self._open(call) as response:
+            return call.read(response.status_code, await response.aread())
 
     @contextlib.asynccontextmanager
     async def _open(self, call: Call[Any]) -> AsyncIterator[httpx2.Response]:
         endpoint = self._endpoint
-        async with self._http.stream(
-            call.method,
-            self._origin + endpoint.target(call),
-            content=call.body,
-            headers=endpoint.headers(call),
-            timeout=endpoint.wait_s(call),
-        ) as response:
-            yield response
+        url = f"{endpoint.parts.scheme}://{endpoint.parts.netloc}{endpoint.target(call)}"
+        options = {"content": call.body, "headers": endpoint.headers(call), "timeout": endpoint.wait_s(call)}
+        with endpoint.translated(httpx2.TimeoutException, FAILURES):
+            async with self._http.stream(call.method, url, **options) as response:  # type: ignore[arg-type]
+                yield response

@@ -1,7 +1,7 @@
 """What a client can ask, apart from how it is sent: the synchronous and the asynchronous client share all of this.
 
 A `Call` is a request ready to be sent and the way to read its answer; an `Endpoint` knows where it goes, as whom, and
-for how long to wait.  Errors of the transport become errors of ours here, too.
+for how long to wait, and turns errors of the transport into ours.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from apply_service.batch.requests import PatchRequest
-from apply_service.batch.results import BatchMode, BatchResult
-from apply_service.clients.wire import decode_answer, decode_error, encode_request
-from apply_service.clients.wire_batch import (
+from apply_service.batch import BatchMode, BatchResult, PatchRequest
+from apply_service.clients.wire import (
     Model,
     Readiness,
+    decode_answer,
     decode_batch,
+    decode_error,
     decode_models,
     decode_readiness,
-    encode_edits,
     encode_patch,
+    encode_request,
 )
 from apply_service.errors import DeadlineExceeded, SettingsError, Unreachable
 from apply_service.types import ApplyRequest, ApplyResult
@@ -57,57 +57,64 @@ class Call(Generic[T]):
 
     def read(self, status: int, body: bytes) -> T:
         """What an answer says.  Raises the server's error, or as `decode` does."""
-        answer = read_object(body)
+        answer = json.loads(body)
+        if not isinstance(answer, dict):
+            raise TypeError
         if status != HTTPStatus.OK:
             raise decode_error(answer)
         return self.decode(answer)
 
 
-# -- calls -------------------------------------------------------------------------------------------------------------
-def apply_call(request: ApplyRequest, idempotency_key: str | None = None) -> Call[ApplyResult]:
-    return Call("POST", APPLY_PATH, decode_answer, encode_request(request), request.timeout_s, idempotency_key)
+MODELS: Call[tuple[Model, ...]] = Call("GET", "/v1/models", decode_models)
+READY: Call[Readiness] = Call("GET", "/readyz", decode_readiness)
 
 
-def stream_call(request: ApplyRequest) -> Call[ApplyResult]:
-    payload = {**encode_request(request), "stream": True}
-    return Call("POST", APPLY_PATH, decode_answer, payload, request.timeout_s)
+def apply_call(
+    request: ApplyRequest, idempotency_key: str | None = None, *, is_streamed: bool = False
+) -> Call[ApplyResult]:
+    payload = encode_request(request) | ({"stream": True} if is_streamed else {})
+    return Call("POST", APPLY_PATH, decode_answer, payload, request.timeout_s, idempotency_key)
 
 
 def batch_call(
-    requests: Sequence[ApplyRequest], mode: BatchMode, timeout_s: float, idempotency_key: str | None = None
+    requests: Sequence[ApplyRequest], mode: BatchMode, timeout_s: float, idempotency_key: str | None
 ) -> Call[BatchResult]:
     """`timeout_s` is what an edit that names no deadline has; the server ends each by its own."""
     total_s = sum(timeout_s if request.timeout_s is None else request.timeout_s for request in requests)
-    return Call("POST", BATCH_PATH, decode_batch, encode_edits(requests, mode), total_s, idempotency_key)
+    payload = {"mode": mode, "edits": [encode_request(request) for request in requests]}
+    return Call("POST", BATCH_PATH, decode_batch, payload, total_s, idempotency_key)
 
 
 def patch_call(request: PatchRequest) -> Call[BatchResult]:
     return Call("POST", BATCH_PATH, decode_batch, encode_patch(request))
 
 
-def post_call(path: str, payload: Mapping[str, object] | bytes, timeout_s: float | None) -> Call[Json]:
+def json_call(path: str, payload: Mapping[str, object] | bytes, timeout_s: float | None) -> Call[Json]:
     """A request that is JSON already; its answer's JSON object."""
     return Call("POST", path, lambda answer: answer, payload, timeout_s)
 
 
-def models_call() -> Call[tuple[Model, ...]]:
-    return Call("GET", "/v1/models", decode_models)
-
-
-def ready_call() -> Call[Readiness]:
-    return Call("GET", "/readyz", decode_readiness)
-
-
-# -- where they go -----------------------------------------------------------------------------------------------------
 class Endpoint:
     """One server, as one caller."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
         """Raises SettingsError: that is no http or https URL, or the key cannot stand in a header."""
-        self.parts = _split(url)
+        try:
+            self.parts = urlsplit(url)
+            is_service = self.parts.scheme in ("http", "https") and bool(self.parts.hostname) and self.parts.port != 0
+        except ValueError:
+            is_service = False
+        if not is_service or self.parts.query or self.parts.fragment:
+            raise SettingsError(
+                "That is not the URL of a service.", value=url, limit="http://HOST:PORT", remedy="Correct --server."
+            )
+        if not (api_key is None or (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != "")):
+            # The key itself is not quoted: errors go to logs.
+            limit = "printable ASCII without blanks around"
+            raise SettingsError("That is not an API key.", limit=limit, remedy="Mend it.")
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
-        self._api_key = _checked_key(api_key)
+        self._api_key = api_key
 
     def target(self, call: Call[Any]) -> str:
         """The path to ask, below that of the URL."""
@@ -145,31 +152,3 @@ class Endpoint:
             raise Unreachable(
                 "The server's answer is not one of an apply service.", value=self.url, remedy="Correct the URL."
             ) from error
-
-
-def read_object(body: bytes) -> Json:
-    """Raises ValueError or TypeError for what is no JSON object."""
-    answer = json.loads(body)
-    if not isinstance(answer, dict):
-        raise TypeError
-    return answer
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        is_service = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_service = False
-    if not is_service or parts.query or parts.fragment:
-        raise SettingsError(
-            "That is not the URL of a service.", value=url, limit="http://HOST:PORT", remedy="Correct --server."
-        )
-    return parts
-
-
-def _checked_key(api_key: str | None) -> str | None:
-    if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
-        # The key itself is not quoted: errors go to logs.
-        raise SettingsError("That is not an API key.", limit="printable ASCII without blanks around", remedy="Mend it.")
-    return api_key

@@ -13,23 +13,10 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, TypeVar
 
-from apply_service.batch.requests import PatchRequest
-from apply_service.batch.results import BatchMode, BatchResult
-from apply_service.clients.calls import (
-    APPLY_PATH,
-    DEFAULT_TIMEOUT_S,
-    Call,
-    Endpoint,
-    apply_call,
-    batch_call,
-    models_call,
-    patch_call,
-    post_call,
-    ready_call,
-    stream_call,
-)
-from apply_service.clients.events import EventReader
-from apply_service.clients.wire_batch import Model, Readiness
+from apply_service.batch import BatchMode, BatchResult, PatchRequest
+from apply_service.clients import calls
+from apply_service.clients.calls import Call, Endpoint
+from apply_service.clients.wire import EventReader, Model, Readiness
 from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
 
@@ -43,7 +30,7 @@ class HttpClient:
     Every method raises ApplyError.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = calls.DEFAULT_TIMEOUT_S) -> None:
         """`url`: where the service is, for instance http://127.0.0.1:8765.  `timeout_s`: deadline of a request that
         names none.
 
@@ -54,12 +41,12 @@ class HttpClient:
 
     def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:
         """Apply one edit."""
-        return self._send(apply_call(request, idempotency_key))
+        return self._send(calls.apply_call(request, idempotency_key))
 
     def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        call, reader = stream_call(request), EventReader()
-        with self._translated(), self._open(call) as response:
+        call, reader = calls.apply_call(request, is_streamed=True), EventReader()
+        with self._open(call) as response:
             if response.status != HTTPStatus.OK:
                 call.read(response.status, response.read())
             while not reader.has_ended and (data := response.read1(CHUNK_BYTES)):
@@ -74,19 +61,19 @@ class HttpClient:
         idempotency_key: str | None = None,
     ) -> BatchResult:
         """Apply several edits, each of a file of its own."""
-        return self._send(batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
+        return self._send(calls.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
 
     def apply_patch(self, request: PatchRequest) -> BatchResult:
         """Apply one patch over several files."""
-        return self._send(patch_call(request))
+        return self._send(calls.patch_call(request))
 
     def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-        return self._send(models_call())
+        return self._send(calls.MODELS)
 
     def health(self) -> Readiness:
         """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
-        return self._send(ready_call())
+        return self._send(calls.READY)
 
     def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -97,24 +84,23 @@ class HttpClient:
         return True
 
     def post(
-        self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
+        self, payload: Mapping[str, object] | bytes, *, path: str = calls.APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
-        return self._send(post_call(path, payload, timeout_s))
+        return self._send(calls.json_call(path, payload, timeout_s))
 
-    # -- transport -----------------------------------------------------------------------------------------------------
     def _send(self, call: Call[T]) -> T:
-        with self._translated(), self._open(call) as response:
+        with self._open(call) as response:
             return call.read(response.status, response.read())
-
-    def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return self._endpoint.translated(TimeoutError, (HTTPException,))
 
     @contextlib.contextmanager
     def _open(self, call: Call[Any]) -> Iterator[HTTPResponse]:
         endpoint = self._endpoint
-        kind = HTTPSConnection if endpoint.parts.scheme == "https" else HTTPConnection
-        with contextlib.closing(kind(endpoint.parts.netloc, timeout=endpoint.wait_s(call))) as connection:
+        connect = HTTPSConnection if endpoint.parts.scheme == "https" else HTTPConnection
+        with (
+            endpoint.translated(TimeoutError, (HTTPException,)),
+            contextlib.closing(connect(endpoint.parts.netloc, timeout=endpoint.wait_s(call))) as connection,
+        ):
             with contextlib.suppress(BrokenPipeError):  # refused while sending; the answer says why
                 connection.request(call.method, endpoint.target(call), call.body, endpoint.headers(call))
             with contextlib.closing(connection.getresponse()) as response:

@@ -1,4 +1,4 @@
-"""`apply-service doctor`: versions, device, whether the model loads, and what the engine's self-test finds."""
+"""`apply-service models` and `doctor`: which models a request may name here, and whether this installation works."""
 
 from __future__ import annotations
 
@@ -10,34 +10,77 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from apply_service.commands.exit_codes import OK, UNAVAILABLE
-from apply_service.commands.output import write_line
-from apply_service.drafting.chain import check_drafter
+from apply_service.commands.output import OK, UNAVAILABLE, write_json, write_line
+from apply_service.engine.replay_shapes import PREFIX as REPLAY_PREFIX
+from apply_service.engine.replay_shapes import find_shape, replay_directory
 from apply_service.errors import ApplyError
+from apply_service.model_folder import EMBEDDED, embedded_directory
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
 
-if TYPE_CHECKING:
-    from apply_service.engine.self_test import SelfTest
-
 PACKAGES = (
-    "apply-service",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "tree-sitter",
-    "rapidfuzz",
-    "fastapi",
-    "pydantic",
-    "uvicorn",
+    *("apply-service", "torch", "transformers", "tokenizers", "safetensors", "numpy", "tree-sitter", "rapidfuzz"),
+    *("fastapi", "pydantic", "uvicorn"),
 )
 
 
+# -- models ------------------------------------------------------------------------------------------------------------
+class ModelListing(NamedTuple):
+    """What can be said of a model from its files."""
+
+    name: str
+    directory: str | None
+    """None where the files are not in a folder of their own: in the hub's cache, to be downloaded, or elsewhere."""
+    is_present: bool
+    is_default: bool
+    n_bytes: int = 0
+    context_limit: int | None = None
+    architecture: str | None = None
+
+
+def models(arguments: Namespace, settings: Settings) -> int:
+    """Run `models`; the exit code.  Reads configurations and no weights.  Raises ApplyError."""
+    listings = [_describe(name, settings) for name in settings.model_sources]
+    if arguments.json:
+        write_json([listing._asdict() for listing in listings])
+        return OK
+    for one in listings:
+        if not one.is_present:
+            text = "not in this installation" if one.name == EMBEDDED else "from the Hugging Face cache or hub"
+        elif one.directory is None:
+            text = str(one.architecture)
+        else:
+            size = f"{one.n_bytes / 2**20:.1f} MiB, context {one.context_limit}"
+            text = f"{one.architecture}, {size}, {one.directory}"
+        write_line(f"{'*' if one.is_default else ' '} {one.name}: {text}")
+    return OK
+
+
+def _describe(name: str, settings: Settings) -> ModelListing:
+    source = settings.model_sources.get(name, name)
+    is_default = name == settings.model
+    if source.startswith(REPLAY_PREFIX):
+        shape = find_shape(source)
+        kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
+        return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
+    if source.startswith(REMOTE_PREFIX):
+        place = f"asked at {settings.vllm_url or settings.remote_url}"
+        return ModelListing(name, None, True, is_default, architecture=place)
+    directory = embedded_directory() if source == EMBEDDED else Path(source).expanduser()
+    if not (directory / "config.json").is_file():
+        return ModelListing(name, None, False, is_default)
+    config: dict[str, Any] = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    n_bytes = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
+    architecture = next(iter(config.get("architectures") or []), None)
+    context_limit = config.get("max_position_embeddings")
+    return ModelListing(name, str(directory), True, is_default, n_bytes, context_limit, architecture)
+
+
+# -- doctor ------------------------------------------------------------------------------------------------------------
 class Finding(NamedTuple):
     topic: str
     is_ok: bool
@@ -45,99 +88,78 @@ class Finding(NamedTuple):
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command; the exit code says whether everything works."""
+    """Run `doctor`; the exit code says whether everything works."""
     findings = []
     for finding in examine(settings):
         findings.append(finding)
         if not arguments.json:
             write_line(f"{'ok  ' if finding.is_ok else 'FAIL'} {finding.topic}: {finding.text}")
     if arguments.json:
-        write_line(json.dumps([finding._asdict() for finding in findings]))
+        write_json([finding._asdict() for finding in findings])
     return OK if all(finding.is_ok for finding in findings) else UNAVAILABLE
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, cheap ones first."""
+    from apply_service.drafting.chain import check_drafter
+
     yield Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")
-    yield from (_package(name) for name in PACKAGES)
+    for name in PACKAGES:
+        try:
+            yield Finding(name, True, version(name))
+        except PackageNotFoundError:
+            yield Finding(name, False, "not installed")
     yield Finding("cpu", True, f"{os.cpu_count()} cores, {platform.machine()}")
-    yield _state(settings)
-    yield _drafter(settings)
-    yield _device()
-    yield _model(settings)
-
-
-def _package(name: str) -> Finding:
-    try:
-        return Finding(name, True, version(name))
-    except PackageNotFoundError:
-        return Finding(name, False, "not installed")
-
-
-def _state(settings: Settings) -> Finding:
     place = settings.state_path
     nearest = next(path for path in (place, *place.parents) if path.exists())
-    return Finding("backups", os.access(nearest, os.W_OK), str(place))
-
-
-def _drafter(settings: Settings) -> Finding:
+    yield Finding("backups", os.access(nearest, os.W_OK), str(place))
     try:
         check_drafter(settings.drafter, has_draft_model=settings.draft_model is not None)
+        yield Finding("drafter", True, settings.drafter)
     except ApplyError as error:
-        return Finding("drafter", False, f"{settings.drafter}: {error.message}")
-    return Finding("drafter", True, settings.drafter)
-
-
-def _device() -> Finding:
+        yield Finding("drafter", False, f"{settings.drafter}: {error.message}")
     try:
         import torch
+
+        is_cuda = torch.cuda.is_available()
+        device = f"cuda: {torch.cuda.get_device_name()}" if is_cuda else f"cpu, {torch.get_num_threads()} threads"
+        yield Finding("device", True, device)
     except ImportError as error:
-        return Finding("device", False, f"torch cannot be imported: {error}")
-    if torch.cuda.is_available():
-        return Finding("device", True, f"cuda: {torch.cuda.get_device_name()}")
-    return Finding("device", True, f"cpu, {torch.get_num_threads()} threads")
-
-
-def _model(settings: Settings) -> Finding:
-    start = time.perf_counter()
-    source = settings.model_sources[settings.model]
+        yield Finding("device", False, f"torch cannot be imported: {error}")
     try:
-        if source.startswith(REMOTE_PREFIX):
-            return _remote(source.removeprefix(REMOTE_PREFIX), settings)
-        from apply_service.build import self_test
-
-        found = self_test(settings.model, settings)
+        yield _examine_model(settings)
     except ApplyError as error:
-        return Finding("model", False, f"{settings.model}: {error.message} [{error.code}] {error.remedy}")
+        yield Finding("model", False, f"{settings.model}: {error.message} [{error.code}] {error.remedy}")
     except Exception as error:  # a diagnosis must not die of what it diagnoses
-        return Finding("model", False, f"{settings.model}: {type(error).__name__}: {error}")
+        yield Finding("model", False, f"{settings.model}: {type(error).__name__}: {error}")
+
+
+def _examine_model(settings: Settings) -> Finding:
+    """Load the model, or ask its server for it.  Raises whatever keeps it from working."""
+    source = settings.model_sources[settings.model]
+    if source.startswith(REMOTE_PREFIX):
+        from apply_service.remote.client import served_models
+
+        endpoint = Endpoint.of(settings)
+        served = served_models(endpoint)
+        is_served = source.removeprefix(REMOTE_PREFIX) in served
+        what = "" if is_served else f": it serves {', '.join(served)}"
+        return Finding("model", is_served, f"{settings.model} at {endpoint.url}{what}")
+
+    from apply_service.build import self_test
+
+    start = time.perf_counter()
+    found = self_test(settings.model, settings)
     seconds = time.perf_counter() - start
     if found is None:
         return Finding("model", True, f"{settings.model} loads in {seconds:.1f} s; it is decoded without drafts")
+    divergence = "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
     buckets = ", ".join(str(bucket) for bucket in found.buckets)
+    notes = f" ({'; '.join(found.notes)})" if found.notes else ""
     return Finding(
         "model",
         True,
-        f"{settings.model} loads and passes its self-test in {seconds:.1f} s; "
-        f"determinism: {found.determinism}{_divergence(found)}; windows of {buckets} rows; {_passes(found)}",
+        f"{settings.model} loads and passes its self-test in {seconds:.1f} s; determinism: {found.determinism}"
+        f"{divergence}; windows of {buckets} rows; attention {found.attention}, CUDA graphs "
+        f"{'on' if found.has_graphs else 'off'}{notes}",
     )
-
-
-def _divergence(found: SelfTest) -> str:
-    return "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
-
-
-def _passes(found: SelfTest) -> str:
-    """What passes run on, and why on nothing better."""
-    why = f" ({'; '.join(found.notes)})" if found.notes else ""
-    return f"attention {found.attention}, CUDA graphs {'on' if found.has_graphs else 'off'}{why}"
-
-
-def _remote(model: str, settings: Settings) -> Finding:
-    """Raises ApplyError."""
-    from apply_service.remote.listing import served_models
-
-    endpoint = Endpoint.of(settings)
-    served = served_models(endpoint)
-    text = f"{settings.model} at {endpoint.url}"
-    return Finding("model", model in served, text if model in served else f"{text}: it serves {', '.join(served)}")

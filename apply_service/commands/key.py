@@ -7,23 +7,37 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from apply_service.commands.exit_codes import OK
-from apply_service.commands.output import write_line, write_note
+from apply_service.commands.output import OK, write_line, write_note
 from apply_service.errors import FileNotWritable, SettingsError
 from apply_service.settings import Settings
 
 
 def run(arguments: Namespace, _: Settings) -> int:
-    """Run the command; the exit code.  Raises ApplyError.
+    """Run the command; the exit code.  A made key goes to standard output, and so does the entry without a file.
 
-    A made key goes to standard output; so does the entry, unless there is a file to add it to.
+    Raises:
+        SettingsError: the file is not one of keys, or has the name already.
+        FileNotWritable: it cannot be written.
     """
-    from apply_service.api.keys import format_entry, make_key
+    from apply_service.api.keys import format_entry, load_keys, make_key
 
     key = sys.stdin.readline().strip() if arguments.stdin else make_key()
     entry = format_entry(arguments.name, key)
     if arguments.file is not None:
-        _add_entry(Path(arguments.file).expanduser(), entry, arguments.name)
+        path = Path(arguments.file).expanduser()
+        ring = load_keys(str(path)) if path.exists() else None
+        if ring is not None and any(other.name == arguments.name for other in ring.keys):
+            raise SettingsError(
+                "The file has a key of this name.", value=arguments.name, remedy="Choose another name, or remove it."
+            )
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # the owner's alone
+            with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
+                file.write(("\n" if ring is not None else "") + entry)
+        except OSError as error:
+            raise FileNotWritable(
+                f"The file of keys cannot be written: {error.strerror}.", value=str(path), remedy="Name another file."
+            ) from error
         write_note(f"added {arguments.name} to {arguments.file}")
     if not arguments.stdin:
         write_note("the key, shown this once; the file holds only its hash:")
@@ -32,25 +46,3 @@ def run(arguments: Namespace, _: Settings) -> int:
         write_note("the entry for the file of keys:")
         write_line(entry.rstrip())
     return OK
-
-
-def _add_entry(path: Path, entry: str, name: str) -> None:
-    """Append to the file, which is checked first; one that is made is its owner's alone.
-
-    Raises:
-        SettingsError: the file is not as it should be, or has the name already.
-        FileNotWritable: it cannot be written.
-    """
-    from apply_service.api.keys import load_keys
-
-    ring = load_keys(str(path)) if path.exists() else None
-    if ring is not None and any(key.name == name for key in ring.keys):
-        raise SettingsError("The file has a key of this name.", value=name, remedy="Choose another name, or remove it.")
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8", newline="\n") as file:
-            file.write(("\n" if ring is not None else "") + entry)
-    except OSError as error:
-        raise FileNotWritable(
-            f"The file of keys cannot be written: {error.strerror}.", value=str(path), remedy="Name another file."
-        ) from error

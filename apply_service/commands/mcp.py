@@ -13,20 +13,19 @@ import sys
 import threading
 import traceback
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from apply_service.backups import BackupStore
-from apply_service.commands.exit_codes import INTERRUPTED, OK, exit_code
-from apply_service.commands.options import refuse_engine_options, refuse_listener_options
-from apply_service.commands.output import print_error, write_note
-from apply_service.commands.recover import roll_back_dead
+from apply_service.commands.output import INTERRUPTED, OK, exit_code, print_error, write_note
+from apply_service.commands.request import refuse_engine_options, refuse_given
+from apply_service.commands.undo import roll_back_dead
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, MissingDependency, SettingsError
-from apply_service.roots import Roots
 from apply_service.settings import Settings
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -34,52 +33,50 @@ if TYPE_CHECKING:
     from apply_service.mcp.editing import Apply
     from apply_service.service import Service
 
-Close = Callable[[], Awaitable[None]]
+Connections = AbstractAsyncContextManager[object]
+"""Closes what the edits were sent over, in the event loop that used it."""
+
 CRASHED = 1
 PATH = "/mcp"
 MAX_SESSIONS = 1000
 """Sessions over HTTP at a time; one more is answered 503."""
 SESSION_IDLE_S = 1800.0
 """A session without a request, or a stream that listens, for so long is ended; its client has to begin anew."""
-CALLS = frozenset({"POST"})
-"""What limits count; a GET is the stream on which a client listens as long as it likes."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command until the client hangs up or it is stopped; the exit code.  Raises ApplyError."""
-    _refuse_without_sdk()
-    refuse_engine_options(arguments, settings)
-    refuse_listener_options(arguments)
-    roots = Roots(arguments.root or ["."])
-    address = None if arguments.listen is None else _address(arguments.listen)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    roll_back_dead(settings)
-    store = BackupStore(settings.state_path, settings.backups_kept)
-    with contextlib.ExitStack() as stack:
-        if settings.server:
-            apply, close = _remote(arguments, settings)
-        else:
-            asks_model = arguments.strategy != "exact"
-            apply, close = _local(stack.enter_context(_engine(settings, asks_model=asks_model))), _nothing_to_close
-        from apply_service.mcp.editing import FileEditor
-        from apply_service.mcp.server import create_server
-
-        editor = FileEditor(
-            roots, apply, store, strategy=arguments.strategy or "auto", max_bytes=settings.max_body_bytes
-        )
-        server = create_server(editor)
-        if address is None:
-            return _serve_stdio(server, close)
-        return _serve_http(server, address, settings, close)
-
-
-def _refuse_without_sdk() -> None:
     try:
         import mcp  # noqa: F401
     except ImportError as error:
         raise MissingDependency(
             "The MCP server needs the MCP SDK.", value="mcp", remedy="pip install 'apply-service[mcp]'"
         ) from error
+    from apply_service.mcp.editing import FileEditor
+    from apply_service.mcp.server import create_server
+
+    refuse_engine_options(arguments, settings)
+    address = None
+    if arguments.listen is not None:
+        address = _address(arguments.listen)
+    else:
+        remedy = "Leave them out, or name an address by --listen."
+        refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
+    roots = Roots(arguments.root or ["."])
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    roll_back_dead(settings)
+    store = BackupStore(settings.state_path, settings.backups_kept)
+    with contextlib.ExitStack() as stack:
+        connections: Connections = nullcontext()
+        if settings.server:
+            apply, connections = _remote(arguments, settings)
+        else:
+            apply = _local(stack.enter_context(_engine(settings, asks_model=arguments.strategy != "exact")))
+        strategy: Strategy = arguments.strategy or "auto"
+        server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
+        if address is None:
+            return _serve_stdio(server, connections)
+        return _serve_http(server, address, settings, connections)
 
 
 # -- who applies -------------------------------------------------------------------------------------------------------
@@ -90,7 +87,14 @@ def _engine(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]
 
     runtime = build_runtime(settings)
     service = open_service(runtime, settings)
-    loading = threading.Thread(target=_load, args=(runtime.load, settings.model), name="apply-load", daemon=True)
+
+    def load() -> None:
+        try:
+            runtime.load(settings.model)
+        except ApplyError as error:  # every edit that needs the model will say so, too
+            print_error(error)
+
+    loading = threading.Thread(target=load, name="apply-load", daemon=True)
     if asks_model:
         loading.start()
     try:
@@ -98,30 +102,17 @@ def _engine(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]
             yield service
     finally:
         if loading.is_alive() or service.is_alive:
-            _end_at_once(sys.exception())
-
-
-def _end_at_once(error: BaseException | None) -> NoReturn:
-    """Without the interpreter's own end, which under a forward pass would abort the process."""
-    code = CRASHED
-    if error is None:
-        code = OK
-    elif isinstance(error, ApplyError):
-        print_error(error)
-        code = exit_code(error)
-    elif isinstance(error, KeyboardInterrupt):
-        code = INTERRUPTED
-    else:
-        traceback.print_exception(error)
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _load(load: Any, model: str) -> None:
-    try:
-        load(model)
-    except ApplyError as error:  # every edit that needs the model will say so, too
-        print_error(error)
+            # The interpreter's own end would abort the process under a forward pass.
+            code = OK
+            if (error := sys.exception()) is not None:
+                code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else CRASHED
+                if isinstance(error, ApplyError):
+                    print_error(error)
+                    code = exit_code(error)
+                elif code == CRASHED:
+                    traceback.print_exception(error)
+            sys.stderr.flush()
+            os._exit(code)
 
 
 def _local(service: Service) -> Apply:
@@ -135,12 +126,7 @@ def _local(service: Service) -> Apply:
     return apply
 
 
-async def _nothing_to_close() -> None:
-    pass
-
-
-def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Close]:
-    """Who applies, and how its connections are closed, in the event loop that used them."""
+def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Connections]:
     from apply_service.clients.async_http import AsyncHttpClient
 
     assert settings.server is not None
@@ -150,26 +136,23 @@ def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Close]:
         # Both are settings, and meant for the server only where they were asked for here.
         return await client.apply(replace(request, model=arguments.model, drafter=arguments.drafter))
 
-    return apply, client.close
+    return apply, client
 
 
 # -- transports --------------------------------------------------------------------------------------------------------
-def _serve_stdio(server: Server[Any], close: Close) -> int:
+def _serve_stdio(server: Server[Any], connections: Connections) -> int:
     import anyio
     from mcp.server.stdio import stdio_server
 
     async def main() -> None:
-        try:
-            async with stdio_server() as (reader, writer):
-                await server.run(reader, writer, server.create_initialization_options())
-        finally:
-            await close()
+        async with connections, stdio_server() as (reader, writer):
+            await server.run(reader, writer, server.create_initialization_options())
 
     anyio.run(main)
     return OK
 
 
-def _serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, close: Close) -> int:
+def _serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, connections: Connections) -> int:
     import asyncio
 
     import uvicorn
@@ -187,10 +170,8 @@ def _serve_http(server: Server[Any], address: tuple[str, int], settings: Setting
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
 
         async def main() -> None:
-            try:
+            async with connections:
                 await uvicorn.Server(config).serve(sockets=[listener])
-            finally:
-                await close()
 
         with absorb_signals(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(main())
@@ -213,9 +194,9 @@ def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=SESSION_IDLE_S,
     )
-    keys = load_keys(settings.keys_file)
-    limited = LimitMiddleware(app, settings=settings, methods=CALLS)
-    guarded = AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins)
+    # A GET is the stream on which a client listens as long as it likes: limits count the calls alone.
+    limited = LimitMiddleware(app, settings=settings, methods=frozenset({"POST"}))
+    guarded = AuthMiddleware(limited, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
     timed = TimeoutMiddleware(guarded, body_timeout_s=settings.body_timeout_s)
     return CallMiddleware(timed, render=error_response, on_end=lambda *_: None)
 

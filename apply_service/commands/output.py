@@ -1,23 +1,52 @@
-"""What commands print: answers on standard output, everything about them on standard error."""
+"""How commands end and what they print: answers on standard output, everything about them on standard error."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from apply_service.commands.exit_codes import exit_code
+import apply_service.errors as errors
 from apply_service.errors import ApplyError, FileNotWritable, shorten
 
+OK = 0
+REFUSED = 1
+BAD_REQUEST = 2
+FILE = 3
+UNAVAILABLE = 4
+NEEDS_MORE_CONTEXT = 5
+INTERRUPTED = 130
+READER_GONE = 141
+
+MEANINGS: Mapping[int, str] = {
+    OK: "done; every check passed or only warned",
+    REFUSED: "there is an answer, but a check failed, or it was cut off; what failed was not written",
+    BAD_REQUEST: "bad request, option or setting",
+    FILE: "a file cannot be read or written, changed meanwhile, or has no backup; nothing was written",
+    UNAVAILABLE: "model or service unavailable, overloaded or too late",
+    NEEDS_MORE_CONTEXT: "the edit does not say where it belongs",
+    INTERRUPTED: "interrupted",
+    READER_GONE: "whoever read the output went away",
+}
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
 
 
+def exit_code(error: ApplyError) -> int:
+    """The exit code of an error."""
+    if isinstance(error, errors.NeedsMoreContext):
+        return NEEDS_MORE_CONTEXT
+    if isinstance(error, errors.FileError | errors.StaleBase):
+        return FILE
+    if isinstance(error, errors.UnknownModel | errors.ServiceError | errors.ModelError):
+        return UNAVAILABLE
+    return REFUSED if isinstance(error, errors.ResultError) else BAD_REQUEST
+
+
+# -- standard output and standard error --------------------------------------------------------------------------------
 def write_out(data: bytes | str) -> None:
     """To standard output, byte for byte: text as UTF-8, without the platform's line ends.
 
@@ -32,6 +61,16 @@ def write_out(data: bytes | str) -> None:
         sys.stdout.buffer.flush()
 
 
+def write_line(text: str) -> None:
+    """One line to standard output."""
+    write_out(text + "\n")
+
+
+def write_json(value: object) -> None:
+    """A JSON value as one line of standard output."""
+    write_line(json.dumps(value, ensure_ascii=False, default=str))
+
+
 def end_output() -> None:
     """Write what is buffered, such as a page of help.  Raises as `write_out`."""
     if sys.stdout is not None:
@@ -40,7 +79,7 @@ def end_output() -> None:
 
 
 def drop_output() -> None:
-    """Let what standard output still does not take be lost: the interpreter would try again on its way out."""
+    """Lose what standard output does not take: the interpreter would try again on its way out."""
     try:
         end_output()
     except (FileNotWritable, BrokenPipeError):
@@ -61,11 +100,6 @@ def _writing_out() -> Iterator[None]:
             value="standard output",
             remedy="Make room, or send the output elsewhere.",
         ) from error
-
-
-def write_line(text: str) -> None:
-    """One line to standard output."""
-    write_out(text + "\n")
 
 
 def write_note(text: str) -> None:
@@ -91,77 +125,53 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
     """The error, as JSON too where that is what the output is; the exit code."""
     print_error(error)
     if is_json:
-        write_line(json.dumps({"error": error.as_dict()}, default=str))
+        write_json({"error": error.as_dict()})
     return exit_code(error)
 
 
-def quoted(path: object) -> str:
-    """A path as an argument of a command in the shell."""
-    text = str(path)
-    text = f"./{text}" if text.startswith("-") else text
-    return subprocess.list2cmdline([text]) if os.name == "nt" else shlex.quote(text)
-
-
+# -- answers -----------------------------------------------------------------------------------------------------------
 def color_diff(diff: str) -> str:
     """A unified diff with terminal colours."""
-    return "".join(_color_line(line) for line in diff.splitlines(keepends=True))
-
-
-def _color_line(line: str) -> str:
-    body = line.rstrip("\r\n")
-    color = _line_color(body)
-    return f"{color}{body}{RESET}{line[len(body) :]}" if color else line
-
-
-def _line_color(line: str) -> str:
-    if line.startswith(("+++ ", "--- ")):
-        return BOLD
-    return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
+    colored = []
+    for line in diff.splitlines(keepends=True):
+        body = line.rstrip("\r\n")
+        is_name = line.startswith(("+++ ", "--- "))
+        color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
+        colored.append(f"{color}{body}{RESET}{line[len(body) :]}" if color and body else line)
+    return "".join(colored)
 
 
 def summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """The native answer in a few lines: who decided, what the checks found, how fast it was."""
-    yield f"{_decided(answer)}; {_checked(answer['verdicts'])}"
-    for verdict in answer["verdicts"]:
-        if verdict["severity"] != "pass":
-            yield f"  {verdict['severity']}: {verdict['check']}: {verdict['message']}{_place(verdict)}"
+    verdicts = answer["verdicts"]
+    decided = f"{answer['format']}: {answer['strategy']}"
     if answer["model"] is not None:
-        yield _speed(answer)
-
-
-def _decided(answer: Mapping[str, Any]) -> str:
-    who = answer["strategy"] if answer["model"] is None else f"{answer['strategy']} ({answer['model']})"
-    agreement = {None: "", True: ", as the merge predicted", False: ", against the predicted merge"}[
-        answer["agreement"]
-    ]
-    return f"{answer['format']}: {who}{agreement}"
-
-
-def _checked(verdicts: list[Mapping[str, Any]]) -> str:
+        decided += f" ({answer['model']})"
+    if answer["agreement"] is not None:
+        decided += ", as the merge predicted" if answer["agreement"] else ", against the predicted merge"
     n_by = {severity: sum(v["severity"] == severity for v in verdicts) for severity in ("error", "warning", "pass")}
-    parts = [_count(n_by[severity], severity) for severity in ("error", "warning") if n_by[severity]]
-    return ", ".join([*parts, _count(n_by["pass"], "check") + " passed"])
+    found = [_count(n_by[severity], severity) for severity in ("error", "warning") if n_by[severity]]
+    yield f"{decided}; {', '.join([*found, _count(n_by['pass'], 'check') + ' passed'])}"
+    for verdict in verdicts:
+        if verdict["severity"] == "pass":
+            continue
+        place = ""
+        if verdict["lines"] is not None:
+            first, last = verdict["lines"]
+            lines = f"line {first}" if first == last else f"lines {first}-{last}"
+            place = f" ({lines} of the {verdict['side']} file)"
+        yield f"  {verdict['severity']}: {verdict['check']}: {verdict['message']}{place}"
+    if answer["model"] is not None:
+        usage, decode_s = answer["usage"], answer["timings_s"]["decode_s"]
+        passes = "" if usage["passes"] is None else f" in {usage['passes']} passes"
+        parts = [f"{usage['completion_tokens']} tokens{passes}"]
+        accepted = usage["accepted_prediction_tokens"] or 0
+        if drafted := accepted + (usage["rejected_prediction_tokens"] or 0):
+            parts.append(f"{accepted / drafted:.1%} of drafted tokens accepted")
+        if decode_s:
+            parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
+        yield ", ".join(parts)
 
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _place(verdict: Mapping[str, Any]) -> str:
-    if verdict["lines"] is None:
-        return ""
-    first, last = verdict["lines"]
-    lines = f"line {first}" if first == last else f"lines {first}-{last}"
-    return f" ({lines} of the {verdict['side']} file)"
-
-
-def _speed(answer: Mapping[str, Any]) -> str:
-    usage, decode_s = answer["usage"], answer["timings_s"]["decode_s"]
-    drafted = (usage["accepted_prediction_tokens"] or 0) + (usage["rejected_prediction_tokens"] or 0)
-    passes = "" if usage["passes"] is None else f" in {usage['passes']} passes"
-    parts = [f"{usage['completion_tokens']} tokens{passes}"]
-    if drafted:
-        parts.append(f"{usage['accepted_prediction_tokens'] / drafted:.1%} of drafted tokens accepted")
-    if decode_s:
-        parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
-    return ", ".join(parts)

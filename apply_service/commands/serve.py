@@ -14,64 +14,52 @@ import socket
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from apply_service.api.http_protocol import protocol_class
-from apply_service.commands.exit_codes import OK
-from apply_service.commands.output import write_note
+from apply_service.commands.output import OK, write_note
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
 
-if TYPE_CHECKING:
-    from apply_service.runtime import Runtime
-
 ANSWER_TIMEOUT_S = 5
-"""After the drain, answers to slow readers have so long to go out."""
-
+"""How long answers to slow readers may take after the drain."""
 KEEP_ALIVE_S = 75
-"""An idle connection stays so long: longer than proxies and clients keep theirs, so that it is they who close it."""
-
+"""How long an idle connection stays: longer than proxies and clients keep theirs, so that it is they who close it."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
 
 def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
+    from apply_service.api.app import create_app
     from apply_service.api.auth import refuse_open_network
     from apply_service.api.keys import load_keys
     from apply_service.api.logging import configure_logging
-    from apply_service.build import build_runtime
+    from apply_service.api.tracing import close_tracing
+    from apply_service.build import build_runtime, open_service
 
     configure_logging(settings)
-    load_keys(settings.keys_file)  # a mistake in the file is found out before the model is loaded
+    load_keys(settings.keys_file)  # a mistake in the file is found before the model is loaded
     runtime = build_runtime(settings)
+    names = (settings.model, *settings.more_models)
     with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
         refuse_open_network(listener.getsockname()[0], settings)
-        for name in (settings.model, *settings.more_models):
+        for name in names:
             runtime.load(name)
-        _serve(runtime, listener, settings)
+        with open_service(runtime, settings) as service:
+            app = create_app(service, settings)
+            server = DrainingServer(app, service, settings)
+            write_note(f"serving {', '.join(names)} on {url_of(listener)}")
+            with absorb_signals():
+                server.run(sockets=[listener])
+            close_tracing(app)
+        if service.is_alive:  # it hangs in a pass; to end the interpreter under it would abort the process
+            sys.stderr.flush()
+            os._exit(OK)
     return OK
-
-
-def _serve(runtime: Runtime, listener: socket.socket, settings: Settings) -> None:
-    from apply_service.api.app import create_app
-    from apply_service.api.tracing import close_tracing
-    from apply_service.build import open_service
-
-    with open_service(runtime, settings) as service:
-        app = create_app(service, settings)
-        server = DrainingServer(app, service, settings)
-        write_note(f"serving {', '.join((settings.model, *settings.more_models))} on {url_of(listener)}")
-        with absorb_signals():
-            server.run(sockets=[listener])
-        close_tracing(app)
-    if service.is_alive:  # hangs in a pass; to end the interpreter under it would abort the process
-        sys.stderr.flush()
-        os._exit(OK)
 
 
 class DrainingServer(uvicorn.Server):
@@ -102,8 +90,8 @@ class DrainingServer(uvicorn.Server):
 
 @contextlib.contextmanager
 def absorb_signals() -> Iterator[None]:
-    """uvicorn handles the signals, shuts down, and then raises them again for whoever handled them before: nobody, so
-    that a graceful stop ends in exit code 0."""
+    """Let a graceful stop end in exit code 0: uvicorn handles the signals, and raises them again for whoever handled
+    them before."""
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: None) for number in signals}
     try:
@@ -120,29 +108,24 @@ def open_listener(host: str, port: int) -> socket.socket:
         NotReady: the address cannot be listened on.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, kind, protocol, _, address = found[0]
         # asyncio turns Nagle's algorithm off only where the socket names its protocol; left on, it costs 40 ms.
         listener = socket.socket(family, kind, protocol)
-        return _listening(listener, address)
+        try:
+            if sys.platform != "win32":  # there the option would let two servers share a port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         raise NotReady(
             f"Cannot listen on {host}:{port}: {error.strerror or error}.",
             value=f"{host}:{port}",
             remedy="Choose another --host or --port; port 0 takes a free one.",
         ) from error
-
-
-def _listening(listener: socket.socket, address: tuple[Any, ...]) -> socket.socket:
-    try:
-        if sys.platform != "win32":  # there the option would let two servers share a port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
     return listener
 
 

@@ -1,19 +1,63 @@
-"""`apply-service undo FILE`: take back the newest `apply --in-place` of a file."""
+"""`apply-service undo` and `recover`: take back the newest edit of a file; roll back a batch that was killed.
+
+Every command that writes files rolls back first (`roll_back_dead`); `recover` only says it aloud, and can give up on a
+change set whose files were changed since (`--forget`).
+"""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 
-from apply_service.backups import BackupStore
-from apply_service.commands.exit_codes import OK
-from apply_service.commands.output import write_note
-from apply_service.commands.recover import roll_back_dead
+from apply_service.commands.output import FILE, OK, print_error, write_json, write_note
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.journal import Journal, Recovery
+from apply_service.errors import FileError
 from apply_service.settings import Settings
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command; the exit code.  Raises ApplyError."""
+    """Run `undo`; the exit code.  Raises ApplyError."""
     roll_back_dead(settings)
     backup = BackupStore(settings.state_path, settings.backups_kept).undo(arguments.file)
     write_note(f"{arguments.file}: {'as before the edit' if backup.existed else 'removed; the edit had created it'}")
     return OK
+
+
+def recover(arguments: Namespace, settings: Settings) -> int:
+    """Run `recover`; the exit code says whether anything is left to settle.  Raises ApplyError."""
+    journal = Journal(settings.state_path)
+    if arguments.forget:
+        notes = journal.forget()
+        if arguments.json:
+            write_json(notes)
+        write_note(f"{len(notes)} interrupted batches forgotten; their files are as they are")
+        return OK
+    recoveries = journal.recover()
+    if arguments.json:
+        write_json([asdict(recovery) for recovery in recoveries])
+    for recovery in recoveries:
+        _note(recovery)
+    if not recoveries:
+        write_note("nothing was interrupted")
+    return FILE if any(recovery.conflicts for recovery in recoveries) else OK
+
+
+def roll_back_dead(settings: Settings) -> None:
+    """Roll back what a dead process left, and say so.  What cannot be rolled back is named and stops nobody."""
+    try:
+        for recovery in Journal(settings.state_path).recover():
+            _note(recovery)
+    except FileError as error:
+        print_error(error)
+
+
+def _note(recovery: Recovery) -> None:
+    if not recovery.conflicts:
+        files = ", ".join(recovery.restored) or "no file had been changed"
+        write_note(f"the batch of {recovery.started} was interrupted and is rolled back: {files}")
+        return
+    write_note(f"the batch of {recovery.started} was interrupted, and cannot be rolled back:")
+    for path in recovery.conflicts:
+        write_note(f"  {path} was changed since, or its bytes are lost")
+    write_note("  its files are as they are; apply-service recover --forget leaves them so")

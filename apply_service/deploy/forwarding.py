@@ -21,7 +21,7 @@ from typing import Protocol
 from apply_service.deadline import Deadline, late_error
 from apply_service.deploy.affinity import file_key
 from apply_service.errors import ApplyError, EngineFailure, NotReady
-from apply_service.remote.event_loop import EventLoop
+from apply_service.remote.client import EventLoop
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 
 BACK_OFFS_S = (0.0, 0.1, 0.4)

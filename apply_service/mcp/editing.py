@@ -17,15 +17,15 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from apply_service.backups import BackupStore
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.files import FileWrite, SourceFile, read_source
+from apply_service.disk.paths import Roots
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import SourceText, decode, encode, normalise
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import named_files
 from apply_service.errors import ApplyError, FileNotReadable, TooLarge
-from apply_service.files import FileWrite, SourceFile, read_source
 from apply_service.mcp.arguments import EditCall
-from apply_service.roots import Roots
 from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict
 from apply_service.verdict_rules import is_refused
 

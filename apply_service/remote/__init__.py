@@ -2,6 +2,6 @@
 
     endpoint (where, as whom, how patient) -> messages (request, answer) -> client (one call, its retries) -> target
 
-What is read, merged, checked and put back stays here; tokens are chosen there.  What such a server does not tell is
+What is read, merged, checked and put back stays here; tokens are chosen there.  What such a server does not report is
 absent in the answer.
 """

@@ -1,38 +1,75 @@
 """Calls to one server: sent, retried while nothing of an answer has come, read to the end, or stopped.
 
-Each call runs in the event loop's thread; another thread takes its text piece by piece, and then its reply or error.
-Stopping a call closes its connection.
+Each call runs in an event loop in a thread of its own; another thread takes its text piece by piece, and then its reply
+or error.  Stopping a call closes its connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing, asynccontextmanager
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx2
 
 from apply_service.errors import ApplyError, DeadlineExceeded, RemoteFailure
 from apply_service.remote.endpoint import Endpoint
-from apply_service.remote.event_loop import EventLoop
-from apply_service.remote.events import EventData
-from apply_service.remote.failures import error_of, is_passing, wait_s
-from apply_service.remote.reply import AGAIN, REPORT, Reply, Transcript
+from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, error_of, is_passing
 
-CHAT_PATH = "/chat/completions"
 ERROR_BYTES = 65536
 """So much of an error's body is read."""
+JOIN_TIMEOUT_S = 5.0
+T = TypeVar("T")
+
+
+class EventLoop:
+    """An event loop in a thread of its own, which starts on first use and stops when it is closed, forgotten, or the
+    process ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: Callable[[], object] = lambda: None
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run `work` there.  Cancelling the future cancels it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_run_loop, args=(self._loop,), name="apply-remote", daemon=True)
+                thread.start()
+                self._end = weakref.finalize(self, _end_loop, self._loop, thread)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread.  A second call does nothing."""
+        self._end()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # leaving it cancels what still runs, and closes the loop
+        runner.get_loop().run_forever()
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    with contextlib.suppress(RuntimeError):  # it is closed already
+        loop.call_soon_threadsafe(loop.stop)
+    if thread is not threading.current_thread():
+        thread.join(JOIN_TIMEOUT_S)
 
 
 class Passing(Exception):
-    """What may be gone a moment later: nothing of an answer has come.  `error` stands where no retry is left."""
+    """What may be gone a moment later: nothing of an answer has come.  `error` is raised where no retry is left."""
 
     def __init__(self, error: ApplyError, wait_s: float | None = None) -> None:
         super().__init__(error.message)
@@ -51,9 +88,7 @@ class Call:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -62,8 +97,7 @@ class Call:
 
     def texts(self) -> Iterator[str]:
         """The pieces of the answer as they come, each waited for."""
-        while (text := self._texts.get()) is not None:
-            yield text
+        return iter(self._texts.get, None)
 
     def reply(self) -> Reply:
         """The whole answer, waited for.  Raises the call's ApplyError."""
@@ -85,7 +119,7 @@ class RemoteClient:
         self._loop.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
-        """Begin a call; returns at once."""
+        """Begin a call; returns at once.  `limit_chars`: no answer to this edit is longer."""
         texts: SimpleQueue[str | None] = SimpleQueue()
         # ASCII only: a file may hold lone surrogates, which UTF-8 cannot.
         content = json.dumps(body).encode()
@@ -96,74 +130,76 @@ class RemoteClient:
     async def _ask(
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float
     ) -> Reply:
+        """Try until an answer begins, retries or time run out."""
+        endpoint = self.endpoint
         deadline = asyncio.get_running_loop().time() + timeout_s
         try:
             async with asyncio.timeout_at(deadline):
-                for n_tried in range(self.endpoint.n_retries + 1):
+                for n_tried in range(endpoint.n_retries + 1):
+                    transcript = Transcript(limit_chars)
                     try:
-                        return await self._try(content, on_text, Transcript(limit_chars))
+                        async with contextlib.aclosing(self._pieces(content)) as pieces:
+                            async for piece in pieces:
+                                found = transcript.feed(piece) if endpoint.is_streamed else [transcript.take(piece)]
+                                for text in found:
+                                    on_text(text)
+                        return transcript.finish()
                     except Passing as passing:
-                        await self._back_off(passing, n_tried, deadline)
+                        longest_s = endpoint.backoff_s * 2**n_tried
+                        wait_s = passing.wait_s
+                        if wait_s is None:
+                            wait_s = random.uniform(longest_s / 2, longest_s)
+                        has_time = asyncio.get_running_loop().time() + wait_s < deadline
+                        if n_tried == endpoint.n_retries or not has_time:
+                            raise passing.error from passing
+                        await asyncio.sleep(wait_s)
         except TimeoutError as error:
             raise self._late("The remote server did not finish in time.", timeout_s) from error
         raise AssertionError("the last retry's error is raised")
 
-    async def _back_off(self, passing: Passing, n_tried: int, deadline: float) -> None:
-        """Wait before the next try.  Raises the error where there is none, or no time for it."""
-        longest = self.endpoint.backoff_s * 2**n_tried
-        pause_s = random.uniform(longest / 2, longest) if passing.wait_s is None else passing.wait_s
-        if n_tried == self.endpoint.n_retries or asyncio.get_running_loop().time() + pause_s >= deadline:
-            raise passing.error from passing
-        await asyncio.sleep(pause_s)
-
-    async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
-        async with self._opened(content) as pieces:
-            if not self.endpoint.is_streamed:
-                on_text(_taken(transcript, b"".join([piece async for piece in pieces])))
-                return transcript.finish()
-            events = EventData()
-            async for piece in pieces:
-                for text in _texts(transcript, events, piece):
-                    on_text(text)
-        return transcript.finish()
-
-    @asynccontextmanager
-    async def _opened(self, content: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The pieces of an answer's body.
+    async def _pieces(self, content: bytes) -> AsyncGenerator[bytes]:
+        """The body of an answer as it comes; all of it at once where it is not streamed.
 
         Raises:
             Passing: nothing of an answer came, and may come a moment later.
-            ApplyError: it was refused, or broke off.
+            ApplyError: it was refused, is too large, or broke off.
         """
-        has_begun = False
-
-        async def pieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
-            nonlocal has_begun
-            n_bytes = 0
-            async for piece in response.aiter_bytes():
-                has_begun = has_begun or bool(piece)
-                n_bytes += len(piece)
-                if n_bytes > self.endpoint.max_bytes:
-                    raise _too_large(n_bytes, self.endpoint.max_bytes)
-                yield piece
-
-        headers = {"Content-Type": "application/json", **self.endpoint.headers}
-        url = self.endpoint.url + CHAT_PATH
+        endpoint, url = self.endpoint, self.endpoint.url
+        headers = {"Content-Type": "application/json", **endpoint.headers}
+        whole, n_bytes = [], 0
         try:
-            async with self._client().stream("POST", url, content=content, headers=headers) as response:
+            async with self._client().stream(
+                "POST", f"{url}/chat/completions", content=content, headers=headers
+            ) as response:
                 if response.status_code != HTTPStatus.OK:
                     await _raise_refusal(response)
-                async with aclosing(pieces(response)) as stream:
-                    yield stream
+                async for piece in response.aiter_bytes():
+                    n_bytes += len(piece)
+                    if n_bytes > endpoint.max_bytes:
+                        raise RemoteFailure(
+                            "The remote server's answer is too large.",
+                            value=n_bytes,
+                            limit=endpoint.max_bytes,
+                            remedy="Raise remote_max_bytes.",
+                        )
+                    if endpoint.is_streamed:
+                        yield piece
+                    else:
+                        whole.append(piece)
         except httpx2.ConnectTimeout as error:
-            raise Passing(self._unreachable("no connection in time")) from error
+            raise Passing(_unreachable("no connection in time", url)) from error
         except httpx2.TimeoutException as error:
-            raise self._late("The remote server was silent for too long.", self.endpoint.silence_timeout_s) from error
+            raise self._late("The remote server was silent for too long.", endpoint.silence_timeout_s) from error
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
-            found = self._broken(error, has_begun=has_begun)
-            if has_begun or isinstance(error, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+            name = type(error).__name__
+            if n_bytes:
+                raise RemoteFailure("The remote server's answer broke off.", value=name, remedy=AGAIN) from error
+            found = _unreachable(name, url)
+            if isinstance(error, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
                 raise found from error
             raise Passing(found) from error
+        if not endpoint.is_streamed:
+            yield b"".join(whole)
 
     def _client(self) -> httpx2.AsyncClient:
         if self._http is None:
@@ -175,18 +211,6 @@ class RemoteClient:
                 trust_env=False,
             )
         return self._http
-
-    def _broken(self, error: Exception, *, has_begun: bool) -> RemoteFailure:
-        if not has_begun:
-            return self._unreachable(type(error).__name__)
-        return RemoteFailure("The remote server's answer broke off.", value=type(error).__name__, remedy=AGAIN)
-
-    def _unreachable(self, why: str) -> RemoteFailure:
-        return RemoteFailure(
-            f"The remote server cannot be reached ({why}).",
-            value=self.endpoint.url,
-            remedy="Start it, or mend the URL.",
-        )
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:
         return DeadlineExceeded(message, value=self.endpoint.url, limit=limit_s, remedy="Allow more time.")
@@ -200,25 +224,44 @@ async def _raise_refusal(response: httpx2.Response) -> None:
             break
     error = error_of(response.status_code, body)
     if is_passing(response.status_code):
-        raise Passing(error, wait_s(response.headers.get("Retry-After")))
+        raise Passing(error, asked_wait_s(response.headers.get("Retry-After")))
     raise error
 
 
-def _texts(transcript: Transcript, events: EventData, piece: bytes) -> list[str]:
+def asked_wait_s(header: str | None) -> float | None:
+    """Seconds that a Retry-After asks for, in either of its spellings; None where it asks for none."""
+    if header is None:
+        return None
     try:
-        return [text for data in events.feed(piece) if (text := transcript.take(data))]
-    except UnicodeDecodeError as error:
-        raise RemoteFailure("The remote server's events are not UTF-8.", remedy=REPORT) from error
-
-
-def _taken(transcript: Transcript, body: bytes) -> str:
+        return max(0.0, float(header)) if float(header) < float("inf") else None
+    except ValueError:
+        pass
     try:
-        return transcript.take(body.decode())
-    except UnicodeDecodeError as error:
-        raise RemoteFailure("The remote server's answer is not UTF-8.", remedy=REPORT) from error
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except ValueError:
+        return None
 
 
-def _too_large(n_bytes: int, limit: int) -> RemoteFailure:
+def served_models(endpoint: Endpoint) -> list[str]:
+    """Which models the server says it has; for a diagnosis.
+
+    Raises:
+        RemoteFailure, Overloaded: it can't be reached, refuses, or lists no models.
+    """
+    url = endpoint.url + "/models"
+    try:
+        response = httpx2.get(url, headers=endpoint.headers, timeout=endpoint.connect_timeout_s, trust_env=False)
+    except (httpx2.RequestError, httpx2.InvalidURL) as error:
+        raise _unreachable(type(error).__name__, url) from error
+    if response.status_code != HTTPStatus.OK:
+        raise error_of(response.status_code, response.content)
+    try:
+        return [str(model["id"]) for model in response.json()["data"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RemoteFailure("The remote server lists no models.", value=url, remedy=REPORT) from error
+
+
+def _unreachable(why: str, url: str) -> RemoteFailure:
     return RemoteFailure(
-        "The remote server's answer is too large.", value=n_bytes, limit=limit, remedy="Raise remote_max_bytes."
+        f"The remote server cannot be reached ({why}).", value=url, remedy="Start it, or mend the URL."
     )

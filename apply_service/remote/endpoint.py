@@ -42,11 +42,10 @@ class Endpoint:
             SettingsError: there is no URL, or none of a server; the key's variable is not set, or holds no key.
         """
         is_vllm = settings.engine == VLLM
-        url = (
-            _checked_url(settings.vllm_url, "vllm_url") if is_vllm else _checked_url(settings.remote_url, "remote_url")
-        )
+        url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
         return cls(
-            url=_versioned(url) if is_vllm else url,
+            # A vLLM server is named without the version.
+            url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
             key=_key(settings.remote_key, os.environ if environment is None else environment),
             takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
             is_streamed=settings.remote_stream,
@@ -63,22 +62,17 @@ class Endpoint:
         return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
 
-def _versioned(vllm_url: str | None) -> str:
-    """With the version, where the URL names the server alone."""
-    url = _checked_url(vllm_url, "vllm_url")
-    return url if urlsplit(url).path else f"{url}/v1"
-
-
-def _checked_url(url: str | None, name: str) -> str:
+def _url(url: str | None, name: str) -> str:
     if url is None:
-        flag = "--" + name.replace("_", "-")
-        raise SettingsError(f"A remote model needs {name}.", limit="https://HOST/v1", remedy=f"Set {name} ({flag}).")
+        remedy = f"Set {name} (--{name.replace('_', '-')})."
+        raise SettingsError(f"A remote model needs {name}.", limit="https://HOST/v1", remedy=remedy)
     try:
         parts = urlsplit(url)
         is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_server = is_server and not (parts.query or parts.fragment or parts.username is not None)
     except ValueError:
         is_server = False
-    if not is_server or parts.query or parts.fragment or parts.username is not None:
+    if not is_server:
         raise SettingsError(
             f"{name} is not the URL of a server.",
             # One with a password in it is not repeated: errors go to logs.

@@ -1,30 +1,49 @@
-"""What a chat-completions server is sent for a job, and what of its answer is read; any other field is left alone."""
+"""What a chat-completions server is sent for a job, and what its answer and its errors mean here.
+
+An answer is gathered piece by piece; it becomes a reply only if it is whole and ended by itself.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.engine.vllm.message import encode_edit
+from apply_service.errors import ApplyError, ContextLimitExceeded, Overloaded, RemoteFailure, Truncated
 from apply_service.prompts.chat import TAGS, Chat, chat_messages
 from apply_service.protocols import EditJob
 from apply_service.remote.endpoint import Endpoint
 from apply_service.types import ApplyRequest
 
-DONE = "[DONE]"
-"""The data of a stream's last event."""
+AGAIN = "Send the edit again."
+REPORT = "See whether remote_url is the base URL of an OpenAI-compatible server."
+MAX_QUOTE_CHARS = 200
+CONTEXT_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+CONTEXT_WORDS = re.compile(r"context (?:length|window|size)|maximum context|max_model_len", re.IGNORECASE)
+REMEDIES = {
+    401: "Set remote_key to a key that the server takes.",
+    403: "Set remote_key to a key that may use this model.",
+    404: "Correct the model's name after `remote:`, or remote_url, which ends in the API's version.",
+    400: "Leave out of remote_takes what the server does not take.",
+    422: "Leave out of remote_takes what the server does not take.",
+}
 
 
 def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpoint) -> dict[str, Any]:
     """The body of a request for the merged file of `job`."""
+    takes = endpoint.takes
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": message.role, "content": message.text} for message in chat_messages(job)],
         "temperature": request.temperature,
         "stream": endpoint.is_streamed,
     }
-    takes = endpoint.takes
     if endpoint.is_streamed and "usage" in takes:
         body["stream_options"] = {"include_usage": True}
     if request.max_tokens is not None:
@@ -40,8 +59,9 @@ def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpo
     return body
 
 
+# -- the answer --------------------------------------------------------------------------------------------------------
 class _In(BaseModel):
-    """A part of an answer."""
+    """A part of an answer; fields that are not listed are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -52,39 +72,29 @@ class TokenIn(_In):
     logprob: float
 
 
-class LogprobsIn(_In):
-    content: list[TokenIn] | None = None
-
-
-class TextIn(_In):
-    content: str | None = None
-    refusal: str | None = None
+def _of_text(name: str) -> AliasChoices:
+    """A field of the whole message, or of a piece of it."""
+    return AliasChoices(AliasPath("message", name), AliasPath("delta", name))
 
 
 class ChoiceIn(_In):
-    """Whole (`message`) or a piece of it (`delta`)."""
-
     index: int = Field(0, ge=0, le=0)
-    message: TextIn = TextIn()
-    delta: TextIn = TextIn()
+    content: str | None = Field(None, validation_alias=_of_text("content"))
+    refusal: str | None = Field(None, validation_alias=_of_text("refusal"))
     finish_reason: str | None = None
-    logprobs: LogprobsIn | None = None
-
-
-class PromptDetailsIn(_In):
-    cached_tokens: int | None = Field(None, ge=0)
-
-
-class CompletionDetailsIn(_In):
-    accepted_prediction_tokens: int | None = Field(None, ge=0)
-    rejected_prediction_tokens: int | None = Field(None, ge=0)
+    tokens: list[TokenIn] | None = Field(None, validation_alias=AliasPath("logprobs", "content"))
 
 
 class UsageIn(_In):
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
-    prompt_tokens_details: PromptDetailsIn | None = None
-    completion_tokens_details: CompletionDetailsIn | None = None
+    cached: int | None = Field(None, ge=0, validation_alias=AliasPath("prompt_tokens_details", "cached_tokens"))
+    accepted: int | None = Field(
+        None, ge=0, validation_alias=AliasPath("completion_tokens_details", "accepted_prediction_tokens")
+    )
+    rejected: int | None = Field(
+        None, ge=0, validation_alias=AliasPath("completion_tokens_details", "rejected_prediction_tokens")
+    )
 
 
 class AnswerIn(_In):
@@ -102,9 +112,175 @@ class Token(NamedTuple):
     logprob: float
 
 
-def tokens_of(logprobs: LogprobsIn | None) -> list[Token]:
-    """Raises ValueError where bytes are none."""
-    content = [] if logprobs is None else logprobs.content or []
-    return [
-        Token(one.token.encode() if one.bytes is None else bytes(one.bytes), min(0.0, one.logprob)) for one in content
-    ]
+class Reply(NamedTuple):
+    """A whole answer.  `tokens` are empty where the server reported no log probabilities; `seconds` counts from sending
+    the request to the answer's end."""
+
+    text: str
+    tokens: list[Token]
+    usage: UsageIn | None
+    seconds: float
+
+
+class Transcript:
+    """An answer in the making."""
+
+    def __init__(self, limit_chars: int | None = None) -> None:
+        """`limit_chars`: a longer answer is taken to run on without end."""
+        self._limit_chars = limit_chars
+        self._line: list[bytes] = []
+        """Pieces of the line that has not ended."""
+        self._data: list[str] = []
+        self._texts: list[str] = []
+        self._n_chars = 0
+        self._tokens: list[Token] = []
+        self._finish_reason: str | None = None
+        self._usage: UsageIn | None = None
+        self._started = time.monotonic()
+        self.is_done = False
+        """Whether the stream's last word has come."""
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """The texts of the server-sent events that are whole with this piece of a stream, which may be cut anywhere.
+        Raises as `take` does."""
+        ended, newline, rest = piece.rpartition(b"\n")
+        if not newline:
+            self._line.append(piece)
+            return
+        lines = b"".join([*self._line, ended]).split(b"\n")
+        self._line = [rest]
+        for raw in lines:
+            try:
+                line = raw.removesuffix(b"\r").decode()
+            except UnicodeDecodeError as error:
+                raise RemoteFailure("The remote server's events are not UTF-8.", remedy=REPORT) from error
+            if line.startswith("data:"):  # names and ids of events say nothing here, nor do comments
+                self._data.append(line[5:].removeprefix(" "))
+            elif not line and self._data:
+                data, self._data = "\n".join(self._data), []
+                yield self.take(data)
+
+    def take(self, data: str | bytes) -> str:
+        """Take the JSON of a completion or a chunk, or a stream's last word; the text it adds.
+
+        Raises:
+            RemoteFailure: that is no such JSON, reports an error, or follows the end.
+            Truncated: the text is longer than any answer to this edit.
+        """
+        if self.is_done:
+            raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
+        if data.strip() == "[DONE]":
+            self.is_done = True
+            return ""
+        try:
+            answer = AnswerIn.model_validate_json(data)
+        except ValidationError as error:
+            # What it says is not quoted: it may hold the user's code.
+            raise RemoteFailure("The remote server's answer is no chat completion.", remedy=REPORT) from error
+        if answer.error is not None:
+            raise error_in(answer.error)
+        if answer.choices is None:
+            raise RemoteFailure("The remote server's answer has no choices.", remedy=REPORT)
+        self._usage = answer.usage or self._usage
+        return "".join(self._add(choice) for choice in answer.choices)
+
+    def _add(self, choice: ChoiceIn) -> str:
+        if choice.refusal:
+            value = choice.refusal[:MAX_QUOTE_CHARS]
+            raise RemoteFailure("The remote model refused.", value=value, remedy="Use another model.")
+        text = choice.content or ""
+        if text and self._finish_reason is not None:
+            raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
+        self._finish_reason = choice.finish_reason or self._finish_reason
+        for one in choice.tokens or []:
+            data = one.token.encode() if one.bytes is None else bytes(one.bytes)
+            self._tokens.append(Token(data, min(0.0, one.logprob)))
+        self._texts.append(text)
+        self._n_chars += len(text)
+        if self._limit_chars is not None and self._n_chars > self._limit_chars:
+            raise Truncated(
+                "the remote model writes on and on: more than file and edit have together",
+                value=self._n_chars,
+                limit=self._limit_chars,
+                remedy="use another model",
+            )
+        return text
+
+    def finish(self) -> Reply:
+        """The reply, now that the server has said all.
+
+        Raises:
+            Truncated: it was cut off at a limit of tokens, or is empty.
+            RemoteFailure: it has no end, or ended for any other reason than that it was complete.
+        """
+        if self._finish_reason == "length":
+            remedy = "raise max_tokens, or the server's own limit"
+            raise Truncated("the remote model reached its token limit", value=self._n_chars, remedy=remedy)
+        if self._finish_reason is None:
+            raise RemoteFailure("The remote server's answer broke off.", value=self._n_chars, remedy=AGAIN)
+        if self._finish_reason != "stop":
+            raise RemoteFailure(
+                "The remote model stopped for another reason than the end of its answer.",
+                value=self._finish_reason[:MAX_QUOTE_CHARS],
+                limit="stop",
+                remedy="Use another model, or plain chat without tools and filters.",
+            )
+        text = "".join(self._texts)
+        if not text.strip():
+            raise Truncated("the remote model's answer is empty", value=0, remedy="send the edit again")
+        return Reply(text, self._tokens, self._usage, time.monotonic() - self._started)
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+def is_passing(status: int) -> bool:
+    """Whether the same request may be answered a moment later."""
+    return status == HTTPStatus.TOO_MANY_REQUESTS or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
+
+
+def error_of(status: int, body: bytes) -> ApplyError:
+    """The error that an answer other than 200 means."""
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    code, message = _code_and_message(parsed.get("error", parsed) if isinstance(parsed, dict) else None)
+    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) and _is_context(code, message):
+        return _too_long()
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Overloaded("The remote server takes no more requests now.", value=status, remedy="Wait a moment.")
+    is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # whose message may quote the key
+    quoted = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
+    default = "Try again later." if is_passing(status) else "See the remote server's documentation."
+    return RemoteFailure(
+        f"The remote server answered {status}{quoted}.", value=code or status, remedy=REMEDIES.get(status, default)
+    )
+
+
+def error_in(error: Any) -> ApplyError:
+    """The error that a stream or a body of status 200 reports."""
+    code, message = _code_and_message(error)
+    if _is_context(code, message):
+        return _too_long()
+    quoted = f": {message[:MAX_QUOTE_CHARS]}" if message else ""
+    return RemoteFailure(f"The remote server failed while it wrote{quoted}.", value=code, remedy=AGAIN)
+
+
+def _code_and_message(error: Any) -> tuple[str | None, str]:
+    """Code and message of an error body, whatever its shape."""
+    if isinstance(error, str):
+        return None, error
+    if not isinstance(error, dict):
+        return None, ""
+    code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)
+    message = error.get("message", error.get("detail", ""))
+    return code, message if isinstance(message, str) else ""
+
+
+def _is_context(code: str | None, message: str) -> bool:
+    return code in CONTEXT_CODES or CONTEXT_WORDS.search(message) is not None
+
+
+def _too_long() -> ContextLimitExceeded:
+    return ContextLimitExceeded(
+        "file and edit exceed the context of the remote model", remedy="use a model with a longer context"
+    )

@@ -6,7 +6,7 @@ service runs each in a thread of its own.  Drafts, if any, are verified over the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Literal
 
@@ -19,14 +19,14 @@ from apply_service.prompts.tags import TagStream
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.protocols import EditJob
 from apply_service.remote.client import Call, RemoteClient
-from apply_service.remote.messages import Token, UsageIn, encode_call
-from apply_service.remote.reply import Reply
+from apply_service.remote.messages import Reply, Token, encode_call
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
 NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
 """Counts of a decode that only the engine itself has."""
-COUNTS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
+REPORTED = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
+"""Those that a server may report."""
 
 
 class RemoteTarget:
@@ -72,14 +72,24 @@ class RemoteTarget:
         """
         del drafter  # the service's default, which says nothing about this target
         refuse_unsupported(request, self.client.endpoint.takes)
+        decided = []
         with ExitStack() as stack:
-            writings = [Writing(stack.enter_context(self._call(job, request, deadline))) for job in jobs]
-            for writing in writings:
-                for text in writing.texts():
-                    if is_streamed:
-                        yield TokenEvent(text)
+            calls = [stack.enter_context(self._call(job, request, deadline)) for job in jobs]
+            for call in calls:
+                stream = TagStream(TAGS)
+                for text in call.texts():
+                    merged = stream.push(text)
+                    if merged and is_streamed:
+                        yield TokenEvent(merged)
+                merged = stream.finish()
+                if merged and is_streamed:
+                    yield TokenEvent(merged)
             deadline.check()
-            return [writing.result() for writing in writings]
+            for call in calls:
+                reply = call.reply()
+                merged = TAGS.unwrap(reply.text)
+                decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
+        return decided
 
     def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> None:
         """None: completion servers score no text that they are given."""
@@ -87,48 +97,22 @@ class RemoteTarget:
 
     def _call(self, job: EditJob, request: ApplyRequest, deadline: Deadline) -> Call:
         endpoint = self.client.endpoint
-        body = encode_call(self._model, job, request, endpoint)
+        limit_chars = None
+        if job.update.strip() and not job.instruction.strip():  # an instruction may ask for anything
+            longest = max(len(job.original) + len(job.update), len(job.prediction.text))
+            limit_chars = len(TAGS.wrap("")) + longest + SPARE_CHARS
         timeout_s = endpoint.total_timeout_s if deadline.timeout_s is None else deadline.remaining_s
-        call = self.client.call(body, limit_chars=longest_answer(job), timeout_s=timeout_s)
+        body = encode_call(self._model, job, request, endpoint)
+        call = self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s)
         deadline.on_cancel(call.stop)
         return call
 
 
-class Writing:
-    """One job that the server writes."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._stream = TagStream(TAGS)
-
-    def texts(self) -> Iterator[str]:
-        """The merged text as it comes."""
-        for text in self._call.texts():
-            if merged := self._stream.push(text):
-                yield merged
-        if merged := self._stream.finish():
-            yield merged
-
-    def result(self) -> Decided:
-        """
-        Raises:
-            Truncated: the answer is not in its tags.  Otherwise the call's ApplyError.
-        """
-        reply = self._call.reply()
-        return Decided(TAGS.unwrap(reply.text), line_logprobs(reply.text, reply.tokens), count(reply), None)
-
-
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
-    """
-    Raises:
-        UnsupportedParameter: a field of the request has no meaning for a remote model.
-    """
+    """Raises UnsupportedParameter for a field of the request that has no meaning for a remote model."""
     if request.drafter is not None:
-        raise UnsupportedParameter(
-            "`drafter`: a remote model drafts by itself, or not at all",
-            value=request.drafter,
-            remedy="leave `drafter` out",
-        )
+        message = "`drafter`: a remote model drafts by itself, or not at all"
+        raise UnsupportedParameter(message, value=request.drafter, remedy="leave `drafter` out")
     if request.constrain == "sources":
         raise UnsupportedParameter(
             "`constrain`: a remote model's tokens can't be constrained from here",
@@ -137,19 +121,9 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
             remedy="leave `constrain` out, or use a model that is loaded here",
         )
     if request.seed and "seed" not in takes:
-        raise UnsupportedParameter(
-            "`seed`: the remote server is not known to take one",
-            value=request.seed,
-            remedy="leave `seed` out, or add `seed` to remote_takes",
-        )
-
-
-def longest_answer(job: EditJob) -> int | None:
-    """Characters that no answer to an edit has more of; None where an instruction may ask for anything."""
-    if not job.update.strip() or job.instruction.strip():
-        return None
-    longest = max(len(job.original) + len(job.update), len(job.prediction.text))
-    return len(TAGS.wrap("")) + longest + SPARE_CHARS
+        message = "`seed`: the remote server is not known to take one"
+        remedy = "leave `seed` out, or add `seed` to remote_takes"
+        raise UnsupportedParameter(message, value=request.seed, remedy=remedy)
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
@@ -166,21 +140,13 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 def count(reply: Reply) -> DecodeStats:
     """What the server reported, and which counts it did not.  The whole call counts as decoding, network and prompt
     included: what a server buffers can't be told apart from here."""
-    counts: dict[str, int | None] = dict.fromkeys(COUNTS) if reply.usage is None else _reported(reply.usage)
-    unknown = NEVER_REPORTED | {name for name, value in counts.items() if value is None}
+    counts: dict[str, int | None] = dict.fromkeys(REPORTED)
+    if (usage := reply.usage) is not None:
+        counts["prompt_tokens"] = usage.prompt_tokens
+        counts["completion_tokens"] = usage.completion_tokens
+        counts["cached_prompt_tokens"] = usage.cached
+        if usage.accepted is not None and usage.rejected is not None:
+            counts["accepted_tokens"] = usage.accepted
+            counts["drafted_tokens"] = usage.accepted + usage.rejected
     known = {name: value for name, value in counts.items() if value is not None}
-    return DecodeStats(decode_s=reply.seconds, unknown=unknown, **known)  # type: ignore[arg-type]
-
-
-def _reported(usage: UsageIn) -> dict[str, int | None]:
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
-    accepted = None if completion is None else completion.accepted_prediction_tokens
-    rejected = None if completion is None else completion.rejected_prediction_tokens
-    is_drafted = accepted is not None and rejected is not None
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_prompt_tokens": None if prompt is None else prompt.cached_tokens,
-        "accepted_tokens": accepted if is_drafted else None,
-        "drafted_tokens": (accepted or 0) + (rejected or 0) if is_drafted else None,
-    }
+    return DecodeStats(decode_s=reply.seconds, unknown=NEVER_REPORTED | (counts.keys() - known.keys()), **known)  # type: ignore[arg-type]

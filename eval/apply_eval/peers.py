@@ -17,8 +17,8 @@ from rich.table import Table
 
 from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
+from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.decider import Decider
 from apply_service.errors import ApplyError, ModelError
 from apply_service.pipeline import apply

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest, PatchSource
 
 N_FILES = 2000
 MOST_S = 10.0

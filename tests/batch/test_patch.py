@@ -2,8 +2,8 @@
 
 import pytest
 
+from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.edits.patch import apply_patch
 from apply_service.errors import CheckFailed, InvalidField, MalformedEdit, NeedsMoreContext, UnsupportedParameter
 from tests.edits.test_patch import DIFF, FILES, V4A

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from apply_service.batch import BatchResult, PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest, PatchSource
-from apply_service.batch.results import BatchResult
 from apply_service.errors import MalformedEdit
 
 FILES = {"a.py": "x = 1\n", "src/b.py": "y = 1\n"}

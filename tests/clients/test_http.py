@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from apply_service.batch import BatchItem, PatchRequest, PatchSource
 from apply_service.batch.edits import apply_edits
 from apply_service.batch.patch import apply_patch_request
-from apply_service.batch.requests import PatchRequest, PatchSource
-from apply_service.batch.results import BatchItem
 from apply_service.clients.async_http import AsyncHttpClient
 from apply_service.clients.http import HttpClient
-from apply_service.clients.wire_batch import Model
+from apply_service.clients.wire import Model
 from apply_service.errors import (
     DeadlineExceeded,
     EngineFailure,

@@ -313,8 +313,8 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("apply_service.journal.change_sets.remove", die)
-        patch.setattr("apply_service.journal.change_sets.Journal._undo", lambda *_: True)
+        patch.setattr("apply_service.disk.files.remove", die)
+        patch.setattr("apply_service.disk.journal._roll_back", die)
         with pytest.raises(Killed):
             main(["apply", "--patch", "../p.diff", "--in-place"])
 

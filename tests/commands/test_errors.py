@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
-from apply_service.commands.exit_codes import MEANINGS, exit_code
+from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.errors import (
     ApplyError,
     CheckFailed,

@@ -13,12 +13,12 @@ import pytest
 from mcp.client import Client
 from mcp_types import CallToolResult
 
-from apply_service.backups import BackupStore
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.paths import Roots
 from apply_service.edits.patch import apply_patch
 from apply_service.mcp.arguments import ALIASES
 from apply_service.mcp.editing import Apply, FileEditor
 from apply_service.mcp.server import create_server
-from apply_service.roots import Roots
 from apply_service.service import Run, Service
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Verdict
 from tests.api.test_batch import pipeline_run

@@ -8,22 +8,22 @@ from email.utils import formatdate
 import pytest
 
 from apply_service.errors import ContextLimitExceeded, RemoteFailure
-from apply_service.remote.events import EventData
-from apply_service.remote.failures import error_in, error_of, is_passing, wait_s
+from apply_service.remote.client import asked_wait_s
+from apply_service.remote.messages import error_in, error_of, is_passing
 
 
 @pytest.mark.parametrize(
     ("header", "seconds"), [(None, None), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("soon", None), ("inf", None)]
 )
 def test_retry_after_in_seconds(header: str | None, seconds: float | None) -> None:
-    assert wait_s(header) == seconds
+    assert asked_wait_s(header) == seconds
 
 
 def test_retry_after_as_a_date() -> None:
-    found = wait_s(formatdate(time.time() + 100, usegmt=True))
+    found = asked_wait_s(formatdate(time.time() + 100, usegmt=True))
     assert found is not None
     assert 90 < found <= 100
-    assert wait_s(formatdate(0, usegmt=True)) == 0.0
+    assert asked_wait_s(formatdate(0, usegmt=True)) == 0.0
 
 
 def test_what_may_pass() -> None:
@@ -53,11 +53,10 @@ def test_a_context_error_may_come_in_the_stream() -> None:
 
 
 def test_events_are_read_whatever_is_between_them() -> None:
-    events = EventData()
-    found = [
-        data
-        for piece in (b"event: x\nda", b"ta: a\n", b"data:b\r\n\r\n: c\n\n\n", b"data: d")
-        for data in events.feed(piece)
-    ]
-    assert found == ["a\nb"]
-    assert list(events.feed(b"\n\n")) == ["d"]
+    transcript = Transcript()
+    first, second = ('{"choices": [{"delta":', '{"content": "a"}}]}')
+    body = f"event: x\ndata: {first}\ndata:{second}\r\n\r\n: c\n\n\ndata: [DONE]".encode()
+    assert [text for at in range(0, len(body), 7) for text in transcript.feed(body[at : at + 7])] == ["a"]
+    assert not transcript.is_done
+    assert list(transcript.feed(b"\n\n")) == [""]
+    assert transcript.is_done

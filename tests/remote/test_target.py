@@ -26,9 +26,7 @@ from apply_service.pipeline import apply, run, run_alone
 from apply_service.prompts.chat import SYSTEM, TAGS
 from apply_service.remote.client import RemoteClient
 from apply_service.remote.endpoint import Endpoint
-from apply_service.remote.events import EventData
-from apply_service.remote.messages import Token
-from apply_service.remote.reply import Transcript
+from apply_service.remote.messages import Token, Transcript
 from apply_service.remote.target import RemoteTarget, line_logprobs
 from apply_service.runtime import Runtime
 from apply_service.service import Service
@@ -272,10 +270,9 @@ def test_a_stream_cut_at_any_byte_is_whole_or_an_error() -> None:
     body = b"".join(stream(OUTPUT, n_chars=20, usage=USAGE).pieces)
     whole_from = body.index(b'"finish_reason": "stop"')
     for cut in range(len(body) + 1):
-        events, transcript = EventData(), Transcript()
+        transcript = Transcript()
         try:
-            for data in events.feed(body[:cut]):
-                transcript.take(data)
+            list(transcript.feed(body[:cut]))
             reply = transcript.finish()
         except RemoteFailure:
             continue

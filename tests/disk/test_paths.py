@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from apply_service.disk.paths import Roots
 from apply_service.errors import FileNotReadable, InvalidField, OutsideRoots
-from apply_service.roots import Roots
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights there")
 

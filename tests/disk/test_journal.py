@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from apply_service import files
-from apply_service.backups import BackupStore
+from apply_service.disk import files, journal
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.files import FileWrite, read_source
+from apply_service.disk.journal import Journal
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable, InvalidField
-from apply_service.files import FileWrite, read_source
-from apply_service.journal import change_sets
-from apply_service.journal.change_sets import Journal
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX modes and links")
 
@@ -49,6 +48,10 @@ def source(root: Path, name: str) -> files.SourceFile:
     return read_source(root / name, needs_folder=False)
 
 
+def recover(root: Path) -> tuple[journal.Recovery, ...]:
+    return Journal(root.parent / "state").recover()
+
+
 def is_executable(path: Path) -> bool:
     return bool(path.stat().st_mode & 0o100)
 
@@ -58,8 +61,8 @@ class Killed(BaseException):
 
 
 def die_at(n_calls: int, name: str, patch: pytest.MonkeyPatch) -> None:
-    """The process dies at the n-th call of one of the module's functions."""
-    real, count = getattr(change_sets, name), [0]
+    """The process dies at the n-th call of one of the functions that touch files."""
+    real, count = getattr(files, name), [0]
 
     def counted(*arguments: object, **options: object) -> object:
         count[0] += 1
@@ -67,9 +70,11 @@ def die_at(n_calls: int, name: str, patch: pytest.MonkeyPatch) -> None:
             raise Killed
         return real(*arguments, **options)
 
-    patch.setattr(change_sets, name, counted)
-    patch.setattr(Journal, "_undo", lambda *_: True)
-    patch.setattr("apply_service.backups._discard", lambda entry: None)
+    def die(*_: object) -> None:
+        raise Killed
+
+    patch.setattr(files, name, counted)
+    patch.setattr(journal, "_roll_back", die)
 
 
 def test_all_are_written(root: Path, store: BackupStore, tmp_path: Path) -> None:
@@ -78,14 +83,14 @@ def test_all_are_written(root: Path, store: BackupStore, tmp_path: Path) -> None
     if os.name != "nt":
         assert is_executable(root / "run.sh")
     assert not list((tmp_path / "state" / "journal").glob("*.json"))
-    assert store.recover() == ()
+    assert recover(root) == ()
 
 
 @pytest.mark.parametrize(
     ("name", "n_calls"),
     [
         *[("make_folder", 1), ("stage", 1), ("stage", 3), ("refuse_if_changed", 2), ("publish", 1), ("publish", 2)],
-        *[("publish", 4), ("remove", 1), ("sync_folder", 2), ("sync_folder", 3)],
+        *[("publish", 4), ("remove", 1), ("sync_folder", 7), ("sync_folder", 8), ("sync_folder", 9)],
     ],
 )
 def test_a_dead_process_is_rolled_back_by_the_next(
@@ -95,13 +100,13 @@ def test_a_dead_process_is_rolled_back_by_the_next(
         die_at(n_calls, name, patch)
         with pytest.raises(Killed):
             store.write_all(writes(root))
-    (recovery,) = store.recover()
+    (recovery,) = recover(root)
     assert recovery.conflicts == ()
     assert tree(root) == OLD
     assert not (root / "deep").exists()
     assert not is_executable(root / "run.sh")
     assert (root / "gone.py").stat().st_mode & 0o777 == 0o640
-    assert store.recover() == ()
+    assert recover(root) == ()
     store.write_all(writes(root))
     assert tree(root) == NEW
 
@@ -123,11 +128,11 @@ def test_a_recovery_that_dies_is_taken_up_again(
         real(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("apply_service.journal.note.publish", publish)
-        patch.setattr(change_sets, "_clean", publish)
+        patch.setattr(files, "publish", publish)
+        patch.setattr(journal, "_clean", publish)
         with pytest.raises(Killed):
-            store.recover()
-    assert len(store.recover()) == 1
+            recover(root)
+    assert len(recover(root)) == 1
     assert tree(root) == OLD
 
 
@@ -143,7 +148,7 @@ def test_an_error_in_the_middle_is_rolled_back_at_once(
             source.target.write_bytes(b"someone else's")
         real(temporary, source)
 
-    monkeypatch.setattr(change_sets, "publish", publish_and_meddle)
+    monkeypatch.setattr(files, "publish", publish_and_meddle)
     with pytest.raises(FileChanged) as caught:
         store.write_all(writes(root))
     assert "recover" not in caught.value.remedy
@@ -162,15 +167,15 @@ def test_a_stale_file_means_no_file_is_written(root: Path, store: BackupStore) -
 
 
 def test_no_room_means_no_file_is_written(root: Path, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, count = files._fill, [0]
+    real, count = os.chmod, [0]
 
-    def fill(*arguments: object) -> None:
-        count[0] += 1
+    def chmod(path: Path, mode: int) -> None:
+        count[0] += path.name.endswith(".apply-tmp")
         if count[0] == 3:
             raise OSError(28, "No space left on device")
-        real(*arguments)  # type: ignore[arg-type]
+        real(path, mode)
 
-    monkeypatch.setattr(files, "_fill", fill)
+    monkeypatch.setattr(os, "chmod", chmod)
     with pytest.raises(FileNotWritable, match="No space left"):
         store.write_all(writes(root))
     assert tree(root) == OLD
@@ -192,14 +197,13 @@ def test_a_file_changed_since_stops_the_recovery(
     (root / "b.py").write_bytes(b"theirs")
     before = tree(root)
     for _ in range(2):
-        (recovery,) = store.recover()
+        (recovery,) = recover(root)
         assert recovery.conflicts == (str(root / "b.py"),)
         assert recovery.restored == ()
         assert tree(root) == before
-    journal = Journal(tmp_path / "state")
-    assert journal.forget() == (recovery.note,)
+    assert Journal(tmp_path / "state").forget() == (recovery.note,)
     assert tree(root) == before
-    assert store.recover() == ()
+    assert recover(root) == ()
 
 
 def test_lost_bytes_stop_the_recovery(
@@ -208,7 +212,7 @@ def test_lost_bytes_stop_the_recovery(
     interrupted(root, store, monkeypatch)
     for kept in (tmp_path / "state" / "backups").rglob("*.bytes"):
         kept.write_bytes(b"other")
-    (recovery,) = store.recover()
+    (recovery,) = recover(root)
     assert set(recovery.conflicts) == {str(root / name) for name in ("a.py", "b.py", "run.sh")}
     assert tree(root) == NEW | {"gone.py": b"g0"}
 
@@ -218,24 +222,24 @@ def test_a_damaged_note_is_named(root: Path, store: BackupStore, tmp_path: Path)
     folder.mkdir(parents=True)
     (folder / "x.json").write_bytes(b"{")
     with pytest.raises(FileNotReadable) as caught:
-        store.recover()
+        recover(root)
     assert caught.value.value == str(folder / "x.json")
     assert Journal(tmp_path / "state").forget() == (str(folder / "x.json"),)
-    assert store.recover() == ()
+    assert recover(root) == ()
 
 
 def test_a_living_change_set_is_not_rolled_back(
     root: Path, store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_sets, "LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(journal, "LOCK_TIMEOUT_S", 0.05)
     real = files.publish
 
     def publish_and_recover(temporary: Path, source: files.SourceFile) -> None:
         real(temporary, source)
         with pytest.raises(FileNotWritable, match="being written"):
-            Journal(tmp_path / "state").recover()
+            recover(root)
 
-    monkeypatch.setattr(change_sets, "publish", publish_and_recover)
+    monkeypatch.setattr(files, "publish", publish_and_recover)
     store.write_all(writes(root))
     assert tree(root) == NEW
 
@@ -278,9 +282,9 @@ def test_the_note_is_private_and_holds_no_code(
 
 
 def test_a_damaged_note_hides_no_error_and_keeps_all_bytes(root: Path, store: BackupStore, tmp_path: Path) -> None:
-    journal = tmp_path / "state" / "journal"
-    journal.mkdir(parents=True)
-    (journal / "1.json").write_text("{")
+    folder = tmp_path / "state" / "journal"
+    folder.mkdir(parents=True)
+    (folder / "1.json").write_text("{")
     write = FileWrite(source(root, "a.py"), b"mine")
     (root / "a.py").write_bytes(b"theirs")
     with pytest.raises(FileChanged):

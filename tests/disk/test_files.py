@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from apply_service import files
+from apply_service.disk import files
+from apply_service.disk.files import read_source, write_atomic
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
-from apply_service.files import read_source, remove, write_atomic
 from tests.seeds import draw_seed
 
 
@@ -100,13 +100,13 @@ def test_a_change_while_the_temporary_is_written_is_seen(tmp_path: Path, monkeyp
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
     source = read_source(path)
-    real_fill = files._fill
+    real = os.fsync
 
-    def fill_and_meddle(*arguments: object) -> None:
-        real_fill(*arguments)  # type: ignore[arg-type]
+    def sync_and_meddle(descriptor: int) -> None:
+        real(descriptor)
         path.write_bytes(b"someone else's")
 
-    monkeypatch.setattr(files, "_fill", fill_and_meddle)
+    monkeypatch.setattr(os, "fsync", sync_and_meddle)
     with pytest.raises(FileChanged):
         write_atomic(source, b"new")
     assert path.read_bytes() == b"someone else's"
@@ -138,9 +138,9 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for name in ("_fill", "_move"):
+    for name in ("fsync", "replace"):
         with monkeypatch.context() as patch:
-            patch.setattr(files, name, fail)
+            patch.setattr(os, name, fail)
             with pytest.raises(FileNotWritable, match="No space left"):
                 write_atomic(read_source(path), b"new")
         assert path.read_bytes() == b"old"
@@ -200,8 +200,8 @@ def test_remove_refuses_a_changed_file(tmp_path: Path) -> None:
     source = read_source(path)
     path.write_bytes(b"theirs")
     with pytest.raises(FileChanged):
-        remove(source)
-    remove(read_source(path))
+        write_atomic(source, None)
+    write_atomic(read_source(path), None)
     assert not path.exists()
 
 
@@ -213,7 +213,7 @@ def test_killed_at_any_moment_the_file_is_wholly_old_or_wholly_new(tmp_path: Pat
     path.write_bytes(b"0" * 300_000)
     script = """
         import sys
-        from apply_service.files import read_source, write_atomic
+        from apply_service.disk.files import read_source, write_atomic
         print("ready", flush=True)
         number = 0
         while True:

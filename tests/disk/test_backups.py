@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from apply_service import backups, files
-from apply_service.backups import BackupStore
+from apply_service.disk import backups, files, journal
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import FileChanged, FileNotWritable, NoBackup
-from apply_service.files import SourceFile, read_source
-from apply_service.journal import change_sets
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 def edit(store: BackupStore, path: Path, *versions: bytes) -> None:
     for version in versions:
-        store.replace(read_source(path), version)
+        store.write_all([FileWrite(read_source(path), version)])
 
 
 def test_edits_are_undone_one_by_one(store: BackupStore, path: Path) -> None:
@@ -59,7 +58,7 @@ def test_two_writers_take_turns(store: BackupStore, path: Path, monkeypatch: pyt
 
     def write(source: SourceFile, data: bytes) -> None:
         try:
-            store.replace(source, data)
+            store.write_all([FileWrite(source, data)])
             ends.append("written")
         except FileChanged:
             ends.append("changed")
@@ -77,7 +76,7 @@ def test_two_writers_take_turns(store: BackupStore, path: Path, monkeypatch: pyt
 def test_a_writer_that_never_ends_is_named(
     store: BackupStore, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_sets, "LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(journal, "LOCK_TIMEOUT_S", 0.05)
     edit(store, path, b"v1")
     with FileLock(tmp_path / "state" / "journal" / "lock"):
         for write in (lambda: edit(store, path, b"v2"), lambda: store.undo(path)):
@@ -130,7 +129,7 @@ def test_a_failed_write_leaves_no_backup(store: BackupStore, path: Path, tmp_pat
     source = read_source(path)
     path.write_bytes(b"theirs")
     with pytest.raises(FileChanged):
-        store.replace(source, b"v1")
+        store.write_all([FileWrite(source, b"v1")])
     assert path.read_bytes() == b"theirs"
     assert not list((tmp_path / "state").rglob("*.bytes"))
 
@@ -140,7 +139,7 @@ def test_a_backup_of_an_edit_that_never_happened_is_passed_over(
 ) -> None:
     edit(store, path, b"v1")
     with monkeypatch.context() as patch:  # as if the process had been killed between backup and replacement
-        patch.setattr(backups, "carry_out", lambda write: None)
+        patch.setattr(backups, "write_atomic", lambda *_, **__: None)
         edit(store, path, b"v2")
     assert path.read_bytes() == b"v1"
     store.undo(path)
@@ -173,7 +172,7 @@ def test_damaged_bytes_are_not_brought_back(store: BackupStore, path: Path, tmp_
 def test_no_place_for_backups_means_no_edit(path: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileNotWritable) as caught:
-        BackupStore(tmp_path / "file", 3).replace(read_source(path), b"v1")
+        BackupStore(tmp_path / "file", 3).write_all([FileWrite(read_source(path), b"v1")])
     assert "state_dir" in caught.value.remedy
     assert path.read_bytes() == b"v0\r\n\xff"
 

@@ -1,0 +1,199 @@
+"""From options to a request, and from a request to its answer: by a server where one is named, else in this process.
+
+Both take the same JSON request and give the same JSON answer, so `apply` and `batch` need not know which it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apply_service.errors import ApplyError, BadEncoding, FileNotReadable, InvalidField, UnsupportedParameter
+from apply_service.settings import Settings, setting_specs
+
+if TYPE_CHECKING:
+    from apply_service.api.batch_schema import BatchRequest
+    from apply_service.batch import BatchResult
+
+STANDARD_INPUT = "-"
+UTF8 = "utf-8"
+
+OF_ONE_EDIT = (
+    *("file", "stdin_path", "update", "instruction", "format", "language", "encoding", "strategy", "drafter"),
+    *("temperature", "seed", "max_tokens", "timeout", "on_verdict"),
+)
+"""What a JSON request says itself, and a batch for each of its edits."""
+NOT_IN_PATCH = ("request", *(name for name in OF_ONE_EDIT if name not in ("encoding", "on_verdict")), "model")
+"""What a patch leaves no room for: it is applied by the program."""
+OF_THE_ENGINE = tuple(
+    spec.name for spec in setting_specs() if spec.group == "engine" and spec.name not in ("model", "drafter")
+)
+"""Settings of an engine in this process; model and drafter a server takes as part of the request."""
+
+
+# -- options that could have no effect ---------------------------------------------------------------------------------
+def refuse_unused(arguments: Namespace, settings: Settings) -> None:
+    """
+    Raises:
+        UnsupportedParameter: an option was given that could have no effect beside the others.
+        InvalidField: two options want the same standard input.
+    """
+    leave_out = "Leave them out, or "
+    if arguments.batch is not None:
+        why = "A batch says all of its edits itself"
+        refuse_given(
+            arguments, ("request", *OF_ONE_EDIT, "independent", "patch"), why, leave_out + "write them into the batch."
+        )
+    elif arguments.patch is not None:
+        why = "A patch says itself what changes where, and no model is asked"
+        refuse_given(arguments, NOT_IN_PATCH, why, leave_out + "send the patch as the --update of one FILE.")
+    else:
+        of_several = ("independent", "root")
+        refuse_given(arguments, of_several, "There is only one file", leave_out + "name a --batch or a --patch.")
+    if arguments.file != STANDARD_INPUT:
+        refuse_given(arguments, ("stdin_path",), "FILE has its own name", "Leave it out, or write - for FILE.")
+    else:
+        remedy = "Leave it out: the merged text is printed."
+        refuse_given(arguments, ("in_place",), "FILE is standard input", remedy)
+        if arguments.update == STANDARD_INPUT:
+            raise InvalidField(
+                "FILE and --update cannot both be standard input.",
+                value="-",
+                remedy="Write the edit to a file, or pass it as another one: --update <(xclip -o) in bash.",
+            )
+    if arguments.request is not None:
+        why = "A JSON request says all of the edit itself, and its answer is printed"
+        names = (*OF_ONE_EDIT, "in_place", "allow_doubt", "diff")
+        refuse_given(arguments, names, why, leave_out + "write them into the request.")
+    refuse_engine_options(arguments, settings)
+    if (arguments.request is not None or arguments.batch is not None) and settings.server is not None:
+        why = "The server takes the model from the request"
+        refuse_given(arguments, ("model",), why, 'Write "model" into the request.')
+
+
+def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
+    """Raises UnsupportedParameter for options of an engine where a server is asked."""
+    if settings.server is not None:
+        remedy = "Leave them out, or give them to `apply-service serve`."
+        refuse_given(arguments, OF_THE_ENGINE, "The server has an engine of its own", remedy)
+
+
+def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: str) -> None:
+    """Raises UnsupportedParameter where one of these options was given."""
+    given = []
+    for name in names:
+        value = getattr(arguments, name)
+        # A switch that was not given is False, a setting None.
+        if value is not None and (value is not False or name in OF_THE_ENGINE):
+            given.append("FILE" if name == "file" else "--" + name.replace("_", "-"))
+    if given:
+        raise UnsupportedParameter(f"{why}: {', '.join(given)} would have no effect.", value=given, remedy=remedy)
+
+
+# -- files as parts of requests and answers ----------------------------------------------------------------------------
+def read_bytes(name: str) -> bytes:
+    """A file, or standard input where the name is `-`.  Raises FileNotReadable."""
+    if name == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise FileNotReadable(
+            f"Cannot read {name}: {error.strerror or error}.", value=name, remedy="Name a file you may read, or -."
+        ) from error
+
+
+def read_text(name: str) -> str:
+    """An update or a patch, from a file or standard input.  Raises FileNotReadable or BadEncoding."""
+    try:
+        return read_bytes(name).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadEncoding(
+            f"The update ({name}) is not UTF-8 (byte {error.start}).",
+            value=name,
+            limit="utf-8",
+            remedy="Convert it to UTF-8.",
+        ) from error
+
+
+def original_fields(data: bytes, encoding: str) -> dict[str, str]:
+    """A file as a request has it: as text where the bytes are plain UTF-8, which reads better; else as bytes."""
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8") and not data.startswith(b"\xef\xbb\xbf"):
+        try:
+            return {"original": data.decode("utf-8")}
+        except UnicodeDecodeError:
+            pass
+    return {"original_b64": base64.b64encode(data).decode(), "encoding": encoding}
+
+
+def merged_bytes(answer: dict[str, Any]) -> bytes:
+    """The merged file as bytes, in the original's encoding."""
+    if answer["merged_b64"] is not None:
+        return base64.b64decode(answer["merged_b64"])
+    return str(answer["merged_code"]).encode("utf-8")
+
+
+# -- who answers -------------------------------------------------------------------------------------------------------
+def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> dict[str, Any]:
+    """The native answer to a native request.  Raises ApplyError."""
+    if settings.server is not None:
+        return _ask_server(body, settings, "/v1/apply", timeout_s)
+
+    from apply_service.api.answer import NativeAnswer
+    from apply_service.api.schema import NativeRequest
+    from apply_service.build import build_runtime
+    from apply_service.pipeline import apply
+    from apply_service.task import crash_error
+
+    call = NativeRequest.parse(body)
+    request, runtime = call.to_request(), build_runtime(settings)
+    try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
+        result = apply(request, runtime)
+    except ApplyError:
+        raise
+    except Exception as error:
+        raise crash_error(error) from error
+    answer: dict[str, Any] = json.loads(
+        NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()
+    )
+    return answer
+
+
+def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any]:
+    """The answer to a batch.  Raises ApplyError."""
+    if settings.server is not None:
+        # The server ends each edit by its own deadline, which may be the longest it allows.
+        return _ask_server(body, settings, "/v1/apply/batch", max(1, n_files) * settings.max_timeout_s)
+
+    from apply_service.api.batch_schema import BatchAnswer, BatchRequest
+    from apply_service.batch.patch import apply_patch_request
+
+    call = BatchRequest.parse(body)
+    result = apply_patch_request(call.to_patch()) if call.patch is not None else _apply_edits(call, settings)
+    answer: dict[str, Any] = json.loads(BatchAnswer.of(result, call).model_dump_json())
+    return answer
+
+
+def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | None) -> dict[str, Any]:
+    from apply_service.clients.http import HttpClient
+
+    client = HttpClient(settings.server or "", api_key=settings.api_key, timeout_s=settings.default_timeout_s)
+    return client.post(body, path=path, timeout_s=timeout_s)
+
+
+def _apply_edits(call: BatchRequest, settings: Settings) -> BatchResult:
+    import asyncio
+    from dataclasses import replace
+    from functools import partial
+
+    from apply_service.batch.edits import apply_edits, share_deadline
+    from apply_service.build import build_runtime, open_service
+
+    requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
+    with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
+        return asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))

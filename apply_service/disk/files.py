@@ -1,0 +1,251 @@
+"""One file: read as bytes, and written wholly or not at all.
+
+A file is replaced only if it still holds what was read.  Kept are its mode, its owner where the system allows it, and a
+symbolic link, whose target is written.  Not kept are hard links (the other names keep the old bytes), access lists and
+extended attributes.  Some microseconds lie between the last look at the file and its replacement; another writer could
+still be overtaken in them.  `journal` writes several files at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file as it was read.  A file that does not exist yet holds no bytes."""
+
+    path: Path
+    """As the user named it."""
+    target: Path
+    """Absolute, symbolic links resolved."""
+    data: bytes
+    exists: bool
+    mode: int | None = None
+    """Its permission bits; None for a file that does not exist."""
+
+    @property
+    def sha256(self) -> str | None:
+        """Hash of its bytes; None for a file that does not exist."""
+        return sha256_of(self.data) if self.exists else None
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """What a file is to become."""
+
+    source: SourceFile
+    data: bytes | None
+    """None: it is deleted."""
+    is_executable: bool | None = None
+    """None: as it is.  Without meaning on Windows."""
+
+    @property
+    def mode(self) -> int | None:
+        """The permission bits it is to have; None for the ones that a file like it has anyway."""
+        if self.is_executable is None or os.name == "nt":
+            return None
+        mode = 0o666 & ~_umask() if self.source.mode is None else self.source.mode
+        return mode | (mode & 0o444) >> 2 if self.is_executable else mode & ~0o111
+
+    @property
+    def is_change(self) -> bool:
+        if self.data is None or not self.source.exists:
+            return self.source.exists or self.data is not None
+        return self.data != self.source.data or self.mode not in (None, self.source.mode)
+
+
+def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
+    """The file's bytes; a file that does not exist, in a folder that does (or need not), is empty.
+
+    Raises:
+        FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed.
+    """
+    path = Path(path)
+    target = Path(os.path.realpath(path))
+    why = ""
+    try:
+        if os.path.isdir(target):
+            why = "it is a folder"
+        elif needs_folder and not os.path.isdir(target.parent):
+            why = "there is no such folder"
+        elif stat.S_ISREG(mode := target.stat().st_mode):
+            return SourceFile(path, target, target.read_bytes(), exists=True, mode=stat.S_IMODE(mode))
+        else:
+            why = "it is not a regular file"
+    except FileNotFoundError:
+        return SourceFile(path, target, b"", exists=False)
+    except OSError as error:
+        why = error.strerror or str(error)
+    raise FileNotReadable(f"Cannot read {path}: {why}.", value=str(path), remedy="Name a regular file you may read.")
+
+
+def write_atomic(
+    source: SourceFile, data: bytes | None, *, mode: int | None = None, temporary: Path | None = None
+) -> None:
+    """Make the file hold `data`, or delete it (None); after a crash at any moment it is wholly old or wholly new.
+
+    Missing folders are created.  `mode`: permission bits in place of those it has.  `temporary`: where the new bytes
+    are staged, beside the file; left out, a name that nobody else has.
+
+    Raises:
+        FileChanged: the file no longer holds `source.data`; nothing was written.
+        FileNotWritable: the file or its folder; nothing was written.
+    """
+    if data is None:
+        remove(source)
+        return
+    refuse_if_changed(source)
+    make_folder(source)
+    temporary = temporary or temporary_beside(source.target, secrets.token_hex(8))
+    try:
+        stage(temporary, source, data, mode)
+        publish(temporary, source)
+        with _writing(source):
+            sync_folder(source.target.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def temporary_beside(target: Path, number: str) -> Path:
+    """Where new bytes wait: in the file's own folder, for only within a file system a rename is atomic."""
+    return target.with_name(f".{target.name[:40]}.{number}.apply-tmp")
+
+
+def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None) -> None:
+    """Write what is to take the file's place, on disk to the last byte, with the file's rights.
+
+    Raises:
+        FileNotWritable: the file is read-only, or the folder takes no new one.
+    """
+    with _writing(source):
+        if source.exists and not os.access(source.target, os.W_OK):
+            raise _unwritable(source, "it is read-only")
+        # The owner's alone until it has the rights of the file it stands for.
+        with open(temporary, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(data)
+            file.flush()
+            if source.exists:
+                rights = source.target.stat()
+                usual_mode = stat.S_IMODE(rights.st_mode)
+                if hasattr(os, "chown"):
+                    with contextlib.suppress(PermissionError):
+                        os.chown(temporary, rights.st_uid, rights.st_gid)
+            else:
+                usual_mode = 0o666 & ~_umask()
+            os.chmod(temporary, usual_mode if mode is None else mode)
+            os.fsync(file.fileno())
+
+
+def publish(temporary: Path, source: SourceFile) -> None:
+    """Put what `stage` wrote in the file's place, if that still is as it was read.
+
+    Raises:
+        FileChanged, FileNotWritable: nothing was replaced.
+    """
+    refuse_if_changed(source)
+    with _writing(source):
+        if source.exists:
+            os.replace(temporary, source.target)
+        elif os.name == "nt":
+            os.rename(temporary, source.target)  # fails where the name is taken meanwhile
+        else:
+            try:
+                os.link(temporary, source.target)  # so does this, which a rename would not
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                os.replace(temporary, source.target)
+            else:
+                os.unlink(temporary)
+
+
+def remove(source: SourceFile) -> None:
+    """Delete the file.  Raises as `publish` does."""
+    refuse_if_changed(source)
+    with _writing(source):
+        source.target.unlink()
+        sync_folder(source.target.parent)
+
+
+def make_folder(source: SourceFile) -> None:
+    """Create the folders above the file that do not exist.  Raises FileNotWritable."""
+    with _writing(source):
+        source.target.parent.mkdir(parents=True, exist_ok=True)
+
+
+def refuse_if_changed(source: SourceFile) -> None:
+    """Raises FileChanged unless the file still is as it was read."""
+    now = read_source(source.path, needs_folder=False)
+    if (now.exists, now.target, now.data) != (source.exists, source.target, source.data):
+        raise _changed(source)
+
+
+def save_json(path: Path, values: object) -> None:
+    """Write a small file of the program's own, which appears whole and outlives a power cut.  Raises OSError."""
+    draft = path.with_suffix(".draft")
+    with draft.open("w", encoding="ascii") as file:
+        json.dump(values, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in the folder outlive a power cut.  Raises OSError."""
+    if os.name == "nt":  # folders cannot be opened there; the rename itself is journalled
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@contextlib.contextmanager
+def _writing(source: SourceFile) -> Iterator[None]:
+    """The system's errors as ours."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise _changed(source) from error
+    except OSError as error:
+        raise _unwritable(source, error.strerror or str(error)) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _unwritable(source: SourceFile, why: str) -> FileNotWritable:
+    return FileNotWritable(
+        f"Cannot write {source.path}: {why}.",
+        value=str(source.path),
+        remedy="Check the rights of the file and its folder.",
+    )
+
+
+def _changed(source: SourceFile) -> FileChanged:
+    return FileChanged(
+        f"{source.path} changed on disk since it was read; it was left alone.",
+        value=str(source.path),
+        remedy="Run the command again on the file as it is now.",
+    )
