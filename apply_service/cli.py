@@ -19,23 +19,13 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
-from apply_service.commands.output import (
-    INTERRUPTED,
-    MEANINGS,
-    READER_GONE,
-    drop_output,
-    end_output,
-    exit_code,
-    print_error,
-    write_line,
-    write_out,
-)
+from apply_service.commands import output
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
 from apply_service.setting_specs import parse_setting
 from apply_service.settings import load_settings, setting_specs
 
-EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
+EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
 
 
 class Parser(ArgumentParser):
@@ -48,7 +38,7 @@ class Parser(ArgumentParser):
     def print_help(self, file: Any = None) -> None:
         """argparse's own says nothing of an output that can't be written."""
         if file is None:
-            write_out(self.format_help())
+            output.write_out(self.format_help())
         else:
             super().print_help(file)
 
@@ -60,7 +50,7 @@ class PrintVersion(Action):
     def __call__(self, *_: object) -> NoReturn:
         from importlib.metadata import version  # takes longer to import than the rest of this file
 
-        write_line(f"apply-service {version('apply-service')}")
+        output.write_line(f"apply-service {version('apply-service')}")
         raise SystemExit(0)
 
 
@@ -75,16 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = getattr(import_module(f"apply_service.commands.{module}"), function)(arguments, settings)
             return code
         finally:
-            end_output()
+            output.end_output()
     except ApplyError as error:
-        print_error(error)
-        drop_output()
-        return exit_code(error)
+        output.print_error(error)
+        output.drop_output()
+        return output.exit_code(error)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return output.INTERRUPTED
     except BrokenPipeError:
-        drop_output()
-        return READER_GONE
+        output.drop_output()
+        return output.READER_GONE
 
 
 def build_parser() -> ArgumentParser:

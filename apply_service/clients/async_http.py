@@ -1,6 +1,6 @@
 """The asynchronous client, over httpx2 (extra `client`).
 
-What it can ask, and what answers mean, is in `calls`; `http` is its twin.
+What it can ask, and what answers mean, is in `wire`; `http` is its twin.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 from apply_service.batch import BatchMode, BatchResult, PatchRequest
-from apply_service.clients import calls
-from apply_service.clients.calls import Call, Endpoint
-from apply_service.clients.wire import EventReader, Model, Readiness
+from apply_service.clients import wire
+from apply_service.clients.wire import Call, Endpoint, EventReader, Model, Readiness
 from apply_service.errors import ApplyError, MissingDependency
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
 
@@ -34,18 +33,18 @@ class AsyncHttpClient:
     Every method raises ApplyError; a task that is cancelled stops the decoding of what it waited for.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = calls.DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = wire.DEFAULT_TIMEOUT_S) -> None:
         """As `HttpClient`.  Raises SettingsError."""
         self._endpoint = Endpoint(url, api_key, timeout_s)
         self._http = httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=None))
 
     async def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:
         """Apply one edit."""
-        return await self._send(calls.apply_call(request, idempotency_key))
+        return await self._send(wire.apply_call(request, idempotency_key))
 
     async def stream(self, request: ApplyRequest) -> AsyncGenerator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        call, reader = calls.apply_call(request, is_streamed=True), EventReader()
+        call, reader = wire.apply_call(request, is_streamed=True), EventReader()
         async with self._open(call) as response:
             if response.status_code != HTTPStatus.OK:
                 call.read(response.status_code, await response.aread())
@@ -64,19 +63,19 @@ class AsyncHttpClient:
         idempotency_key: str | None = None,
     ) -> BatchResult:
         """Apply several edits, each of a file of its own."""
-        return await self._send(calls.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
+        return await self._send(wire.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
 
     async def apply_patch(self, request: PatchRequest) -> BatchResult:
         """Apply one patch over several files."""
-        return await self._send(calls.patch_call(request))
+        return await self._send(wire.patch_call(request))
 
     async def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-        return await self._send(calls.MODELS)
+        return await self._send(wire.MODELS)
 
     async def health(self) -> Readiness:
         """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
-        return await self._send(calls.READY)
+        return await self._send(wire.READY)
 
     async def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -87,10 +86,10 @@ class AsyncHttpClient:
         return True
 
     async def post(
-        self, payload: Mapping[str, object] | bytes, *, path: str = calls.APPLY_PATH, timeout_s: float | None = None
+        self, payload: Mapping[str, object] | bytes, *, path: str = wire.APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
-        return await self._send(calls.json_call(path, payload, timeout_s))
+        return await self._send(wire.json_call(path, payload, timeout_s))
 
     async def close(self) -> None:
         """Close the connections."""

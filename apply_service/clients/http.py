@@ -2,7 +2,7 @@
 
 The server's errors come back as the classes that were raised there.  A server that cannot be reached, or does not speak
 the dialect, is `Unreachable`; one that is silent for longer than the deadline is `DeadlineExceeded`.  Proxies of the
-environment are not used.  What it can ask is in `calls`; `async_http` is its twin.
+environment are not used.  What it can ask is in `wire`; `async_http` is its twin.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, TypeVar
 
 from apply_service.batch import BatchMode, BatchResult, PatchRequest
-from apply_service.clients import calls
-from apply_service.clients.calls import Call, Endpoint
-from apply_service.clients.wire import EventReader, Model, Readiness
+from apply_service.clients import wire
+from apply_service.clients.wire import Call, Endpoint, EventReader, Model, Readiness
 from apply_service.errors import ApplyError
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
 
@@ -30,7 +29,7 @@ class HttpClient:
     Every method raises ApplyError.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = calls.DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = wire.DEFAULT_TIMEOUT_S) -> None:
         """`url`: where the service is, for instance http://127.0.0.1:8765.  `timeout_s`: deadline of a request that
         names none.
 
@@ -41,11 +40,11 @@ class HttpClient:
 
     def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:
         """Apply one edit."""
-        return self._send(calls.apply_call(request, idempotency_key))
+        return self._send(wire.apply_call(request, idempotency_key))
 
     def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        call, reader = calls.apply_call(request, is_streamed=True), EventReader()
+        call, reader = wire.apply_call(request, is_streamed=True), EventReader()
         with self._open(call) as response:
             if response.status != HTTPStatus.OK:
                 call.read(response.status, response.read())
@@ -61,19 +60,19 @@ class HttpClient:
         idempotency_key: str | None = None,
     ) -> BatchResult:
         """Apply several edits, each of a file of its own."""
-        return self._send(calls.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
+        return self._send(wire.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
 
     def apply_patch(self, request: PatchRequest) -> BatchResult:
         """Apply one patch over several files."""
-        return self._send(calls.patch_call(request))
+        return self._send(wire.patch_call(request))
 
     def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-        return self._send(calls.MODELS)
+        return self._send(wire.MODELS)
 
     def health(self) -> Readiness:
         """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
-        return self._send(calls.READY)
+        return self._send(wire.READY)
 
     def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -84,10 +83,10 @@ class HttpClient:
         return True
 
     def post(
-        self, payload: Mapping[str, object] | bytes, *, path: str = calls.APPLY_PATH, timeout_s: float | None = None
+        self, payload: Mapping[str, object] | bytes, *, path: str = wire.APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
-        return self._send(calls.json_call(path, payload, timeout_s))
+        return self._send(wire.json_call(path, payload, timeout_s))
 
     def _send(self, call: Call[T]) -> T:
         with self._open(call) as response:

@@ -10,23 +10,12 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from apply_service.commands import batch
-from apply_service.commands.output import (
-    OK,
-    REFUSED,
-    color_diff,
-    print_failure,
-    summary_lines,
-    write_json,
-    write_note,
-    write_out,
-)
+from apply_service.commands import batch, output
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -41,7 +30,7 @@ from apply_service.commands.undo import roll_back_dead
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
-from apply_service.settings import Settings, is_color_wanted
+from apply_service.settings import Settings
 from apply_service.verdict_rules import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
@@ -64,14 +53,13 @@ def run(arguments: Namespace, settings: Settings) -> int:
         if arguments.in_place:
             _write_back(source, answer, request, settings)
     except ApplyError as error:
-        return print_failure(error, is_json=arguments.json)
+        return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
-        write_json(answer)
+        output.write_json(answer)
     elif arguments.diff:
-        diff = answer["diff"] or ""
-        write_out(color_diff(diff) if is_color_wanted(settings, sys.stdout.isatty()) else diff)
+        output.write_diff(answer["diff"] or "", settings)
     elif not arguments.in_place:
-        write_out(merged_bytes(answer))
+        output.write_out(merged_bytes(answer))
     return _end(answer, request, arguments)
 
 
@@ -93,17 +81,17 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
             )
         answer = answer_request(body, settings, request.get("timeout_s"))
     except ApplyError as error:
-        return print_failure(error, is_json=True)
-    write_json(answer)
+        return output.print_failure(error, is_json=True)
+    output.write_json(answer)
     return _end(answer, request, arguments)
 
 
 def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace) -> int:
     """Say what the answer is worth; the exit code."""
     if not arguments.quiet:
-        for line in summary_lines(answer):
-            write_note(line)
-    return REFUSED if _failed_checks(answer, request.get("on_verdict") or {}) else OK
+        for line in output.summary_lines(answer):
+            output.write_note(line)
+    return output.REFUSED if _failed_checks(answer, request.get("on_verdict") or {}) else output.OK
 
 
 def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[Mapping[str, Any]]:
@@ -147,10 +135,10 @@ def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str
         )
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
-        write_note(f"{source.path}: nothing to change")
+        output.write_note(f"{source.path}: nothing to change")
         return
     BackupStore(settings.state_path, settings.backups_kept).write_all([write])
     name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
     argument = subprocess.list2cmdline([name]) if os.name == "nt" else shlex.quote(name)
     done = "changed" if source.exists else "created"
-    write_note(f"{source.path}: {done}; to take it back: apply-service undo {argument}")
+    output.write_note(f"{source.path}: {done}; to take it back: apply-service undo {argument}")

@@ -7,29 +7,17 @@ back.  `Roots` judges the names: a batch may come from an agent, a patch from an
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from apply_service.commands.output import (
-    FILE,
-    OK,
-    REFUSED,
-    color_diff,
-    print_error,
-    print_failure,
-    summary_lines,
-    write_json,
-    write_note,
-    write_out,
-)
+from apply_service.commands import output
 from apply_service.commands.request import UTF8, answer_batch, merged_bytes, original_fields, read_bytes, read_text
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, FileError, InvalidField, UnsupportedParameter
-from apply_service.settings import Settings, is_color_wanted
+from apply_service.settings import Settings
 from apply_service.verdict_rules import DOUBT
 
 Json = dict[str, Any]
@@ -58,17 +46,17 @@ def run(arguments: Namespace, settings: Settings) -> int:
             is_together = request.get("mode", "all_or_nothing") == "all_or_nothing"
             n_unwritten = _write_back(answer["items"], sources, store, is_together=is_together)
     except ApplyError as error:
-        return print_failure(error, is_json=arguments.json)
+        return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
-        write_json(answer)
+        output.write_json(answer)
     elif diff := "".join(item["diff"] or "" for item in answer["items"]):
-        write_out(color_diff(diff) if is_color_wanted(settings, sys.stdout.isatty()) else diff)
+        output.write_diff(diff, settings)
     if not arguments.quiet:
         for line in _summary(answer, is_written=arguments.in_place):
-            write_note(line)
+            output.write_note(line)
     if n_unwritten:
-        return FILE
-    return OK if answer["status"] == "applied" else REFUSED
+        return output.FILE
+    return output.OK if answer["status"] == "applied" else output.REFUSED
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
@@ -159,7 +147,7 @@ def _write_back(items: Sequence[Json], sources: Sources, store: BackupStore, *, 
         try:
             store.write_all(list(_writes(item, sources)))
         except FileError as error:
-            print_error(error)
+            output.print_error(error)
             item |= {"status": "failed", "answer": None, "error": error.as_dict()}
             n_unwritten += 1
     return n_unwritten
@@ -185,7 +173,7 @@ def _summary(answer: Json, *, is_written: bool) -> Iterator[str]:
     for item in answer["items"]:
         head = f"{item['path']}: {item['action']}"
         if item["answer"] is not None:
-            first, *rest = summary_lines(item["answer"])
+            first, *rest = output.summary_lines(item["answer"])
             yield f"{head}: {first}"
             yield from rest
             continue

@@ -11,6 +11,7 @@ from typing import Any
 
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, FileNotWritable, shorten
+from apply_service.settings import Settings, is_color_wanted
 
 OK = 0
 REFUSED = 1
@@ -130,15 +131,18 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
-def color_diff(diff: str) -> str:
-    """A unified diff with terminal colours."""
+def write_diff(diff: str, settings: Settings) -> None:
+    """A unified diff to standard output, in terminal colours where they are wanted."""
+    if not is_color_wanted(settings, sys.stdout.isatty()):
+        write_out(diff)
+        return
     colored = []
     for line in diff.splitlines(keepends=True):
         body = line.rstrip("\r\n")
         is_name = line.startswith(("+++ ", "--- "))
         color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
         colored.append(f"{color}{body}{RESET}{line[len(body) :]}" if color and body else line)
-    return "".join(colored)
+    write_out("".join(colored))
 
 
 def summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:

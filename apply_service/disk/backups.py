@@ -59,8 +59,8 @@ class BackupStore:
             elif writes:
                 self._journal.commit(writes, kept)
         except BaseException:
-            for entry in kept:
-                if not self._journal.needs(entry):
+            if not self._journal.open_notes():  # else one may yet be rolled back with these bytes
+                for entry in kept:
                     _discard(entry)
             raise
         for entry in kept:

@@ -224,16 +224,6 @@ class Journal:
                 times[path] = path.stat().st_mtime_ns
         return sorted(times, key=lambda path: times[path], reverse=True)
 
-    def needs(self, kept: Path) -> bool:
-        """Whether a change set that has not ended may yet be rolled back with the bytes kept there."""
-        for path in self.open_notes():
-            try:
-                if any(step.kept == str(kept) for step in Note.read(path).steps):
-                    return True
-            except FileNotReadable:
-                return True  # a damaged note may name any bytes
-        return False
-
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """While it is open, nobody else with this state folder writes.

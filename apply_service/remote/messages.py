@@ -243,44 +243,27 @@ def error_of(status: int, body: bytes) -> ApplyError:
         parsed = json.loads(body)
     except ValueError:
         parsed = None
-    code, message = _code_and_message(parsed.get("error", parsed) if isinstance(parsed, dict) else None)
-    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) and _is_context(code, message):
-        return _too_long()
+    return error_in(parsed.get("error", parsed) if isinstance(parsed, dict) else None, status)
+
+
+def error_in(error: Any, status: int | None = None) -> ApplyError:
+    """The error that an error object, whatever its shape, means; `status`: of the answer, None where that was 200."""
+    code, message = None, error
+    if isinstance(error, dict):
+        code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)
+        message = error.get("message", error.get("detail"))
+    if not isinstance(message, str):
+        message = ""
+    is_context = code in CONTEXT_CODES or CONTEXT_WORDS.search(message) is not None
+    if is_context and status in (None, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+        remedy = "use a model with a longer context"
+        return ContextLimitExceeded("file and edit exceed the context of the remote model", remedy=remedy)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Overloaded("The remote server takes no more requests now.", value=status, remedy="Wait a moment.")
     is_about_key = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)  # whose message may quote the key
     quoted = "" if is_about_key or not message else f": {message[:MAX_QUOTE_CHARS]}"
+    if status is None:
+        return RemoteFailure(f"The remote server failed while it wrote{quoted}.", value=code, remedy=AGAIN)
     default = "Try again later." if is_passing(status) else "See the remote server's documentation."
-    return RemoteFailure(
-        f"The remote server answered {status}{quoted}.", value=code or status, remedy=REMEDIES.get(status, default)
-    )
-
-
-def error_in(error: Any) -> ApplyError:
-    """The error that a stream or a body of status 200 reports."""
-    code, message = _code_and_message(error)
-    if _is_context(code, message):
-        return _too_long()
-    quoted = f": {message[:MAX_QUOTE_CHARS]}" if message else ""
-    return RemoteFailure(f"The remote server failed while it wrote{quoted}.", value=code, remedy=AGAIN)
-
-
-def _code_and_message(error: Any) -> tuple[str | None, str]:
-    """Code and message of an error body, whatever its shape."""
-    if isinstance(error, str):
-        return None, error
-    if not isinstance(error, dict):
-        return None, ""
-    code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)
-    message = error.get("message", error.get("detail", ""))
-    return code, message if isinstance(message, str) else ""
-
-
-def _is_context(code: str | None, message: str) -> bool:
-    return code in CONTEXT_CODES or CONTEXT_WORDS.search(message) is not None
-
-
-def _too_long() -> ContextLimitExceeded:
-    return ContextLimitExceeded(
-        "file and edit exceed the context of the remote model", remedy="use a model with a longer context"
-    )
+    remedy = REMEDIES.get(status, default)
+    return RemoteFailure(f"The remote server answered {status}{quoted}.", value=code or status, remedy=remedy)

@@ -365,7 +365,7 @@ def test_a_server_that_is_none_of_ours(connect: Connect, answer: bytes) -> None:
 
 
 def test_a_silent_server_is_a_deadline(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.clients.calls.GRACE_S", 0.05)
+    monkeypatch.setattr("apply_service.clients.wire.GRACE_S", 0.05)
     with raw_server(None) as url:
         for call in _calls(connect(url, timeout_s=0.05)):
             with pytest.raises(DeadlineExceeded):

@@ -9,7 +9,7 @@ import pytest
 
 from apply_service.errors import ContextLimitExceeded, RemoteFailure
 from apply_service.remote.client import asked_wait_s
-from apply_service.remote.messages import error_in, error_of, is_passing
+from apply_service.remote.messages import Transcript, error_in, error_of, is_passing
 
 
 @pytest.mark.parametrize(
