@@ -59,11 +59,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _named_paths(request: PatchRequest) -> list[str]:
-    """The files that a reply is for, as the caller names them; the only one where it names none.
-
-    Raises:
-        MalformedEdit: it names none, and there are several.
-    """
+    """The files that a reply is for, as the caller names them; the only one where it names none.  Raises MalformedEdit:
+    it names none, and there are several."""
     known = [source.path for source in request.files]
     named = named_files(normalise(request.patch), known)
     if not named and len(known) == 1:
@@ -121,7 +118,7 @@ def _check(
                 limit=list(PLAIN_MODES),
                 remedy="Make links and submodules by other means.",
             )
-        if before is not None and before.encoding.endswith(SIGNATURE):  # the mark stands in the encoding
+        if before is not None and before.encoding.endswith(SIGNATURE):  # the encoding's name says so
             if path is not None and not patched.text.startswith(MARK):
                 remedy = "keep it, and remove it by other means"
                 raise MalformedEdit("the patch takes the byte-order mark away", value=path, remedy=remedy)

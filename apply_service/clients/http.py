@@ -31,11 +31,7 @@ class HttpClient:
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = wire.DEFAULT_TIMEOUT_S) -> None:
         """`url`: where the service is, for instance http://127.0.0.1:8765.  `timeout_s`: deadline of a request that
-        names none.
-
-        Raises:
-            SettingsError: that is no http or https URL, or no key.
-        """
+        names none.  Raises SettingsError: that is no http or https URL, or no key."""
         self._endpoint = Endpoint(url, api_key, timeout_s)
 
     def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:

@@ -66,7 +66,7 @@ class Readiness:
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 def encode_request(request: ApplyRequest) -> dict[str, object]:
-    """The request's JSON object, without what stands at its default and without the owner, which the server finds."""
+    """The request's JSON object, without fields at their default and without the owner, whom the server knows."""
     encoded: dict[str, object] = {"original": request.original}
     for item in fields(request):
         value, default = getattr(request, item.name), getattr(ApplyRequest(""), item.name)
@@ -260,7 +260,7 @@ class Endpoint:
     """One server, as one caller."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
-        """Raises SettingsError: that is no http or https URL, or the key cannot stand in a header."""
+        """Raises SettingsError: that is no http or https URL, or the key cannot be a header's value."""
         try:
             self.parts = urlsplit(url)
             is_service = self.parts.scheme in ("http", "https") and bool(self.parts.hostname) and self.parts.port != 0

@@ -68,7 +68,7 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
     try:
         request = json.loads(body)
     except ValueError:
-        request = {}  # whoever answers it checks it in earnest
+        request = {}  # refused below, by whoever answers
     if not isinstance(request, dict):
         request = {}
     try:

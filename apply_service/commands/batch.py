@@ -38,7 +38,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
             rule = "warn" if arguments.allow_doubt else "fail"
             for part in [request] if "patch" in batch else request["edits"]:
                 own = part.get("on_verdict") or {}
-                if isinstance(own, dict):  # what is no object is for whoever answers to refuse
+                if isinstance(own, dict):  # anything else is refused by whoever answers
                     part["on_verdict"] = {DOUBT: rule, **own}
         answer = answer_batch(json.dumps(request).encode(), settings, len(sources))
         if arguments.in_place:
@@ -61,7 +61,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
 def _read_batch(arguments: Namespace) -> Json:
-    """The batch as an object, as far as it is one: whoever answers it checks it in earnest."""
+    """The batch as an object; its fields are checked by whoever answers."""
     if arguments.patch is not None:
         mode = {"mode": "independent"} if arguments.independent else {}
         rules = {"on_verdict": dict(arguments.on_verdict)} if arguments.on_verdict else {}

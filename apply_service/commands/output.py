@@ -108,7 +108,7 @@ def write_note(text: str) -> None:
     if sys.stderr is None:
         return
     encoding = sys.stderr.encoding or "utf-8"
-    with contextlib.suppress(OSError):  # nobody is left to tell
+    with contextlib.suppress(OSError):  # nobody reads it any more
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 

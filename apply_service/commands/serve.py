@@ -27,7 +27,7 @@ from apply_service.settings import Settings
 ANSWER_TIMEOUT_S = 5
 """How long answers to slow readers may take after the drain."""
 KEEP_ALIVE_S = 75
-"""How long an idle connection stays: longer than proxies and clients keep theirs, so that it is they who close it."""
+"""How long an idle connection stays: longer than proxies and clients keep theirs, so that they close it."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
@@ -102,11 +102,8 @@ def absorb_signals() -> Iterator[None]:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A bound socket: a port that is taken is found out before the model is loaded.
-
-    Raises:
-        NotReady: the address cannot be listened on.
-    """
+    """A bound socket: a port that is taken is found out before the model is loaded.  Raises NotReady: the address
+    cannot be listened on."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]

@@ -66,11 +66,8 @@ class FileWrite:
 
 
 def read_source(path: str | Path, *, needs_folder: bool = True) -> SourceFile:
-    """The file's bytes; a file that does not exist, in a folder that does (or need not), is empty.
-
-    Raises:
-        FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed.
-    """
+    """The file's bytes; a file that does not exist, in a folder that does (or need not), is empty.  Raises
+    FileNotReadable: it is not a regular file, its folder does not exist, or reading it is not allowed."""
     path = Path(path)
     target = Path(os.path.realpath(path))
     why = ""
@@ -124,11 +121,8 @@ def temporary_beside(target: Path, number: str) -> Path:
 
 
 def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None) -> None:
-    """Write what is to take the file's place, on disk to the last byte, with the file's rights.
-
-    Raises:
-        FileNotWritable: the file is read-only, or the folder takes no new one.
-    """
+    """Write what is to take the file's place, on disk to the last byte, with the file's rights.  Raises
+    FileNotWritable: the file is read-only, or the folder takes no new one."""
     with _writing(source):
         if source.exists and not os.access(source.target, os.W_OK):
             raise _unwritable(source, "it is read-only")
@@ -149,11 +143,8 @@ def stage(temporary: Path, source: SourceFile, data: bytes, mode: int | None) ->
 
 
 def publish(temporary: Path, source: SourceFile) -> None:
-    """Put what `stage` wrote in the file's place, if that still is as it was read.
-
-    Raises:
-        FileChanged, FileNotWritable: nothing was replaced.
-    """
+    """Put what `stage` wrote in the file's place, if that still is as it was read.  Raises FileChanged,
+    FileNotWritable: nothing was replaced."""
     refuse_if_changed(source)
     with _writing(source):
         if source.exists:

@@ -40,7 +40,7 @@ class FileState(NamedTuple):
 class Step:
     """What one file was and is to become.  `kept`: where its old bytes lie.  `temporary`: where the new are staged.
 
-    What has been done is told by the bytes that lie there now: a note outlives the process that wrote it.
+    The bytes that lie there now show what has been done: a note outlives the process that wrote it.
     """
 
     target: str
@@ -76,7 +76,7 @@ class Step:
             now = read_source(self.target, needs_folder=False)
         except FileNotReadable:
             return False
-        # The mode counts only where the bytes do not tell the two states apart.
+        # The mode counts only where both states have the same bytes.
         return now.sha256 == state.sha256 and (now.mode == state.mode or self.before.sha256 != self.after.sha256)
 
     def _old_bytes(self) -> bytes | None:
@@ -177,33 +177,21 @@ class Journal:
                 begun = note.steps[:n_begun]
                 # The last one may have failed before it changed its file, which may then be another writer's.
                 done = [*begun[:-1], *(step for step in begun[-1:] if step.is_done)]
-                if all(step.can_be_undone for step in done):
-                    _roll_back(done)
-                    _clean(note)
-                    self._remove(path)
-                elif isinstance(error, ApplyError):
+                if self._take_back(path, note, done).conflicts and isinstance(error, ApplyError):
                     error.remedy += " Some files could not be rolled back: see apply-service recover."
                 raise
             self._remove(path)
 
     def recover(self) -> tuple[Recovery, ...]:
-        """Roll back every change set that a dead process left.
-
-        Raises:
-            FileNotReadable, FileNotWritable: a note or a file cannot be used; the note stays.
-        """
+        """Roll back every change set that a dead process left.  Raises FileNotReadable, FileNotWritable: a note or a
+        file cannot be used; the note stays."""
         if not self.open_notes():
             return ()
         recoveries = []
         with self.locked():
             for path in self.open_notes():
                 note = Note.read(path)
-                conflicts = tuple(step.target for step in note.steps if not step.can_be_undone)
-                restored = () if conflicts else _roll_back(note.steps)
-                recoveries.append(Recovery(str(path), note.started, restored, conflicts))
-                if not conflicts:
-                    _clean(note)
-                    self._remove(path)
+                recoveries.append(self._take_back(path, note, note.steps))
         return tuple(recoveries)
 
     def forget(self) -> tuple[str, ...]:
@@ -226,11 +214,8 @@ class Journal:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """While it is open, nobody else with this state folder writes.
-
-        Raises:
-            FileNotWritable: the folder can't be used, or others write for too long.
-        """
+        """While it is open, nobody else with this state folder writes.  Raises FileNotWritable: the folder can't be
+        used, or others write for too long."""
         from filelock import FileLock, Timeout  # most commands never write
 
         try:
@@ -253,6 +238,17 @@ class Journal:
         finally:
             lock.release()
 
+    def _take_back(self, path: Path, note: Note, steps: Sequence[Step]) -> Recovery:
+        """Undo the steps that were done, the last one first, and end the change set.  Doing it twice does no harm."""
+        if conflicts := tuple(step.target for step in steps if not step.can_be_undone):
+            return Recovery(str(path), note.started, conflicts=conflicts)
+        restored = [step for step in reversed(steps) if not step.is_undone]
+        for step in restored:
+            step.undo()
+        _clean(note)
+        self._remove(path)
+        return Recovery(str(path), note.started, restored=tuple(step.target for step in restored))
+
     def _remove(self, path: Path) -> None:
         path.unlink()
         files.sync_folder(self._folder)
@@ -263,16 +259,6 @@ class Journal:
             value=str(self._folder),
             remedy="Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written.",
         )
-
-
-def _roll_back(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Give the files back what they held, the last one first; those that had changed.  Doing it twice does no harm."""
-    restored = []
-    for step in reversed(steps):
-        if not step.is_undone:
-            step.undo()
-            restored.append(step.target)
-    return tuple(restored)
 
 
 def _clean(note: Note) -> None:

@@ -243,11 +243,8 @@ def asked_wait_s(header: str | None) -> float | None:
 
 
 def served_models(endpoint: Endpoint) -> list[str]:
-    """Which models the server says it has; for a diagnosis.
-
-    Raises:
-        RemoteFailure, Overloaded: it can't be reached, refuses, or lists no models.
-    """
+    """Which models the server says it has; for a diagnosis.  Raises RemoteFailure, Overloaded: it can't be reached,
+    refuses, or lists no models."""
     url = endpoint.url + "/models"
     try:
         response = httpx2.get(url, headers=endpoint.headers, timeout=endpoint.connect_timeout_s, trust_env=False)

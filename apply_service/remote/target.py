@@ -139,7 +139,7 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 def count(reply: Reply) -> DecodeStats:
     """What the server reported, and which counts it did not.  The whole call counts as decoding, network and prompt
-    included: what a server buffers can't be told apart from here."""
+    included: what a server buffers can't be seen from here."""
     counts: dict[str, int | None] = dict.fromkeys(REPORTED)
     if (usage := reply.usage) is not None:
         counts["prompt_tokens"] = usage.prompt_tokens

@@ -314,7 +314,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patch:
         patch.setattr("apply_service.disk.files.remove", die)
-        patch.setattr("apply_service.disk.journal._roll_back", die)
+        patch.setattr("apply_service.disk.journal.Journal._take_back", die)
         with pytest.raises(Killed):
             main(["apply", "--patch", "../p.diff", "--in-place"])
 

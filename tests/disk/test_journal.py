@@ -74,7 +74,7 @@ def die_at(n_calls: int, name: str, patch: pytest.MonkeyPatch) -> None:
         raise Killed
 
     patch.setattr(files, name, counted)
-    patch.setattr(journal, "_roll_back", die)
+    patch.setattr(Journal, "_take_back", die)
 
 
 def test_all_are_written(root: Path, store: BackupStore, tmp_path: Path) -> None:
