@@ -88,18 +88,29 @@ def encode_patch(request: PatchRequest) -> dict[str, object]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 def decode_answer(answer: Json) -> ApplyResult:
     """The result in an answer's JSON object."""
+    usage, timings_s = answer["usage"], answer["timings_s"]
+    accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
+    counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
+    counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
+    known = {name: value for name, value in counts.items() if value is not None}
+    known |= {name: timings_s[name] for name in DECODE_TIMES}
+    edits = []
+    for edit in answer["edits"]:
+        start, end = Position(**edit["range"]["start"]), Position(**edit["range"]["end"])
+        columns = edit["utf8_columns"]
+        edits.append(TextEdit(start, end, edit["newText"], columns["start"], columns["end"]))
     values = {item.name: answer[item.name] for item in fields(ApplyResult) if item.name in answer}
     values |= {
         "finish_reason": FinishReason(answer["finish_reason"]),
         "certainty": Certainty(answer["certainty"]),
         "reasons": tuple(answer["reasons"]),
         "verdicts": _decode_verdicts(answer["verdicts"]),
-        "edits": tuple(_decode_edit(edit) for edit in answer["edits"]),
+        "edits": tuple(edits),
         "spans": tuple(Span(**span) for span in answer["spans"]),
         "windows": tuple(LineRange(**lines) for lines in answer["windows"]),
         "hunks": tuple(Hunk(**hunk) for hunk in answer["hunks"]),
-        "stats": _decode_stats(answer["usage"], answer["timings_s"]),
-        "timings_s": {name: s for name, s in answer["timings_s"].items() if name not in DECODE_TIMES},
+        "stats": DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys())),
+        "timings_s": {name: s for name, s in timings_s.items() if name not in DECODE_TIMES},
     }
     return ApplyResult(**values)
 
@@ -132,21 +143,6 @@ def decode_error(body: Json) -> ApplyError:
 def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
     pairs = [None if one["lines"] is None else (one["lines"][0], one["lines"][1]) for one in verdicts]
     return tuple(Verdict(**{**one, "lines": lines}) for one, lines in zip(verdicts, pairs, strict=True))
-
-
-def _decode_edit(edit: Json) -> TextEdit:
-    start, end = Position(**edit["range"]["start"]), Position(**edit["range"]["end"])
-    columns = edit["utf8_columns"]
-    return TextEdit(start, end, edit["newText"], columns["start"], columns["end"])
-
-
-def _decode_stats(usage: Json, timings_s: Mapping[str, float]) -> DecodeStats:
-    accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
-    counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
-    counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
-    known = {name: value for name, value in counts.items() if value is not None}
-    known |= {name: timings_s[name] for name in DECODE_TIMES}
-    return DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys()))
 
 
 def _error_classes(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:

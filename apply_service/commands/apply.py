@@ -46,8 +46,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         return batch.run(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)
-    source = _read_original(arguments)
-    request = _request_of(arguments, source)
+    source, request = _read_edit(arguments)
     try:
         answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
         if arguments.in_place:
@@ -99,17 +98,15 @@ def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[
     return [v for v in answer["verdicts"] if is_refused(v["check"], v["severity"], rules)]
 
 
-def _read_original(arguments: Namespace) -> SourceFile:
-    """The file; of an editor's buffer its bytes under the name the editor gives, where nothing is opened."""
+def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
+    """The file to edit and the request for it; an editor's buffer has the name that the editor gives, and no file."""
     if arguments.file is None:
         raise InvalidField("No FILE is named.", value="FILE", remedy="Name the file to edit, or use --request -.")
     if arguments.file != STANDARD_INPUT:
-        return read_source(str(arguments.file))
-    path = Path(arguments.stdin_path or "")
-    return SourceFile(path, path, read_bytes(STANDARD_INPUT), exists=False)
-
-
-def _request_of(arguments: Namespace, source: SourceFile) -> dict[str, Any]:
+        source = read_source(str(arguments.file))
+    else:
+        path = Path(arguments.stdin_path or "")
+        source = SourceFile(path, path, read_bytes(STANDARD_INPUT), exists=False)
     request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
     if arguments.file != STANDARD_INPUT or arguments.stdin_path is not None:
         # As Unicode text: bytes of the name that are not UTF-8 could not travel.
@@ -122,7 +119,9 @@ def _request_of(arguments: Namespace, source: SourceFile) -> dict[str, Any]:
     if arguments.on_verdict or arguments.allow_doubt:
         allowed = {DOUBT: "warn"} if arguments.allow_doubt else {}
         request["on_verdict"] = allowed | dict(arguments.on_verdict or ())
-    return request | ({"diff": True} if arguments.diff else {})
+    if arguments.diff:
+        request["diff"] = True
+    return source, request
 
 
 def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], settings: Settings) -> None:

@@ -32,8 +32,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
     n_unwritten = 0
     try:
         batch = _read_batch(arguments)
-        plan = _plan_patch if "patch" in batch else _plan_edits
-        request, sources = plan(batch, arguments.encoding or UTF8, roots, wants_diff=wants_diff)
+        request, sources = _with_files(batch, arguments.encoding or UTF8, roots, wants_diff=wants_diff)
         if arguments.allow_doubt or arguments.in_place:
             rule = "warn" if arguments.allow_doubt else "fail"
             for part in [request] if "patch" in batch else request["edits"]:
@@ -87,14 +86,35 @@ def _refuse_contents(part: Json) -> None:
         )
 
 
-def _plan_edits(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -> tuple[Json, Sources]:
-    """The batch with the files' own bytes in it."""
+def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -> tuple[Json, Sources]:
+    """The batch with the bytes of the files that its edits, or its patch, name."""
+    sources: dict[str, SourceFile] = {}
+    if "patch" in batch:
+        from apply_service.edits.fidelity import normalise
+        from apply_service.edits.patch import read_patch
+        from apply_service.edits.reply import named_files, read_patch_reply
+
+        reply = read_patch_reply(normalise(str(batch["patch"])))
+        changes = read_patch(reply.update) if reply.is_patch else ()
+        for change in changes:
+            if change.action in ("delete", "rename") and roots.is_link(change.path):
+                raise UnsupportedParameter(
+                    f"{change.path} is a symbolic link: the patch would take away the file that it leads to.",
+                    value=change.path,
+                    remedy="Name the file itself, or change the link by other means.",
+                )
+        of_patch = [name for change in changes for name in change.names if name]
+        for name in of_patch if reply.is_patch else named_files(reply.update):
+            sources[name] = read_source(roots.resolve(name), needs_folder=False)
+        existing = {name: source for name, source in sources.items() if source.exists}
+        files = [{"path": name, **original_fields(source.data, encoding)} for name, source in existing.items()]
+        return {**batch, "files": files, "diff": wants_diff}, sources
     asked = batch.get("edits")
     if not isinstance(asked, list) or not all(isinstance(edit, dict) for edit in asked):
         raise InvalidField(
             'A batch holds "edits", a list of objects, or a "patch".', value="edits", remedy='Write {"edits": [...]}.'
         )
-    edits, sources = [], {}
+    edits = []
     for number, edit in enumerate(asked):
         _refuse_contents(edit)
         path = edit.get("path")
@@ -104,29 +124,6 @@ def _plan_edits(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -
         original = original_fields(sources[path].data, str(edit.get("encoding", encoding)))
         edits.append({**edit, **original, "diff": wants_diff})
     return {**batch, "edits": edits}, sources
-
-
-def _plan_patch(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -> tuple[Json, Sources]:
-    """A patch with the files that it names and that exist."""
-    from apply_service.edits.fidelity import normalise
-    from apply_service.edits.patch import read_patch
-    from apply_service.edits.reply import named_files, read_patch_reply
-
-    reply = read_patch_reply(normalise(str(batch["patch"])))
-    changes = read_patch(reply.update) if reply.is_patch else ()
-    for change in changes:
-        if change.action in ("delete", "rename") and roots.is_link(change.path):
-            raise UnsupportedParameter(
-                f"{change.path} is a symbolic link: the patch would take away the file that it leads to.",
-                value=change.path,
-                remedy="Name the file itself, or change the link by other means.",
-            )
-    of_patch = (name for change in changes for name in change.names if name)
-    names = dict.fromkeys(of_patch if reply.is_patch else named_files(reply.update))
-    sources = {name: read_source(roots.resolve(name), needs_folder=False) for name in names}
-    existing = {name: source for name, source in sources.items() if source.exists}
-    files = [{"path": name, **original_fields(source.data, encoding)} for name, source in existing.items()]
-    return {**batch, "files": files, "diff": wants_diff}, sources
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apply_service.commands.output import OK, UNAVAILABLE, write_json, write_line
 from apply_service.engine.replay_shapes import PREFIX as REPLAY_PREFIX
@@ -44,9 +44,29 @@ class ModelListing(NamedTuple):
 
 def models(arguments: Namespace, settings: Settings) -> int:
     """Run `models`; the exit code.  Reads configurations and no weights.  Raises ApplyError."""
-    listings = [_describe(name, settings) for name in settings.model_sources]
+    listings = []
+    for name, source in settings.model_sources.items():
+        one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
+        directory = embedded_directory() if source == EMBEDDED else Path(source).expanduser()
+        if source.startswith(REPLAY_PREFIX):
+            shape = find_shape(source)
+            kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
+            one = one._replace(directory=str(replay_directory()), context_limit=shape.context, architecture=kind)
+        elif source.startswith(REMOTE_PREFIX):
+            one = one._replace(architecture=f"asked at {settings.vllm_url or settings.remote_url}")
+        elif (directory / "config.json").is_file():
+            config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+            one = one._replace(
+                directory=str(directory),
+                n_bytes=sum(path.stat().st_size for path in directory.glob("*.safetensors")),
+                context_limit=config.get("max_position_embeddings"),
+                architecture=next(iter(config.get("architectures") or []), None),
+            )
+        else:
+            one = one._replace(is_present=False)
+        listings.append(one)
     if arguments.json:
-        write_json([listing._asdict() for listing in listings])
+        write_json([one._asdict() for one in listings])
         return OK
     for one in listings:
         if not one.is_present:
@@ -58,26 +78,6 @@ def models(arguments: Namespace, settings: Settings) -> int:
             text = f"{one.architecture}, {size}, {one.directory}"
         write_line(f"{'*' if one.is_default else ' '} {one.name}: {text}")
     return OK
-
-
-def _describe(name: str, settings: Settings) -> ModelListing:
-    source = settings.model_sources.get(name, name)
-    is_default = name == settings.model
-    if source.startswith(REPLAY_PREFIX):
-        shape = find_shape(source)
-        kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
-        return ModelListing(name, str(replay_directory()), True, is_default, 0, shape.context, kind)
-    if source.startswith(REMOTE_PREFIX):
-        place = f"asked at {settings.vllm_url or settings.remote_url}"
-        return ModelListing(name, None, True, is_default, architecture=place)
-    directory = embedded_directory() if source == EMBEDDED else Path(source).expanduser()
-    if not (directory / "config.json").is_file():
-        return ModelListing(name, None, False, is_default)
-    config: dict[str, Any] = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    n_bytes = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
-    architecture = next(iter(config.get("architectures") or []), None)
-    context_limit = config.get("max_position_embeddings")
-    return ModelListing(name, str(directory), True, is_default, n_bytes, context_limit, architecture)
 
 
 # -- doctor ------------------------------------------------------------------------------------------------------------

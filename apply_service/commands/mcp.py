@@ -56,9 +56,11 @@ def run(arguments: Namespace, settings: Settings) -> int:
     from apply_service.mcp.server import create_server
 
     refuse_engine_options(arguments, settings)
-    address = None
+    host, _, port = (arguments.listen or "").rpartition(":")
     if arguments.listen is not None:
-        address = _address(arguments.listen)
+        if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            message, remedy = "That is no address to listen on.", "Write --listen 127.0.0.1:8766."
+            raise SettingsError(message, value=arguments.listen, limit="HOST:PORT", remedy=remedy)
     else:
         remedy = "Leave them out, or name an address by --listen."
         refuse_given(arguments, ("keys_file", "allow_open"), "Over stdio nobody else can call", remedy)
@@ -74,9 +76,9 @@ def run(arguments: Namespace, settings: Settings) -> int:
             apply = _local(stack.enter_context(_engine(settings, asks_model=arguments.strategy != "exact")))
         strategy: Strategy = arguments.strategy or "auto"
         server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
-        if address is None:
+        if arguments.listen is None:
             return _serve_stdio(server, connections)
-        return _serve_http(server, address, settings, connections)
+        return _serve_http(server, (host.strip("[]"), int(port)), settings, connections)
 
 
 # -- who applies -------------------------------------------------------------------------------------------------------
@@ -199,13 +201,3 @@ def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     guarded = AuthMiddleware(limited, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
     timed = TimeoutMiddleware(guarded, body_timeout_s=settings.body_timeout_s)
     return CallMiddleware(timed, render=error_response, on_end=lambda *_: None)
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Raises SettingsError for what is no HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(
-            "That is no address to listen on.", value=text, limit="HOST:PORT", remedy="Write --listen 127.0.0.1:8766."
-        )
-    return host.strip("[]"), int(port)

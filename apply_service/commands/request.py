@@ -11,14 +11,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apply_service.errors import ApplyError, BadEncoding, FileNotReadable, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings, setting_specs
-
-if TYPE_CHECKING:
-    from apply_service.api.batch_schema import BatchRequest
-    from apply_service.batch import BatchResult
 
 STANDARD_INPUT = "-"
 UTF8 = "utf-8"
@@ -170,11 +166,22 @@ def answer_batch(body: bytes, settings: Settings, n_files: int) -> dict[str, Any
         # The server ends each edit by its own deadline, which may be the longest it allows.
         return _ask_server(body, settings, "/v1/apply/batch", max(1, n_files) * settings.max_timeout_s)
 
+    import asyncio
+    from dataclasses import replace
+    from functools import partial
+
     from apply_service.api.batch_schema import BatchAnswer, BatchRequest
+    from apply_service.batch.edits import apply_edits, share_deadline
     from apply_service.batch.patch import apply_patch_request
+    from apply_service.build import build_runtime, open_service
 
     call = BatchRequest.parse(body)
-    result = apply_patch_request(call.to_patch()) if call.patch is not None else _apply_edits(call, settings)
+    if call.patch is not None:
+        result = apply_patch_request(call.to_patch())
+    else:
+        requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
+        with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
+            result = asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))
     answer: dict[str, Any] = json.loads(BatchAnswer.of(result, call).model_dump_json())
     return answer
 
@@ -184,16 +191,3 @@ def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | N
 
     client = HttpClient(settings.server or "", api_key=settings.api_key, timeout_s=settings.default_timeout_s)
     return client.post(body, path=path, timeout_s=timeout_s)
-
-
-def _apply_edits(call: BatchRequest, settings: Settings) -> BatchResult:
-    import asyncio
-    from dataclasses import replace
-    from functools import partial
-
-    from apply_service.batch.edits import apply_edits, share_deadline
-    from apply_service.build import build_runtime, open_service
-
-    requests = share_deadline(call.to_requests(), settings.default_timeout_s, settings.max_timeout_s)
-    with open_service(build_runtime(settings), replace(settings, small_edit_workers=0)) as service:
-        return asyncio.run(apply_edits(partial(service.submit, is_patient=True), requests, call.mode))

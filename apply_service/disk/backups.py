@@ -108,7 +108,15 @@ class BackupStore:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self._root, 0o700)
-            entry = _write_new(folder, source.data)
+            number = max((int(entry.stem) for entry in _entries(folder)), default=0)
+            while True:
+                number += 1  # unless it is taken, by an edit that was killed or by another writer
+                entry = folder / f"{number:08d}.bytes"
+                with contextlib.suppress(FileExistsError), entry.open("xb") as file:
+                    file.write(source.data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    break
             save_json(_note_path(entry), backup._asdict())
         except OSError as error:
             raise FileNotWritable(
@@ -154,19 +162,6 @@ def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
             remedy=f"What is left of the backups is in {entry.parent}.",
         ) from error
     return backup, before
-
-
-def _write_new(folder: Path, data: bytes) -> Path:
-    """The bytes under the next number, on disk."""
-    number = max((int(entry.stem) for entry in _entries(folder)), default=0) + 1
-    while True:
-        entry = folder / f"{number:08d}.bytes"
-        with contextlib.suppress(FileExistsError), entry.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            return entry
-        number += 1  # taken by an edit that was killed, or by another writer
 
 
 def _entries(folder: Path) -> list[Path]:

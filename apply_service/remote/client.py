@@ -110,12 +110,16 @@ class RemoteClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._loop = EventLoop()
-        self._http: httpx2.AsyncClient | None = None
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(endpoint.silence_timeout_s, connect=endpoint.connect_timeout_s, pool=None),
+            limits=httpx2.Limits(max_connections=None),
+            follow_redirects=False,  # the key goes nowhere else
+            trust_env=False,
+        )
 
     def close(self) -> None:
         """Stop all calls and close all connections."""
-        if self._http is not None:
-            self._loop.start(self._http.aclose()).result()
+        self._loop.start(self._http.aclose()).result()
         self._loop.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
@@ -168,7 +172,7 @@ class RemoteClient:
         headers = {"Content-Type": "application/json", **endpoint.headers}
         whole, n_bytes = [], 0
         try:
-            async with self._client().stream(
+            async with self._http.stream(
                 "POST", f"{url}/chat/completions", content=content, headers=headers
             ) as response:
                 if response.status_code != HTTPStatus.OK:
@@ -200,17 +204,6 @@ class RemoteClient:
             raise Passing(found) from error
         if not endpoint.is_streamed:
             yield b"".join(whole)
-
-    def _client(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            silence_s = self.endpoint.silence_timeout_s
-            self._http = httpx2.AsyncClient(
-                timeout=httpx2.Timeout(silence_s, connect=self.endpoint.connect_timeout_s, pool=None),
-                limits=httpx2.Limits(max_connections=None),
-                follow_redirects=False,  # the key goes nowhere else
-                trust_env=False,
-            )
-        return self._http
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:
         return DeadlineExceeded(message, value=self.endpoint.url, limit=limit_s, remedy="Allow more time.")

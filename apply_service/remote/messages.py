@@ -182,9 +182,9 @@ class Transcript:
         if answer.choices is None:
             raise RemoteFailure("The remote server's answer has no choices.", remedy=REPORT)
         self._usage = answer.usage or self._usage
-        return "".join(self._add(choice) for choice in answer.choices)
-
-    def _add(self, choice: ChoiceIn) -> str:
+        if not answer.choices:
+            return ""
+        choice = answer.choices[0]
         if choice.refusal:
             value = choice.refusal[:MAX_QUOTE_CHARS]
             raise RemoteFailure("The remote model refused.", value=value, remedy="Use another model.")

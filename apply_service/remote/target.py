@@ -18,7 +18,7 @@ from apply_service.prompts.chat import TAGS
 from apply_service.prompts.tags import TagStream
 from apply_service.prompts.token_lines import lines_of_tokens
 from apply_service.protocols import EditJob
-from apply_service.remote.client import Call, RemoteClient
+from apply_service.remote.client import RemoteClient
 from apply_service.remote.messages import Reply, Token, encode_call
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
@@ -71,10 +71,20 @@ class RemoteTarget:
                 and `prompts.tags`.
         """
         del drafter  # the service's default, which says nothing about this target
-        refuse_unsupported(request, self.client.endpoint.takes)
+        endpoint = self.client.endpoint
+        refuse_unsupported(request, endpoint.takes)
         decided = []
         with ExitStack() as stack:
-            calls = [stack.enter_context(self._call(job, request, deadline)) for job in jobs]
+            calls = []
+            timeout_s = endpoint.total_timeout_s if deadline.timeout_s is None else deadline.remaining_s
+            for job in jobs:
+                limit_chars = None
+                if job.update.strip() and not job.instruction.strip():  # an instruction may ask for anything
+                    longest = max(len(job.original) + len(job.update), len(job.prediction.text))
+                    limit_chars = len(TAGS.wrap("")) + longest + SPARE_CHARS
+                body = encode_call(self._model, job, request, endpoint)
+                calls.append(stack.enter_context(self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s)))
+                deadline.on_cancel(calls[-1].stop)
             for call in calls:
                 stream = TagStream(TAGS)
                 for text in call.texts():
@@ -94,18 +104,6 @@ class RemoteTarget:
     def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> None:
         """None: completion servers score no text that they are given."""
         del readings, request, deadline
-
-    def _call(self, job: EditJob, request: ApplyRequest, deadline: Deadline) -> Call:
-        endpoint = self.client.endpoint
-        limit_chars = None
-        if job.update.strip() and not job.instruction.strip():  # an instruction may ask for anything
-            longest = max(len(job.original) + len(job.update), len(job.prediction.text))
-            limit_chars = len(TAGS.wrap("")) + longest + SPARE_CHARS
-        timeout_s = endpoint.total_timeout_s if deadline.timeout_s is None else deadline.remaining_s
-        body = encode_call(self._model, job, request, endpoint)
-        call = self.client.call(body, limit_chars=limit_chars, timeout_s=timeout_s)
-        deadline.on_cancel(call.stop)
-        return call
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
