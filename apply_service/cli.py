@@ -79,20 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> ArgumentParser:
     """The parser of all commands.  `runs` of what it parsed is the function in `commands` that carries it out."""
-    parser = Parser(
-        prog="apply-service",
-        description="Apply code edits: original file + edit -> the whole merged file.",
-        epilog=EXIT_CODES,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
+    shape: dict[str, Any] = {"epilog": EXIT_CODES, "formatter_class": RawDescriptionHelpFormatter}
+    text = "Apply code edits: original file + edit -> the whole merged file."
+    parser = Parser(prog="apply-service", description=text, **shape)
     parser.add_argument("--version", action=PrintVersion, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add_command(name: str, runs: str, text: str, description: str) -> ArgumentParser:
-        formatter = RawDescriptionHelpFormatter
-        command = commands.add_parser(
-            name, help=text, description=description, epilog=EXIT_CODES, formatter_class=formatter
-        )
+        command = commands.add_parser(name, help=text, description=description, **shape)
         command.set_defaults(runs=runs)
         return command
 
@@ -103,9 +97,8 @@ def build_parser() -> ArgumentParser:
     command = add_command("serve", "serve.run", "serve edits over HTTP", "Load the model and serve edits over HTTP.")
     _add_settings(command, ("http", "engine"))
 
-    command = add_command(
-        "models", "doctor.models", "list the models that a request may name", "List models; loads none."
-    )
+    text = "list the models that a request may name"
+    command = add_command("models", "doctor.models", text, "List models; loads none.")
     command.add_argument("--json", action="store_true", help="print JSON")
     _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url"))
 
@@ -123,13 +116,12 @@ def build_parser() -> ArgumentParser:
     _add_settings(command, (), ("state_dir",))
 
     command = add_command("mcp", "mcp.run", "serve the tool edit_file to coding agents (MCP)", MCP_TEXT)
-    add = command.add_argument
-    root = "folder that agents may edit files in (default: the current one); may be repeated"
-    add("--root", action="append", metavar="FOLDER", help=root)
-    listen = "serve streamable HTTP at this address, below /mcp, instead of stdio"
-    add("--listen", metavar="HOST:PORT", help=listen)
-    strategy = "who decides; exact never loads a model (default: auto)"
-    add("--strategy", choices=("auto", "model", "exact"), help=strategy)
+    text = "folder that agents may edit files in (default: the current one); may be repeated"
+    command.add_argument("--root", action="append", metavar="FOLDER", help=text)
+    text = "serve streamable HTTP at this address, below /mcp, instead of stdio"
+    command.add_argument("--listen", metavar="HOST:PORT", help=text)
+    text = "who decides; exact never loads a model (default: auto)"
+    command.add_argument("--strategy", choices=("auto", "model", "exact"), help=text)
     _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
 
     command = add_command("key", "key.run", "make an API key for the server", KEY_TEXT)
