@@ -71,19 +71,19 @@ def run(arguments: Namespace, settings: Settings) -> int:
     with contextlib.ExitStack() as stack:
         connections: Connections = nullcontext()
         if settings.server:
-            apply, connections = _remote(arguments, settings)
+            apply, connections = remote_apply(arguments, settings)
         else:
-            apply = _local(stack.enter_context(_engine(settings, asks_model=arguments.strategy != "exact")))
+            apply = local_apply(stack.enter_context(model_service(settings, asks_model=arguments.strategy != "exact")))
         strategy: Strategy = arguments.strategy or "auto"
         server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
         if arguments.listen is None:
-            return _serve_stdio(server, connections)
-        return _serve_http(server, (host.strip("[]"), int(port)), settings, connections)
+            return serve_stdio(server, connections)
+        return serve_http(server, (host.strip("[]"), int(port)), settings, connections)
 
 
 # -- who applies -------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def _engine(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]:
+def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]:
     """A service in this process; its model, if one is ever asked, is loaded while the client says hello."""
     from apply_service.build import build_runtime, open_service
 
@@ -117,7 +117,7 @@ def _engine(settings: Settings, *, asks_model: bool = True) -> Iterator[Service]
             os._exit(code)
 
 
-def _local(service: Service) -> Apply:
+def local_apply(service: Service) -> Apply:
     async def apply(request: ApplyRequest) -> ApplyResult:
         async with aclosing(service.submit(request).events_async()) as events:
             async for event in events:
@@ -128,7 +128,7 @@ def _local(service: Service) -> Apply:
     return apply
 
 
-def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Connections]:
+def remote_apply(arguments: Namespace, settings: Settings) -> tuple[Apply, Connections]:
     from apply_service.clients.async_http import AsyncHttpClient
 
     assert settings.server is not None
@@ -142,7 +142,7 @@ def _remote(arguments: Namespace, settings: Settings) -> tuple[Apply, Connection
 
 
 # -- transports --------------------------------------------------------------------------------------------------------
-def _serve_stdio(server: Server[Any], connections: Connections) -> int:
+def serve_stdio(server: Server[Any], connections: Connections) -> int:
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -154,7 +154,7 @@ def _serve_stdio(server: Server[Any], connections: Connections) -> int:
     return OK
 
 
-def _serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, connections: Connections) -> int:
+def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, connections: Connections) -> int:
     import asyncio
 
     import uvicorn
@@ -166,7 +166,7 @@ def _serve_http(server: Server[Any], address: tuple[str, int], settings: Setting
     with contextlib.closing(open_listener(*address)) as listener:
         host = listener.getsockname()[0]
         refuse_open_network(host, replace(settings, host=address[0]))
-        app = _http_app(server, host, settings)
+        app = http_app(server, host, settings)
         http = protocol_class(header_timeout_s=settings.body_timeout_s, write_timeout_s=settings.write_timeout_s)
         config = uvicorn.Config(app, http=http, log_config=None, log_level="warning", access_log=False, lifespan="on")
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
@@ -180,7 +180,7 @@ def _serve_http(server: Server[Any], address: tuple[str, int], settings: Setting
     return OK
 
 
-def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
+def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     """The protocol behind the same keys, limits and times as the service's own HTTP."""
     from apply_service.api.auth import AuthMiddleware
     from apply_service.api.error_shapes import error_response

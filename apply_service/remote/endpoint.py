@@ -43,10 +43,20 @@ class Endpoint:
         """
         is_vllm = settings.engine == VLLM
         url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
+        environment = os.environ if environment is None else environment
+        key = settings.remote_key
+        variable = key.removeprefix(ENV_KEY) if key is not None and key.startswith(ENV_KEY) else None
+        if variable is not None:
+            key = environment.get(variable, "")
+        if not (key is None or (key.isascii() and key.isprintable() and key.strip() == key != "")):
+            # The key itself is not quoted.
+            limit = "printable ASCII, or env:NAME of a variable that holds it"
+            remedy = "Correct remote_key, or set that variable."
+            raise SettingsError("remote_key is no key.", value=variable, limit=limit, remedy=remedy)
         return cls(
             # A vLLM server is named without the version.
             url=f"{url}/v1" if is_vllm and not urlsplit(url).path else url,
-            key=_key(settings.remote_key, os.environ if environment is None else environment),
+            key=key,
             takes=frozenset(settings.remote_takes) | (VLLM_TAKES if is_vllm else frozenset()),
             is_streamed=settings.remote_stream,
             n_retries=settings.remote_retries,
@@ -81,19 +91,3 @@ def _url(url: str | None, name: str) -> str:
             remedy="Correct it; a key goes to remote_key.",
         )
     return url.rstrip("/")
-
-
-def _key(setting: str | None, environment: Mapping[str, str]) -> str | None:
-    if setting is None:
-        return None
-    variable = setting.removeprefix(ENV_KEY) if setting.startswith(ENV_KEY) else None
-    key = setting if variable is None else environment.get(variable, "")
-    if not (key.isascii() and key.isprintable() and key.strip() == key != ""):
-        # The key itself is not quoted.
-        raise SettingsError(
-            "remote_key is no key.",
-            value=variable,
-            limit="printable ASCII, or env:NAME of a variable that holds it",
-            remedy="Correct remote_key, or set that variable.",
-        )
-    return key

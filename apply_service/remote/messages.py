@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
@@ -68,7 +68,7 @@ class _In(BaseModel):
 
 class TokenIn(_In):
     token: str
-    bytes: list[int] | None = None
+    bytes: list[Annotated[int, Field(ge=0, le=255)]] | None = None
     logprob: float
 
 
@@ -193,8 +193,8 @@ class Transcript:
             raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
         self._finish_reason = choice.finish_reason or self._finish_reason
         for one in choice.tokens or []:
-            data = one.token.encode() if one.bytes is None else bytes(one.bytes)
-            self._tokens.append(Token(data, min(0.0, one.logprob)))
+            of_token = one.token.encode() if one.bytes is None else bytes(one.bytes)
+            self._tokens.append(Token(of_token, min(0.0, one.logprob)))
         self._texts.append(text)
         self._n_chars += len(text)
         if self._limit_chars is not None and self._n_chars > self._limit_chars:

@@ -45,7 +45,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def end_with(error: BaseException | None) -> None:
-    with mcp._engine(Settings()):
+    with mcp.model_service(Settings()):
         if error is not None:
             raise error
 
@@ -58,7 +58,7 @@ def test_where_no_model_is_asked_none_is_loaded(monkeypatch: pytest.MonkeyPatch)
         raise UnknownModel("none", value=name)
 
     monkeypatch.setattr(build, "build_runtime", lambda settings: Runtime(load=load))
-    with mcp._engine(Settings(), asks_model=False) as service:
+    with mcp.model_service(Settings(), asks_model=False) as service:
         edit = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
         assert service.apply(ApplyRequest("a\n", edit, strategy="exact")).merged_code == "b\n"
     assert loaded == []
@@ -99,6 +99,6 @@ def test_connections_to_the_server_are_closed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(AsyncHttpClient, "close", close)
     monkeypatch.setattr("mcp.server.stdio.stdio_server", stdio_server)
-    _, closing = mcp._remote(Namespace(model=None, drafter=None), Settings(server="http://127.0.0.1:9"))
-    assert mcp._serve_stdio(Server(), closing) == 0  # type: ignore[arg-type]
+    _, closing = mcp.remote_apply(Namespace(model=None, drafter=None), Settings(server="http://127.0.0.1:9"))
+    assert mcp.serve_stdio(Server(), closing) == 0  # type: ignore[arg-type]
     assert len(closed) == 1

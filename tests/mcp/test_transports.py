@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 
 from apply_service.api.keys import format_entry
 from apply_service.commands import mcp as mcp_command
-from apply_service.commands.mcp import _http_app, _local
+from apply_service.commands.mcp import http_app, local_apply
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.mcp.editing import FileEditor
@@ -181,7 +181,7 @@ def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
     keys.write_text(format_entry("agent", "agent-key-0123456789-0123456789") + "rate_limit = 2\n")
     settings = Settings(keys_file=str(keys), body_timeout_s=0.05)
     bearer = {"Authorization": "Bearer agent-key-0123456789-0123456789"}
-    http = TestClient(_http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
+    http = TestClient(http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
     assert [http.get("/mcp").status_code for _ in range(4)] == [200] * 4, "who listens asks for nothing"
     assert [http.post("/mcp").status_code for _ in range(3)] == [200, 200, 429]
 
@@ -203,9 +203,9 @@ def test_sessions_are_few_and_end_when_idle(root: Path, monkeypatch: pytest.Monk
     headers = {"Accept": "application/json, text/event-stream"}
     with live_server(pipeline_run) as (_, service):
         editor = FileEditor(
-            Roots([str(root)]), _local(service), BackupStore(root.parent / "state", 3), strategy="exact"
+            Roots([str(root)]), local_apply(service), BackupStore(root.parent / "state", 3), strategy="exact"
         )
-        app = _http_app(create_server(editor), "127.0.0.1", Settings())
+        app = http_app(create_server(editor), "127.0.0.1", Settings())
         with TestClient(app, base_url="http://127.0.0.1:8000") as http:
             assert http.post("/mcp", json=hello, headers=headers).status_code == 200
             assert http.post("/mcp", json=hello, headers=headers).status_code == 503
