@@ -141,8 +141,7 @@ def decode_error(body: Json) -> ApplyError:
 
 
 def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
-    pairs = [None if one["lines"] is None else (one["lines"][0], one["lines"][1]) for one in verdicts]
-    return tuple(Verdict(**{**one, "lines": lines}) for one, lines in zip(verdicts, pairs, strict=True))
+    return tuple(Verdict(**{**one, "lines": one["lines"] and tuple(one["lines"])}) for one in verdicts)
 
 
 def _error_classes(kind: type[ApplyError]) -> Iterator[type[ApplyError]]:
