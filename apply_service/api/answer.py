@@ -1,4 +1,4 @@
-"""What the native dialect answers, field by field: a result, or an error.
+"""The one model of a result, field by field: every dialect, the batch and MCP write from it.
 
 The shape is the documentation's and the JSON's at once; `clients.wire` reads it back.
 """
@@ -11,6 +11,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from apply_service.api.errors import ErrorDetail, error_body
+from apply_service.api.schema import BatchRequest
+from apply_service.batch.results import BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
 from apply_service.edits.fidelity import SourceText, encode
 from apply_service.types import (
     ApplyResult,
@@ -25,6 +28,7 @@ from apply_service.types import (
 )
 
 RESULT_FIELDS = frozenset(field.name for field in fields(ApplyResult))
+STATS_FIELDS = frozenset(field.name for field in fields(DecodeStats))
 
 
 class _Answer(BaseModel):
@@ -123,22 +127,15 @@ class UsageOut(_Answer):
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Self:
-        values: dict[str, Any] = {
-            "cached_prompt_tokens": stats.cached_prompt_tokens,
-            "accepted_by_source": stats.accepted_by_source,
-            "passes": stats.passes,
-            "prefill_passes": stats.prefill_passes,
-            "rejections": stats.rejections,
+        counts: dict[str, Any] = {name: getattr(stats, name) for name in cls.model_fields.keys() & STATS_FIELDS}
+        counts |= {
+            "total_tokens": stats.prompt_tokens + stats.completion_tokens,
+            "accepted_prediction_tokens": stats.accepted_tokens,
+            "rejected_prediction_tokens": stats.rejected_tokens,
         }
-        is_draft_known = "accepted_tokens" not in stats.unknown
-        return cls(
-            prompt_tokens=stats.prompt_tokens,
-            completion_tokens=stats.completion_tokens,
-            total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            accepted_prediction_tokens=stats.accepted_tokens if is_draft_known else None,
-            rejected_prediction_tokens=stats.rejected_tokens if is_draft_known else None,
-            **{name: None if name in stats.unknown else value for name, value in values.items()},
-        )
+        if "accepted_tokens" in stats.unknown:
+            counts |= {"accepted_prediction_tokens": None, "rejected_prediction_tokens": None}
+        return cls(**(counts | dict.fromkeys(counts.keys() & stats.unknown)))
 
 
 class NativeAnswer(_Answer):
@@ -185,17 +182,18 @@ class NativeAnswer(_Answer):
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
         """The answer for a result; `with_bytes` where the original came as bytes."""
-        stats = result.stats
-        same = {name: getattr(result, name) for name in cls.model_fields.keys() & RESULT_FIELDS}
+        stats, merged_b64 = result.stats, None
+        if with_bytes:
+            data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))
+            merged_b64 = base64.b64encode(data).decode()
+        values = {name: getattr(result, name) for name in cls.model_fields.keys() & RESULT_FIELDS}
         times = {"prefill_s": stats.prefill_s, "decode_s": stats.decode_s, "draft_s": stats.draft_s}
-        return cls.model_validate(
-            {
-                **same,
-                "merged_b64": _merged_b64(result) if with_bytes else None,
-                "usage": UsageOut.of(stats),
-                "timings_s": {**result.timings_s, **times},
-            }
-        )
+        values |= {
+            "merged_b64": merged_b64,
+            "usage": UsageOut.of(stats),
+            "timings_s": {**result.timings_s, **times},
+        }
+        return cls.model_validate(values)
 
 
 class HunkEvent(_Answer):
@@ -205,19 +203,37 @@ class HunkEvent(_Answer):
     edits: list[EditOut]
 
 
-def _merged_b64(result: ApplyResult) -> str:
-    return base64.b64encode(encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))).decode()
+class BatchItemOut(_Answer):
+    """One file of the batch."""
+
+    path: str | None = Field(description="Its name after; of a deleted file its name before.")
+    source: str | None = Field(description="Its name before; null for a new file.")
+    action: FileAction = Field(description="What happens to it.")
+    new_mode: str | None = Field(description="git's mode (`100755`), where a patch sets one.")
+    status: ItemStatus = Field(description="`withheld`: it is well, but another one failed.")
+    verdicts: list[VerdictOut] = Field(description="What every check found, whatever the status.")
+    answer: NativeAnswer | None = Field(description="As of `POST /v1/apply`; null unless ok, and of a deleted file.")
+    error: ErrorDetail | None = Field(description="Why it failed.")
+    diff: str | None = Field(description="The whole change, names and mode included, where it was asked for.")
 
 
-class ErrorDetail(_Answer):
-    code: str
-    message: str
-    value: Any = Field(description="What offended.")
-    limit: Any = Field(description="What would have been allowed.")
-    remedy: str
+class BatchAnswer(_Answer):
+    """What became of each file."""
 
+    mode: BatchMode
+    status: BatchStatus = Field(description="`applied`: every file is ok; `partial`: some are; `refused`: none is.")
+    items: list[BatchItemOut] = Field(description="In the order of the edits, or of the patch.")
 
-class ErrorBody(_Answer):
-    """Every error has this shape."""
-
-    error: ErrorDetail
+    @classmethod
+    def of(cls, result: BatchResult, call: BatchRequest) -> Self:
+        """The answer to a request; files that came as bytes go as bytes."""
+        numbers = {number for number, edit in enumerate(call.edits or []) if edit.original_b64 is not None}
+        paths = {file.path for file in call.files if file.original_b64 is not None}
+        items: list[Any] = []
+        for number, item in enumerate(result.items):
+            values = {name: getattr(item, name) for name in BatchItemOut.model_fields if name != "answer"}
+            with_bytes = number in numbers or item.source in paths
+            values["answer"] = None if item.result is None else NativeAnswer.of(item.result, with_bytes=with_bytes)
+            values["error"] = None if item.error is None else error_body(item.error)["error"]
+            items.append(BatchItemOut.model_validate(values))
+        return cls(mode=result.mode, status=result.status, items=items)

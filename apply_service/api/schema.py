@@ -1,27 +1,32 @@
-"""What the native dialect takes, field by field, and its translation into the service's own request.
+"""What the native dialect and the batch take, field by field, translated into the service's own requests.
 
-The command line's `--request -` goes through the same schema without any HTTP; the answer's is in `answer`.  What the
-other dialects' schemas share with it is here too.
+The command line reads `--request -` and `--batch` by the same schema, so nothing here imports the HTTP framework.  What
+the other dialects take of it is `EditOptions`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.api.errors import from_validation
-from apply_service.edits.fidelity import SourceText, decode
-from apply_service.errors import InvalidField, TooLarge
+from apply_service.batch.requests import PatchRequest, PatchSource
+from apply_service.batch.results import BatchMode
+from apply_service.edits.fidelity import SourceText, decode, encode
+from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
+from apply_service.results import hash_bytes
 from apply_service.strategies import STRATEGY_VERDICTS
 from apply_service.types import ApplyRequest, Strategy
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")]
 MAX_SEED = 2**63 - 1
 VERDICT_NAMES = ", ".join((*CHECKS, *STRATEGY_VERDICTS))
+OF_THE_PATCH = ("files", "on_verdict", "diff")
 
 
 class RequestModel(BaseModel):
@@ -30,7 +35,7 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @classmethod
-    def parse_json(cls, body: bytes | str) -> Self:
+    def parse(cls, body: bytes | str) -> Self:
         """The request in a JSON text.
 
         Raises:
@@ -39,8 +44,7 @@ class RequestModel(BaseModel):
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
-            findings: list[Any] = error.errors(include_url=False)
-            raise from_validation(findings, known_fields(cls, findings)) from None
+            raise from_validation(error, cls) from None
 
 
 class EditTexts(RequestModel):
@@ -90,12 +94,8 @@ class NativeRequest(EditOptions, EditTexts):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.
-
-        Raises:
-            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
-        """
-        call = cls.parse_json(body)
+        """As `RequestModel.parse`; the file must be there in exactly one form."""
+        call = super().parse(body)
         refuse_unclear_original(call.original, call.original_b64)
         return call
 
@@ -110,30 +110,14 @@ class NativeRequest(EditOptions, EditTexts):
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
 
 
-def known_fields(model: type[BaseModel], findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The fields that there are where the first unknown one of pydantic's findings stands."""
-    unknown = next((finding["loc"] for finding in findings if finding["type"] == "extra_forbidden"), ())
-    for part in unknown[:-1]:
-        field = model.model_fields.get(str(part))
-        model = model if field is None else next(_models_in(field.annotation), model)
-    return list(model.model_fields)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
-
-
 def refuse_unclear_original(original: str | None, original_b64: str | None) -> None:
     """Raises InvalidField unless the file is there in exactly one form."""
     if (original is None) == (original_b64 is None):
         raise InvalidField(
-            "Give the file as `original` or as `original_b64`, one of the two.",
+            "give the file as `original` or as `original_b64`, one of the two",
             value="original",
             limit=["original", "original_b64"],
-            remedy='For a new file send "original": "".',
+            remedy='for a new file send "original": ""',
         )
 
 
@@ -144,40 +128,98 @@ def read_original(original: str | None, original_b64: str | None, encoding: str)
     try:
         data = base64.b64decode(original_b64 or "", validate=True)
     except ValueError as error:  # binascii's own, and another one for what is not ASCII
-        raise InvalidField(
-            f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
-        ) from error
+        message = f"original_b64 is not base64: {error}"
+        raise InvalidField(message, value="original_b64", remedy="send standard base64") from error
     return decode(data, encoding)
 
 
-def refuse_too_many_lines(request: ApplyRequest, limit: int) -> None:
-    """Raises TooLarge where original or update have more lines than the service takes."""
-    for name, text in (("original", request.original), ("update", request.update)):
-        if (n_lines := text.count("\n") + 1) > limit:
-            raise TooLarge(
-                f"{name} has too many lines.",
-                value=n_lines,
-                limit=limit,
-                remedy="Send a part of it, or raise max_lines.",
-            )
+# -- several files -----------------------------------------------------------------------------------------------------
+class BatchFile(RequestModel):
+    """A file that the patch may name."""
+
+    path: str = Field(description="Its name, as the patch has it.", min_length=1)
+    original: str | None = Field(None, description="Its text as it is, line ends untouched.")
+    original_b64: str | None = Field(None, description="Its bytes in base64, in place of `original`.")
+    encoding: str = Field("utf-8", description="What its bytes are encoded in.", min_length=1, max_length=40)
+    base_sha256: Sha256 | None = Field(None, description="Hash of the bytes that the patch was made for.")
+
+    def to_source(self) -> PatchSource:
+        """Raises InvalidField, BadEncoding or StaleBase."""
+        source = read_original(self.original, self.original_b64, self.encoding)
+        found = hash_bytes(encode(source.text, source))
+        if self.base_sha256 is not None and self.base_sha256.lower() != found:
+            remedy = "read the file again and make the patch anew"
+            message = "the file is not the one the patch was made for"
+            raise StaleBase(message, value=self.base_sha256, limit=found, remedy=remedy)
+        return PatchSource(self.path, source.text, source.encoding)
 
 
-def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a body without references, as it can stand anywhere in the OpenAPI page."""
-    schema = model.model_json_schema()
-    shapes = schema.pop("$defs", {})
+class BatchRequest(RequestModel):
+    """Several files in one request.  A field that is not listed is refused by name."""
 
-    def inline(node: Any) -> Any:
-        if isinstance(node, dict):
-            shape = shapes.get(str(node.get("$ref", "")).rsplit("/", 1)[-1])
-            rest = {key: inline(value) for key, value in node.items() if key != "$ref"}
-            return rest if shape is None else {**inline(shape), **rest}
-        return [inline(item) for item in node] if isinstance(node, list) else node
+    mode: BatchMode = Field(
+        "all_or_nothing",
+        description="`all_or_nothing`: one file that fails withholds every result. `independent`: each for itself.",
+    )
+    edits: list[NativeRequest] | None = Field(
+        None, description="Edits, each of a file of its own, as `POST /v1/apply` takes them, without `stream`."
+    )
+    patch: str | None = Field(
+        None, description="In place of `edits`: one patch or reply over `files`, in any format; no model is asked."
+    )
+    files: list[BatchFile] = Field([], description="The files that the patch names, as they are.")
+    on_verdict: dict[str, Literal["warn", "fail"]] = Field(
+        default_factory=dict, description="With `patch`: what a finding does, by the name of its check."
+    )
+    diff: bool = Field(False, description="With `patch`: also answer with diffs.")
 
-    inlined: dict[str, Any] = inline(schema)
-    return inlined
+    @classmethod
+    def parse(cls, body: bytes | str, max_edits: int | None = None) -> Self:
+        """As `RequestModel.parse`; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
+        call = super().parse(body)
+        if (call.edits is None) == (call.patch is None):
+            message, both = "send `edits` or a `patch`, one of the two", ["edits", "patch"]
+            raise InvalidField(message, value="edits", limit=both, remedy="send one")
+        if call.patch is None and (given := sorted(call.model_fields_set.intersection(OF_THE_PATCH))):
+            message = f"without a patch, {', '.join(given)} would have no effect"
+            raise UnsupportedParameter(message, value=given, remedy="say it in each edit")
+        for number, edit in enumerate(call.edits or []):
+            with _named(f"edits.{number}"):
+                if "stream" in edit.model_fields_set:
+                    remedy = "leave it out, or send the edit to /v1/apply"
+                    raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
+                refuse_unclear_original(edit.original, edit.original_b64)
+        for number, file in enumerate(call.files):
+            with _named(f"files.{number}"):
+                refuse_unclear_original(file.original, file.original_b64)
+        n_edits = len(call.files if call.edits is None else call.edits)
+        if max_edits is not None and n_edits > max_edits:
+            remedy = "send several batches, or raise max_batch_edits"
+            raise TooLarge("the batch holds too many edits", value=n_edits, limit=max_edits, remedy=remedy)
+        return call
+
+    def to_requests(self) -> list[ApplyRequest]:
+        """The service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
+        requests = []
+        for number, edit in enumerate(self.edits or []):
+            with _named(f"edits.{number}"):
+                requests.append(edit.to_request())
+        return requests
+
+    def to_patch(self) -> PatchRequest:
+        """The patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
+        sources = []
+        for number, file in enumerate(self.files):
+            with _named(f"files.{number}"):
+                sources.append(file.to_source())
+        return PatchRequest(self.patch or "", tuple(sources), self.mode, self.on_verdict, self.diff)
 
 
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """A route's body for the OpenAPI page."""
-    return {"required": True, "content": {"application/json": {"schema": body_schema(model)}}}
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Errors raised inside say which edit or file they mean."""
+    try:
+        yield
+    except ApplyError as error:
+        error.message = f"{name}: {error.message}"
+        raise

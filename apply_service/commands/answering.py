@@ -13,7 +13,7 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult
 
 if TYPE_CHECKING:
-    from apply_service.api.batch_schema import BatchRequest
+    from apply_service.api.schema import BatchRequest
     from apply_service.batch.results import BatchResult
     from apply_service.clients.http import HttpClient
     from apply_service.runtime import Runtime
@@ -57,7 +57,8 @@ def _answer_here(body: bytes, settings: Settings) -> dict[str, Any]:
 
 
 def _answer_batch_here(body: bytes, settings: Settings) -> dict[str, Any]:
-    from apply_service.api.batch_schema import BatchAnswer, BatchRequest
+    from apply_service.api.answer import BatchAnswer
+    from apply_service.api.schema import BatchRequest
     from apply_service.batch.patch import apply_patch_request
 
     call = BatchRequest.parse(body)

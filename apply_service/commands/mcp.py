@@ -62,7 +62,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
             asks_model = arguments.strategy != "exact"
             apply, close = _local(stack.enter_context(_engine(settings, asks_model=asks_model))), _nothing_to_close
         from apply_service.mcp.editing import FileEditor
-        from apply_service.mcp.server import create_server
+        from apply_service.mcp.tool import create_server
 
         editor = FileEditor(
             roots, apply, store, strategy=arguments.strategy or "auto", max_bytes=settings.max_body_bytes
@@ -200,11 +200,9 @@ def _serve_http(server: Server[Any], address: tuple[str, int], settings: Setting
 def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     """The protocol behind the same keys, limits and times as the service's own HTTP."""
     from apply_service.api.auth import AuthMiddleware
-    from apply_service.api.error_shapes import error_response
+    from apply_service.api.calls import CallMiddleware
     from apply_service.api.keys import load_keys
     from apply_service.api.limits import LimitMiddleware
-    from apply_service.api.middleware import CallMiddleware
-    from apply_service.api.timeouts import TimeoutMiddleware
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -215,9 +213,7 @@ def _http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     )
     keys = load_keys(settings.keys_file)
     limited = LimitMiddleware(app, settings=settings, methods=CALLS)
-    guarded = AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins)
-    timed = TimeoutMiddleware(guarded, body_timeout_s=settings.body_timeout_s)
-    return CallMiddleware(timed, render=error_response, on_end=lambda *_: None)
+    return CallMiddleware(AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins))
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -42,8 +42,8 @@ BACKLOG = 2048
 def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
     from apply_service.api.auth import refuse_open_network
+    from apply_service.api.calls import configure_logging
     from apply_service.api.keys import load_keys
-    from apply_service.api.logging import configure_logging
     from apply_service.build import build_runtime
 
     configure_logging(settings)

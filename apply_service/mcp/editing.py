@@ -8,9 +8,8 @@ send several at once.  What the file held is kept for `apply-service undo`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,13 +23,25 @@ from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import named_files
 from apply_service.errors import ApplyError, FileNotReadable, TooLarge
 from apply_service.files import FileWrite, SourceFile, read_source
-from apply_service.mcp.arguments import EditCall
 from apply_service.roots import Roots
 from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict
 from apply_service.verdict_rules import is_refused
 
 Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]
 EditStatus = Literal["written", "created", "unchanged", "dry_run", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class EditCall:
+    """One call of the tool."""
+
+    path: str
+    code_edit: str
+    instruction: str = ""
+    is_dry_run: bool = False
+    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
+    base_sha256: str | None = None
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +90,19 @@ class FileEditor:
         Raises:
             ApplyError: the call's own file could not be edited; the others were left alone.
         """
-        own = await self.edit(call)
+        own = await self._edit(call)
+        named = named_files(normalise(call.code_edit))
+        paths = [name for name in named if not is_same_file(name, call.path)]
         others: list[EditOutcome | FailedEdit] = []
-        for path in _other_files(call):
+        for path in paths if len(paths) < len(named) else ():
             try:
-                others.append(await self.edit(replace(call, path=path, base_sha256=None)))
+                others.append(await self._edit(replace(call, path=path, base_sha256=None)))
             except ApplyError as error:
                 others.append(FailedEdit(path, error))
         return own, others
 
-    async def edit(self, call: EditCall) -> EditOutcome:
-        """Carry out one call.
+    async def _edit(self, call: EditCall) -> EditOutcome:
+        """Carry out one call on one file.
 
         Raises:
             OutsideRoots, InvalidField, TooLarge: the file may not be edited.
@@ -99,20 +112,33 @@ class FileEditor:
         target = self._roots.resolve(call.path)
         async with self._alone(target):
             source = await anyio.to_thread.run_sync(self._read, target)
-            _refuse_gaps_of_nothing(source, call)
+            # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
+            if not source.exists and any(is_marker(line) for line in normalise(call.code_edit).split("\n")):
+                raise FileNotReadable(
+                    f"{call.path} does not exist, but the edit leaves out existing code",
+                    value=str(source.target),
+                    remedy="correct the path, or send the whole new file without markers",
+                )
             text = decode(source.data, call.encoding)
             result = await self._apply(self._request(call, target, text))
-            outcome = _judge(call, source, result)
-            if outcome.status in ("written", "created"):
-                await anyio.to_thread.run_sync(self._write, source, result, text)
-        return outcome
+            refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
+            status: EditStatus = "written" if result.edits else "unchanged"
+            if call.is_dry_run:
+                status = "dry_run"
+            elif refused:
+                status = "refused"
+            elif not source.exists:
+                status = "created"
+            if status in ("written", "created"):
+                data = encode(result.merged_code, replace(text, encoding=result.encoding))
+                await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)])
+        return EditOutcome(call.path, status, result, refused)
 
     def _read(self, target: Path) -> SourceFile:
         with contextlib.suppress(OSError):  # no such file, or one that reading it says more about
             if (n_bytes := target.stat().st_size) > self._max_bytes:
-                raise TooLarge(
-                    "The file is too large.", value=n_bytes, limit=self._max_bytes, remedy="Edit it by other means."
-                )
+                remedy = "edit it by other means"
+                raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
         return read_source(target, needs_folder=False)
 
     def _request(self, call: EditCall, target: Path, text: SourceText) -> ApplyRequest:
@@ -129,11 +155,7 @@ class FileEditor:
             diff=True,
         )
 
-    def _write(self, source: SourceFile, result: ApplyResult, text: SourceText) -> None:
-        data = encode(result.merged_code, replace(text, encoding=result.encoding))
-        self._store.write_all([FileWrite(source, data)])
-
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _alone(self, target: Path) -> AsyncIterator[None]:
         """No other edit of the same file meanwhile."""
         lock, n_waiting = self._locks.get(target, (anyio.Lock(), 0))
@@ -146,33 +168,3 @@ class FileEditor:
             self._locks[target] = (lock, n_waiting)
             if n_waiting == 0:
                 del self._locks[target]
-
-
-def _other_files(call: EditCall) -> list[str]:
-    """The other files that the edit names, where the call's own is one of those."""
-    named = named_files(normalise(call.code_edit))
-    others = [name for name in named if not is_same_file(name, call.path)]
-    return others if len(others) < len(named) else []
-
-
-def _refuse_gaps_of_nothing(source: SourceFile, call: EditCall) -> None:
-    """A snippet that leaves out existing code is meant for a file that exists: its name is wrong."""
-    if not source.exists and any(is_marker(line) for line in normalise(call.code_edit).split("\n")):
-        raise FileNotReadable(
-            f"{call.path} does not exist, but the edit leaves out existing code.",
-            value=str(source.target),
-            remedy="Correct the path, or send the whole new file without markers.",
-        )
-
-
-def _judge(call: EditCall, source: SourceFile, result: ApplyResult) -> EditOutcome:
-    refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
-    if call.is_dry_run:
-        status: EditStatus = "dry_run"
-    elif refused:
-        status = "refused"
-    elif not source.exists:
-        status = "created"
-    else:
-        status = "written" if result.edits else "unchanged"
-    return EditOutcome(call.path, status, result, refused)

@@ -144,7 +144,7 @@ def test_a_twin_takes_over_where_the_first_goes_away() -> None:
                 return  # gone: nothing was sent
             await Response("second")(scope, receive, send)
 
-        layer = IdempotencyMiddleware(app, ttl_s=60, max_bytes=10_000, max_body_bytes=1000)
+        layer = IdempotencyMiddleware(app, Settings(idempotency_bytes=10_000))
         sent: list[Message] = []
 
         async def ask(messages: list[Message]) -> None:

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from apply_service.api.calls import Call, enter_call
-from apply_service.api.logging import JsonFormatter, TextFormatter, configure_logging
+from apply_service.api.calls import Call, JsonFormatter, TextFormatter, configure_logging, enter_call
 from apply_service.settings import Settings
 
 

@@ -15,9 +15,8 @@ from mcp_types import CallToolResult
 
 from apply_service.backups import BackupStore
 from apply_service.edits.patch import apply_patch
-from apply_service.mcp.arguments import ALIASES
 from apply_service.mcp.editing import Apply, FileEditor
-from apply_service.mcp.server import create_server
+from apply_service.mcp.tool import ALIASES, create_server
 from apply_service.roots import Roots
 from apply_service.service import Run, Service
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Verdict

@@ -28,7 +28,7 @@ from apply_service.backups import BackupStore
 from apply_service.commands import mcp as mcp_command
 from apply_service.commands.mcp import _http_app, _local
 from apply_service.mcp.editing import FileEditor
-from apply_service.mcp.server import create_server
+from apply_service.mcp.tool import create_server
 from apply_service.roots import Roots
 from apply_service.settings import Settings
 from tests.api.test_batch import pipeline_run
