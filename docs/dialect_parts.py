@@ -13,8 +13,8 @@ from apply_service.api.code_apply import SPELLINGS, CodeApplyAnswer, CodeApplyRe
 from apply_service.api.errors import FlatErrorBody, OpenAIErrorDetail, error_model
 from apply_service.api.openai import (
     ApplyOptions,
-    ChatAnswer,
     ChatRequest,
+    CompletionAnswer,
     CompletionDetails,
     CompletionRequest,
     ModelCard,
@@ -65,7 +65,7 @@ def option_fields() -> str:
 
 def chat_answer_fields() -> str:
     shapes: dict[str, type[BaseModel]] = {"usage": Usage, "completion_tokens_details": CompletionDetails}
-    return "\n".join([field_table(ChatAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
+    return "\n".join([field_table(CompletionAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
 
 
 def code_apply_fields() -> str:

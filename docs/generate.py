@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
-from apply_service.api.errors import NEVER_SENT, error_kinds, status_of_kind
+from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.exit_codes import MEANINGS, exit_code
@@ -106,7 +106,7 @@ def errors() -> str:
 
 
 def _status(kind: type[ApplyError]) -> str:
-    return "never sent" if issubclass(kind, NEVER_SENT) else str(status_of_kind(kind))
+    return "never sent" if issubclass(kind, NEVER_SENT) else str(status_of(kind))
 
 
 def request_fields() -> str:

@@ -31,28 +31,28 @@ RESULT_FIELDS = frozenset(field.name for field in fields(ApplyResult))
 STATS_FIELDS = frozenset(field.name for field in fields(DecodeStats))
 
 
-class _Answer(BaseModel):
+class AnswerPart(BaseModel):
     """A part of an answer; a field without a rule of its own is the attribute of that name (`model_validate`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
-class PositionOut(_Answer):
+class PositionOut(AnswerPart):
     line: int
     character: int = Field(description="UTF-16 code units into the line.")
 
 
-class RangeOut(_Answer):
+class RangeOut(AnswerPart):
     start: PositionOut
     end: PositionOut
 
 
-class Utf8Columns(_Answer):
+class Utf8Columns(AnswerPart):
     start: int
     end: int
 
 
-class EditOut(_Answer):
+class EditOut(AnswerPart):
     """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
 
     range: RangeOut = Field(description="`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units).")
@@ -68,7 +68,7 @@ class EditOut(_Answer):
         return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
 
 
-class SpanOut(_Answer):
+class SpanOut(AnswerPart):
     """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
 
     start_line: int
@@ -76,14 +76,14 @@ class SpanOut(_Answer):
     origin: Origin = Field(description="The file, the edit, or the model's own words.")
 
 
-class LineRangeOut(_Answer):
+class LineRangeOut(AnswerPart):
     """Lines `start_line..end_line` (0-based, half-open) of the original."""
 
     start_line: int
     end_line: int
 
 
-class HunkOut(_Answer):
+class HunkOut(AnswerPart):
     """One stretch of changed lines (0-based, half-open), and how sure the target was of it."""
 
     original_start: int = Field(
@@ -100,7 +100,7 @@ class HunkOut(_Answer):
     )
 
 
-class VerdictOut(_Answer):
+class VerdictOut(AnswerPart):
     """What one check found, or that it passed."""
 
     check: str = Field(description="The check's name.")
@@ -110,7 +110,7 @@ class VerdictOut(_Answer):
     side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
 
 
-class UsageOut(_Answer):
+class UsageOut(AnswerPart):
     """Counts of the decode; all 0 where no model took part.  A remote server does not report them all: null is not
     known; where it reports no prompt and completion either, these are 0 and the verdict `usage` says so."""
 
@@ -138,7 +138,7 @@ class UsageOut(_Answer):
         return cls(**(counts | dict.fromkeys(counts.keys() & stats.unknown)))
 
 
-class NativeAnswer(_Answer):
+class NativeAnswer(AnswerPart):
     """The merged file and everything that tells how far to trust it."""
 
     merged_code: str = Field(description="The whole merged file, line ends as in the original.")
@@ -196,14 +196,14 @@ class NativeAnswer(_Answer):
         return cls.model_validate(values)
 
 
-class HunkEvent(_Answer):
+class HunkEvent(AnswerPart):
     """One hunk in a stream, with its edits."""
 
     hunk: HunkOut
     edits: list[EditOut]
 
 
-class BatchItemOut(_Answer):
+class BatchItemOut(AnswerPart):
     """One file of the batch."""
 
     path: str | None = Field(description="Its name after; of a deleted file its name before.")
@@ -217,7 +217,7 @@ class BatchItemOut(_Answer):
     diff: str | None = Field(description="The whole change, names and mode included, where it was asked for.")
 
 
-class BatchAnswer(_Answer):
+class BatchAnswer(AnswerPart):
     """What became of each file."""
 
     mode: BatchMode

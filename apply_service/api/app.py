@@ -19,14 +19,8 @@ from starlette.responses import HTMLResponse, Response
 
 from apply_service.api import code_apply, native, openai
 from apply_service.api.auth import AuthMiddleware
-from apply_service.api.calls import (
-    REQUEST_ID,
-    CallMiddleware,
-    error_response,
-    log_code,
-    note_error,
-    note_outcome,
-)
+from apply_service.api.calls import REQUEST_ID, CallMiddleware, error_response, log_code, note_outcome, this_call
+from apply_service.api.dialect import state_of
 from apply_service.api.docs_page import render_docs
 from apply_service.api.errors import ErrorBody, from_status
 from apply_service.api.idempotency import REPLAYED, IdempotencyMiddleware
@@ -46,27 +40,10 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         SettingsError: the file of API keys is not as it should be.
         MissingDependency: traces are wanted, and OpenTelemetry is not installed.
     """
-    metrics, budget = Metrics(service, settings), BodyBudget(settings)
-    layers = [  # outermost first
-        Middleware(CallMiddleware, on_end=metrics.observe_call),
-        Middleware(
-            AuthMiddleware,
-            keys=load_keys(settings.keys_file),
-            cors_origins=settings.cors_origins,
-            own_host=None if settings.allow_open else settings.host.lower(),
-        ),
-        Middleware(LimitMiddleware, settings=settings, budget=budget),
-        Middleware(IdempotencyMiddleware, settings=settings),
-    ]
-    if settings.cors_origins:
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=[REQUEST_ID, REPLAYED, "Retry-After", *RATE_HEADERS],
-        )
-        layers.insert(0, cors)
+    metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), load_keys(settings.keys_file)
+    cors, own_host = settings.cors_origins, None if settings.allow_open else settings.host.lower()
+    exposed = [REQUEST_ID, REPLAYED, "Retry-After", *RATE_HEADERS]
+    cors_rules: dict[str, Any] = {"allow_origins": cors, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
     app = FastAPI(
         title="apply-service",
         version=version("apply-service"),
@@ -74,22 +51,20 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
-        middleware=layers,
+        middleware=[  # outermost first
+            *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
+            Middleware(CallMiddleware, on_end=metrics.observe_call),
+            Middleware(AuthMiddleware, keys=keys, cors_origins=cors, own_host=own_host),
+            Middleware(LimitMiddleware, settings=settings, budget=budget),
+            Middleware(IdempotencyMiddleware, settings=settings),
+        ],
     )
-    app.state.service, app.state.settings = service, settings
-    for router in (native.router, openai.router, code_apply.router, health_router(service, settings, budget)):
-        app.include_router(router)
-
-    @app.get("/metrics", include_in_schema=False)
-    async def read_metrics() -> Response:
-        return Response(exposition.generate_latest(metrics.registry), media_type=exposition.CONTENT_TYPE_LATEST)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(render_docs(app.openapi()))
-
-    _add_error_handlers(app)
-    if settings.keys_file is not None:
+    app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
+    for part in (native.router, openai.router, code_apply.router, router):
+        app.include_router(part)
+    app.add_exception_handler(ApplyError, _on_error)
+    app.add_exception_handler(HTTPException, _on_error)
+    if keys is not None:
         _document_keys(app)
     service.observe(note_outcome)
     service.observe(metrics.observe_ticket)
@@ -100,20 +75,17 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     return app
 
 
-def _add_error_handlers(app: FastAPI) -> None:
+async def _on_error(request: Request, error: Exception) -> Response:
     """Errors within the application; those of the layers, and crashes, end in `CallMiddleware`."""
-
-    @app.exception_handler(ApplyError)
-    async def on_apply_error(request: Request, error: ApplyError) -> Response:
-        note_error(error)
-        return error_response(error, request.url.path)
-
-    @app.exception_handler(HTTPException)
-    async def on_http_exception(request: Request, error: HTTPException) -> Response:
-        path = request.url.path
-        response = await on_apply_error(request, from_status(error.status_code, path, request.method))
+    path = request.url.path
+    if isinstance(error, HTTPException):
+        response = error_response(known := from_status(error.status_code, path, request.method), path)
         response.headers.update(error.headers or {})
-        return response
+    else:
+        assert isinstance(error, ApplyError)
+        response = error_response(known := error, path)
+    this_call().note_error(known)
+    return response
 
 
 def _document_keys(app: FastAPI) -> None:
@@ -129,7 +101,11 @@ def _document_keys(app: FastAPI) -> None:
     app.openapi = with_keys  # type: ignore[method-assign]
 
 
-# -- health ------------------------------------------------------------------------------------------------------------
+# -- health, metrics, documentation ------------------------------------------------------------------------------------
+router = APIRouter()
+UNREADY: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
+
+
 class Health(BaseModel):
     status: str
 
@@ -143,35 +119,41 @@ class Readiness(BaseModel):
     queue_limit: int
 
 
-def health_router(service: Service, settings: Settings, budget: BodyBudget) -> APIRouter:
-    """`/healthz`: the process works.  `/readyz`: a request would be taken now.  Some probes ask for the HEAD alone."""
-    router = APIRouter()
-    unready: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
+@router.head("/healthz", include_in_schema=False)  # some probes ask for the head alone
+@router.get("/healthz", summary="Whether the engine thread is alive", responses=UNREADY)
+async def healthz(request: Request) -> Health:
+    if not state_of(request)[0].is_alive:
+        raise NotReady("the engine thread has ended", remedy="restart the service")
+    return Health(status="ok")
 
-    @router.head("/healthz", include_in_schema=False)
-    @router.get("/healthz", summary="Whether the engine thread is alive", responses=unready)
-    async def healthz() -> Health:
-        if not service.is_alive:
-            raise NotReady("the engine thread has ended", remedy="restart the service")
-        return Health(status="ok")
 
-    @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz", summary="Whether a request would be taken", responses=unready)
-    async def readyz() -> Readiness:
-        n_waiting, wait = service.queue_length, "wait a moment"
-        if not service.is_ready:
-            raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
-        if budget.is_full:
-            raise NotReady("bodies fill the service", value=budget.n_held, limit=budget.limit, remedy=wait)
-        if not service.has_room:
-            raise NotReady("the queue is full", value=n_waiting, limit=settings.queue_limit, remedy=wait)
-        return Readiness(
-            status="ready",
-            model=settings.model,
-            models=list(settings.model_sources),
-            n_active=service.n_active,
-            queue_length=n_waiting,
-            queue_limit=settings.queue_limit,
-        )
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz", summary="Whether a request would be taken", responses=UNREADY)
+async def readyz(request: Request) -> Readiness:
+    (service, settings), budget = state_of(request), request.app.state.budget
+    n_waiting, limit = service.queue_length, settings.queue_limit
+    if not service.is_ready:
+        raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
+    if budget.is_full:
+        raise NotReady("bodies fill the service", value=budget.n_held, limit=budget.limit, remedy="wait a moment")
+    if not service.has_room:
+        raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment")
+    return Readiness(
+        status="ready",
+        model=settings.model,
+        models=list(settings.model_sources),
+        n_active=service.n_active,
+        queue_length=n_waiting,
+        queue_limit=limit,
+    )
 
-    return router
+
+@router.get("/metrics", include_in_schema=False)
+async def metrics(request: Request) -> Response:
+    text = exposition.generate_latest(request.app.state.metrics.registry)
+    return Response(text, media_type=exposition.CONTENT_TYPE_LATEST)
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    return HTMLResponse(render_docs(request.app.openapi()))

@@ -31,12 +31,9 @@ from apply_service.types import ApplyResult, FinalEvent
 
 REQUEST_ID = "X-Request-Id"
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
-CLIENT_GONE = 499
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 EXPECTED = frozenset({503, 504})
 """A stop and a deadline are no fault of the service."""
-QUIET = ("httpx", "urllib3", "opentelemetry")
-"""Libraries that log each of their own requests."""
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@-]+")
 
 log = logging.getLogger("apply_service.access")
@@ -62,35 +59,20 @@ class Call:
             self.errors.append(error)
 
 
-_current: ContextVar[Call | None] = ContextVar("apply_call", default=None)
-
-
-def current_call() -> Call | None:
-    """The call that this task, or this ticket's context, belongs to; None outside of any."""
-    return _current.get()
+current_call: ContextVar[Call | None] = ContextVar("apply_call", default=None)
+"""The call that a task, or a ticket's context, belongs to; None outside of any."""
 
 
 def this_call() -> Call:
-    """As `current_call`, for code that only runs below `CallMiddleware`."""
-    call = _current.get()
+    """The current call, for code that only runs below `CallMiddleware`."""
+    call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
     return call
 
 
-def enter_call(call: Call) -> None:
-    """Make it the current call of this task and of what it starts."""
-    _current.set(call)
-
-
-def note_error(error: ApplyError) -> None:
-    """Let the current call, if there is one, remember an error that its client is told of."""
-    if (call := _current.get()) is not None:
-        call.note_error(error)
-
-
 def note_outcome(ticket: Ticket) -> None:
     """Tell the call how its edit ended."""
-    if (call := _current.get()) is None:
+    if (call := current_call.get()) is None:
         return
     if isinstance(ticket.terminal, FinalEvent):
         call.results.append(ticket.terminal.result)
@@ -114,11 +96,8 @@ def error_response(error: ApplyError, path: str) -> Response:
 
 
 class CallMiddleware:
-    """Gives every request an id, one log line and, whatever happens further in, one answer.
-
-    The layers below refuse a request by raising an ApplyError.  A foreign exception ends here too: the server would log
-    its message, which may quote code.
-    """
+    """Gives every request an id, one log line and one answer, whatever is raised further in.  Foreign exceptions end
+    here too: the server would log their messages, which may quote code."""
 
     def __init__(self, app: ASGIApp, on_end: Callable[[Call, Scope, int, float], None] = lambda *_: None) -> None:
         """`on_end` is told the status (499 where none was sent) and the seconds."""
@@ -131,8 +110,8 @@ class CallMiddleware:
             return
         given = Headers(scope=scope).get(REQUEST_ID, "")
         call = Call(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
-        enter_call(call)
-        status, has_begun, n_bytes, started = CLIENT_GONE, False, 0, time.perf_counter()
+        current_call.set(call)
+        status, has_begun, n_bytes, started = 499, False, 0, time.perf_counter()
 
         async def send_on(message: Message) -> None:
             nonlocal status, has_begun, n_bytes
@@ -200,7 +179,7 @@ def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
-    for name in QUIET:
+    for name in ("httpx", "urllib3", "opentelemetry"):  # they log each of their own requests
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -239,6 +218,6 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    call = current_call()
+    call = current_call.get()
     given: dict[str, Any] = getattr(record, "fields", {})
     return ({} if call is None else {"request_id": call.request_id}) | given

@@ -10,24 +10,15 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
+from apply_service.api.answer import AnswerPart
 from apply_service.api.chat_edit import ChatEdit
-from apply_service.api.dialect import body_schema, documented, read_call, respond, settings_of, sse_event
+from apply_service.api.dialect import body_schema, documented, read_call, sse_event, state_of
 from apply_service.api.errors import error_json
-from apply_service.api.openai import (
-    EVENTS,
-    REPORT_TEXT,
-    ApplyOptions,
-    OpenAIReply,
-    Usage,
-    options_field,
-    report_of,
-    usage_of,
-)
-from apply_service.api.schema import RequestModel
+from apply_service.api.openai import EVENTS, REPORT_TEXT, EditBody, OpenAIReply, Usage, apply_edit, report_of, usage_of
 from apply_service.errors import ApplyError
-from apply_service.types import ApplyRequest, ApplyResult
+from apply_service.types import ApplyResult
 
 PATH = "/v1/code/apply"
 SPELLINGS = {
@@ -43,22 +34,17 @@ def _spelled(name: str, default: Any, description: str) -> Any:
     return Field(default, validation_alias=AliasChoices(name, SPELLINGS[name]), description=description)
 
 
-class CodeApplyRequest(RequestModel):
+class CodeApplyRequest(EditBody):
     """One edit of one file.  A field that is not listed is refused by name."""
 
     initial_code: str = _spelled("initial_code", ..., "The file as it is.")
     edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
     instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
     relace_metadata: Any = _spelled("relace_metadata", None, "No effect.")
-    model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
-    stream: bool | None = Field(None, description="Answer as OpenAI's chat completion chunks.")
-    apply_service: ApplyOptions = options_field()
 
 
-class CodeApplyAnswer(BaseModel):
+class CodeApplyAnswer(AnswerPart):
     """The merged file, twice: clients read either name."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mergedCode: str  # noqa: N815 - the clients' spelling
     merged_code: str
@@ -102,15 +88,6 @@ router = APIRouter()
 async def apply(request: Request) -> Response:
     """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
     call = await read_call(request, CodeApplyRequest.parse)
-    edit, options = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or ""), call.apply_service
-    reply = CodeApplyReply(
-        "chat.completion", edit, settings_of(request), model=call.model, options=options, with_usage=True
-    )
-    wanted = ApplyRequest(
-        original=edit.original,
-        update=edit.update,
-        instruction=edit.instruction,
-        model=call.model,
-        **options.model_dump(exclude={"stream_at_once"}),
-    )
-    return await respond(request, wanted, reply, stream=bool(call.stream))
+    edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
+    reply = CodeApplyReply("chat.completion", edit, call, state_of(request)[1], with_usage=True)
+    return await apply_edit(request, edit, call, reply)

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from apply_service.api.calls import note_error, this_call
+from apply_service.api.calls import this_call
 from apply_service.api.errors import codes_by_status, error_model
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnsupportedMediaType
@@ -44,19 +44,13 @@ LARGE_HUNK_CHARS = 300
 
 
 class Reply(Protocol):
-    """How one dialect writes the answer to one request.  One object a request."""
+    """How one dialect writes the answer to one request: the answer's JSON, what the stream says of an event (nothing
+    where it is held back), and the stream's last words where it cannot end well.  The first two raise ApplyError where
+    the dialect cannot hand the answer out.  One object a request."""
 
-    def whole(self, result: ApplyResult) -> str:
-        """The answer's JSON.  Raises ApplyError where the dialect cannot hand it out."""
-        ...
-
-    def frames(self, event: ApplyEvent) -> Iterable[bytes]:
-        """What the stream says of an event; nothing where the event is held back.  Raises ApplyError likewise."""
-        ...
-
-    def error_frame(self, error: ApplyError) -> bytes:
-        """The stream's last words where it cannot end well."""
-        ...
+    def whole(self, result: ApplyResult) -> str: ...
+    def frames(self, event: ApplyEvent) -> Iterable[bytes]: ...
+    def error_frame(self, error: ApplyError) -> bytes: ...
 
 
 def sse_event(data: str, name: str = "") -> bytes:
@@ -83,9 +77,8 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
     if encoding.strip().lower() != "identity":
         remedy = "leave the header Content-Encoding out, and send the JSON as it is"
         raise UnsupportedMediaType("the body must not be compressed", value=encoding, limit="identity", remedy=remedy)
-    max_bytes = settings_of(request).max_body_bytes
-    chunks: list[bytes] = []
-    n_bytes = 0
+    service, settings = state_of(request)
+    max_bytes, chunks, n_bytes = settings.max_body_bytes, list[bytes](), 0
     try:
         async for chunk in request.stream():
             n_bytes += len(chunk)
@@ -99,17 +92,12 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
         remedy = "send less, or raise max_body_bytes"
         raise TooLarge("the body is too large", value=n_bytes, limit=max_bytes, remedy=remedy)
     body = b"".join(chunks)
-    return parse(body) if n_bytes <= PARSED_AT_ONCE else await service_of(request).call(partial(parse, body))
+    return parse(body) if n_bytes <= PARSED_AT_ONCE else await service.call(partial(parse, body))
 
 
-def service_of(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
-
-
-def settings_of(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
+def state_of(request: Request) -> tuple[Service, Settings]:
+    """What the application was made of."""
+    return request.app.state.service, request.app.state.settings
 
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
@@ -123,16 +111,15 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
             remedy = "send a part of it, or raise max_lines"
             raise TooLarge(f"{name} has too many lines", value=n_lines, limit=settings.max_lines, remedy=remedy)
-    model = wanted.model
-    if model is not None and model not in settings.model_sources:
-        model = aliases(settings).get(model, model)
+    model = None if wanted.model is None else model_names(settings).get(wanted.model, wanted.model)
     return replace(wanted, model=model, owner=this_call().key.name)
 
 
-def aliases(settings: Settings) -> dict[str, str]:
-    """Alias -> model.  An entry `NAME` stands for the service's own model, `NAME=MODEL` for that one."""
-    pairs = (entry.partition("=") for entry in settings.model_aliases)
-    return {alias: model or settings.model for alias, _, model in pairs}
+def model_names(settings: Settings) -> dict[str, str]:
+    """Every name that a request may give -> the model that answers for it; models first, then aliases."""
+    own = {name: name for name in settings.model_sources}
+    pairs = (entry.partition("=") for entry in settings.model_aliases)  # `NAME` is the service's own model
+    return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
 def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Task[None]:
@@ -150,8 +137,9 @@ def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Tas
 # -- out ---------------------------------------------------------------------------------------------------------------
 async def respond(request: Request, wanted: ApplyRequest, reply: Reply, *, stream: bool) -> Response:
     """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
-    ticket = service_of(request).submit(admissible(wanted, settings_of(request)))
-    pieces = _pieces(ticket, reply, watch_client(request, ticket.cancel), stream=stream)
+    service, settings = state_of(request)
+    ticket = service.submit(admissible(wanted, settings))
+    pieces = _pieces(ticket, reply, watch_client(request, ticket.cancel), stream)
     first = await anext(pieces)  # until here an error can still have a status
     if not stream:
         await pieces.aclose()
@@ -164,29 +152,28 @@ async def respond(request: Request, wanted: ApplyRequest, reply: Reply, *, strea
                 async for piece in pieces:
                     yield piece
         except ApplyError as error:
-            note_error(error)
+            this_call().note_error(error)
             yield reply.error_frame(error)
 
     return StreamingResponse(guarded(), media_type=SSE, headers=SSE_HEADERS)
 
 
-async def _pieces(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None], *, stream: bool) -> AsyncGenerator[bytes]:
+async def _pieces(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None], stream: bool) -> AsyncGenerator[bytes]:
     """The answer: one piece, or the frames of a stream.  Closing it, or its end, ends the request and its watcher."""
+
+    def write(event: ApplyEvent) -> list[bytes]:
+        if stream:
+            return list(reply.frames(event))
+        return [reply.whole(event.result).encode()] if isinstance(event, FinalEvent) else []
+
     try:
         async with aclosing(ticket.events_async()) as events:
             async for event in events:
-                if not isinstance(event, FinalEvent):
-                    for frame in reply.frames(event) if stream else ():
-                        yield frame
-                    continue
-                result = event.result
-
-                def write(event: FinalEvent = event) -> list[bytes]:
-                    return list(reply.frames(event)) if stream else [reply.whole(event.result).encode()]
-
+                size = 0
+                if isinstance(event, FinalEvent):
+                    size = len(event.result.merged_code) + LARGE_HUNK_CHARS * len(event.result.hunks)
                 # A large answer is written on another thread, as others wait for this one.
-                is_large = len(result.merged_code) + LARGE_HUNK_CHARS * len(result.hunks) >= LARGE_CHARS
-                for piece in await asyncio.to_thread(write) if is_large else write():
+                for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                     yield piece
     finally:
         watcher.cancel()

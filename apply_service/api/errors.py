@@ -19,32 +19,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
 
-STATUS: Mapping[type[ApplyError], int] = {
-    errors.ApplyError: 500,
-    errors.RequestError: 422,
-    errors.ResultError: 422,
-    errors.ServiceError: 503,
-    errors.ModelError: 503,
-    errors.NotFound: 404,
-    errors.MethodNotAllowed: 405,
-    errors.UnsupportedMediaType: 415,
-    errors.RequestTimeout: 408,
-    errors.Unauthorized: 401,
-    errors.OriginRefused: 403,
-    errors.UnknownModel: 404,
-    errors.StaleBase: 409,
-    errors.TooLarge: 413,
-    errors.ContextLimitExceeded: 413,
-    errors.AlteredBytes: 500,
-    errors.Overloaded: 429,
-    errors.RateLimited: 429,
-    errors.DeadlineExceeded: 504,
-    errors.Cancelled: 499,
-    errors.EngineFailure: 500,
-    errors.Unreachable: 502,
-    errors.RemoteFailure: 502,
+KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
+    401: (errors.Unauthorized,),
+    403: (errors.OriginRefused,),
+    404: (errors.NotFound, errors.UnknownModel),
+    405: (errors.MethodNotAllowed,),
+    408: (errors.RequestTimeout,),
+    409: (errors.StaleBase,),
+    413: (errors.TooLarge, errors.ContextLimitExceeded),
+    415: (errors.UnsupportedMediaType,),
+    422: (errors.RequestError, errors.ResultError),
+    429: (errors.Overloaded, errors.RateLimited),
+    499: (errors.Cancelled,),
+    500: (errors.ApplyError, errors.AlteredBytes, errors.EngineFailure),
+    502: (errors.Unreachable, errors.RemoteFailure),
+    503: (errors.ServiceError, errors.ModelError),
+    504: (errors.DeadlineExceeded,),
 }
 """A class that is not listed has the status of its base."""
+STATUS = {kind: status for status, kinds in KINDS_BY_STATUS.items() for kind in kinds}
 NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
 """The command line's own; the service has no files and is no client."""
 RETRY_AFTER_S = 1
@@ -53,14 +46,7 @@ MAX_VALUE_CHARS = 200
 """An error quotes at most so much of what offended."""
 
 FLAT_PATH = "/v1/code/"
-OPENAI_PATHS = (
-    "/v1/chat/",
-    "/v1/completions",
-    "/v1/models",
-    "/v1/apply/chat/",
-    "/v1/apply/completions",
-    "/v1/apply/models",
-)
+OPENAI_PATHS = tuple(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models"))
 ALLOWED: Mapping[str, str] = {
     "model_type": "one JSON object",
     "dict_type": "an object",
@@ -99,40 +85,27 @@ class ErrorBody(_Shape):
     error: ErrorDetail
 
 
-class OpenAIErrorDetail(_Shape):
-    message: str = Field(description="What is wrong, and what to do.")
+class OpenAIErrorDetail(ErrorDetail):
     type: str = Field(description="`invalid_request_error`, `rate_limit_error` or `server_error`.")
     param: str | None = Field(description="The field at fault, where it does not exist.")
-    code: str = Field(description="The stable code, as in the table of errors.")
-    value: Any
-    limit: Any
-    remedy: str
 
 
 class OpenAIErrorBody(_Shape):
-    """An error on the OpenAI-like paths."""
+    """An error on the OpenAI-like paths; its message also says what to do."""
 
     error: OpenAIErrorDetail
 
 
-class FlatErrorBody(_Shape):
+class FlatErrorBody(ErrorDetail):
     """An error on `/v1/code/apply`."""
 
     error: str = Field(description="What is wrong, and what to do.")
-    message: str = Field(description="What is wrong.")
-    code: str = Field(description="The stable code, as in the table of errors.")
-    value: Any
-    limit: Any
-    remedy: str
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
-def status_of(error: ApplyError) -> int:
-    """The HTTP status of an error."""
-    return status_of_kind(type(error))
-
-
-def status_of_kind(kind: type[ApplyError]) -> int:
+def status_of(error: ApplyError | type[ApplyError]) -> int:
+    """The HTTP status of an error, or of a class of errors."""
+    kind = error if isinstance(error, type) else type(error)
     return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
 
 
@@ -149,7 +122,7 @@ def codes_by_status() -> dict[int, list[str]]:
     table: dict[int, list[str]] = {}
     for kind in error_kinds():
         if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
-            table.setdefault(status_of_kind(kind), []).append(kind.code)
+            table.setdefault(status_of(kind), []).append(kind.code)
     return dict(sorted(table.items()))
 
 

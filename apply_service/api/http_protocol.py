@@ -51,7 +51,7 @@ class ImpatientProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, and close; where an answer is on its way already, only close."""
+        """Answer what is no HTTP, and close; where an answer is on its way already, uvicorn's own would raise."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:

@@ -15,9 +15,9 @@ import hmac
 import re
 import secrets
 import tomllib
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from apply_service.errors import SettingsError
 
@@ -25,13 +25,13 @@ ANONYMOUS = "anonymous"
 MIN_KEY_CHARS = 24
 """Of a key that was made elsewhere: a short one could be guessed from its hash."""
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+GOOD_KEY = re.compile(rf"[!-~]{{{MIN_KEY_CHARS},}}")
 HASH = re.compile(r"[0-9a-f]{64}")
 MAX_LIMIT = 1_000_000
 LIMITS = ("rate_limit", "concurrency_limit")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One caller; limits of None are the settings'."""
 
     name: str
@@ -44,8 +44,7 @@ NO_KEY = Key(ANONYMOUS, "")
 """Who calls where no keys are configured."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRing:
+class KeyRing(NamedTuple):
     """All keys that the service knows."""
 
     keys: tuple[Key, ...]
@@ -70,19 +69,15 @@ def format_entry(name: str, text: str) -> str:
     """What stands in the file for a key.
 
     Raises:
-        SettingsError: the name has characters other than letters, digits, dot, dash and underscore; the key is short,
-            or could not stand in a header.
+        SettingsError: the name is not one of `NAME`, or the key is short or could not stand in a header.
     """
     if not NAME.fullmatch(name) or name == ANONYMOUS:
         remedy = "use letters, digits, . _ and -"
         raise SettingsError("that cannot be a key's name", value=name, limit=NAME.pattern, remedy=remedy)
-    if len(text) < MIN_KEY_CHARS or not text.isascii() or not text.isprintable() or " " in text:
-        raise SettingsError(
-            f"the key must be {MIN_KEY_CHARS} or more printable ASCII characters without spaces",
-            value=f"{len(text)} characters",
-            limit=MIN_KEY_CHARS,
-            remedy="let the command make one",
-        )
+    if not GOOD_KEY.fullmatch(text):
+        message = f"the key must be {MIN_KEY_CHARS} or more printable ASCII characters without spaces"
+        length, remedy = f"{len(text)} characters", "let the command make one"
+        raise SettingsError(message, value=length, limit=MIN_KEY_CHARS, remedy=remedy)
     return f'[[key]]\nname = "{name}"\nsha256 = "{hash_key(text)}"\n'
 
 

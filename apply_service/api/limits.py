@@ -23,7 +23,7 @@ from limits.strategies import MovingWindowRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apply_service.api.auth import OPEN_PATHS
-from apply_service.api.calls import this_call
+from apply_service.api.calls import Call, this_call
 from apply_service.api.keys import Key
 from apply_service.errors import Overloaded, RateLimited, RequestTimeout
 from apply_service.settings import Settings
@@ -92,45 +92,37 @@ class LimitMiddleware:
     ) -> None:
         """`budget`: one that others look at.  `methods`: what counts; None: whatever the method is."""
         self._app = app
-        self._budget = BodyBudget(settings) if budget is None else budget
+        self._budget = budget or BodyBudget(settings)
         self._methods = methods
         self._settings = settings
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
         self._in_flight: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            receive = _in_time(receive, self._settings.body_timeout_s)
-        is_other_method = self._methods is not None and scope.get("method") not in self._methods
-        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS or is_other_method:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        receive = _in_time(receive, self._settings.body_timeout_s)
+        if scope["path"] in UNLIMITED_PATHS or (self._methods is not None and scope["method"] not in self._methods):
             await self._app(scope, receive, send)
             return
         call = this_call()
+        self._tell_rate(call)
         with self._place(call.key):
-            self._count(call.key)
-            call.count_edits = partial(self._count, call.key)
+            self._count(call)
+            call.count_edits = partial(self._count, call)
             with self._budget.counted(call.key.name, receive) as counted:
                 await self._app(scope, counted, send)
 
     @contextlib.contextmanager
     def _place(self, key: Key) -> Iterator[None]:
         """A place among the requests at once, of the key and of all."""
+        own, total, n_callers = self._in_flight[key.name], self._in_flight.total(), len({key.name, *self._in_flight})
         limit, of_all = key.concurrency_limit or self._settings.concurrency_limit, self._settings.in_flight_limit
-        own, total, n_callers = (
-            self._in_flight[key.name],
-            self._in_flight.total(),
-            len(self._in_flight.keys() | {key.name}),
-        )
-        full: tuple[str, int, int] | None = None
         if not has_room(1, own=own, total=total, limit=of_all, n_callers=n_callers):
-            full = ("the service has", total, of_all)
-        elif limit is not None and own >= limit:
-            full = ("this API key has", own, limit)
-        if full is not None:
-            self._tell_rate(key)
-            who, value, limit = full
-            message, remedy = "as many requests in progress as are allowed", "wait for an answer and send it again"
-            raise Overloaded(f"{who} {message}", value=value, limit=limit, remedy=remedy)
+            raise _overloaded("the service has", total, of_all)
+        if limit is not None and own >= limit:
+            raise _overloaded("this API key has", own, limit)
         self._in_flight[key.name] += 1
         try:
             yield
@@ -138,16 +130,16 @@ class LimitMiddleware:
             self._in_flight[key.name] -= 1
             self._in_flight += Counter()  # keys without a request are no callers
 
-    def _count(self, key: Key, n_edits: int = 1) -> None:
+    def _count(self, call: Call, n_edits: int = 1) -> None:
         """Count so many more requests of the key.  Raises RateLimited where they are not left; none counts then."""
-        limit = key.rate_limit or self._settings.rate_limit
+        limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
-        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), key.name, cost=n_edits)
-        reset_s = self._tell_rate(key)
+        is_within = self._limiter.hit(RateLimitItemPerMinute(limit), call.key.name, cost=n_edits)
+        reset_s = self._tell_rate(call)
         if not is_within:
             wait_s = max(1, math.ceil(reset_s - time.time()))
-            this_call().headers["Retry-After"] = str(wait_s)
+            call.headers["Retry-After"] = str(wait_s)
             raise RateLimited(
                 "this API key has sent its requests of this minute",
                 value=limit + 1 if n_edits == 1 else n_edits + 1,
@@ -155,15 +147,19 @@ class LimitMiddleware:
                 remedy=f"send it again in {wait_s} s" if n_edits < limit else "send fewer edits at once",
             )
 
-    def _tell_rate(self, key: Key) -> float:
+    def _tell_rate(self, call: Call) -> float:
         """Put the key's rate into the headers, where it has one; when the oldest request stops to count."""
-        limit = key.rate_limit or self._settings.rate_limit
+        limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
-        reset_s, n_left = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), key.name)
-        values = (str(limit), str(n_left), str(math.ceil(reset_s)))
-        this_call().headers.update(zip(RATE_HEADERS, values, strict=True))
+        reset_s, n_left = self._limiter.get_window_stats(RateLimitItemPerMinute(limit), call.key.name)
+        call.headers.update(zip(RATE_HEADERS, map(str, (limit, n_left, math.ceil(reset_s))), strict=True))
         return reset_s
+
+
+def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
+    message, remedy = f"{who} as many requests in progress as are allowed", "wait for an answer and send it again"
+    return Overloaded(message, value=n_requests, limit=limit, remedy=remedy)
 
 
 def _in_time(receive: Receive, timeout_s: float) -> Receive:

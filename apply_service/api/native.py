@@ -15,16 +15,7 @@ from fastapi import APIRouter, Request, Response
 
 from apply_service.api.answer import BatchAnswer, EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
 from apply_service.api.calls import this_call
-from apply_service.api.dialect import (
-    admissible,
-    documented,
-    read_call,
-    respond,
-    service_of,
-    settings_of,
-    sse_event,
-    watch_client,
-)
+from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
 from apply_service.api.errors import error_json
 from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch.edits import apply_edits, share_deadline
@@ -32,6 +23,8 @@ from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.results import BatchResult
 from apply_service.deadline import cancelled_error, late_error
 from apply_service.errors import ApplyError
+from apply_service.service import Service
+from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 EVENTS = ("token", "hunk", "verdict", "final", "error")
@@ -79,15 +72,17 @@ async def apply(request: Request) -> Response:
     **documented("/v1/apply/batch", BatchRequest, BatchAnswer),
     summary="Apply edits to several files, or one patch over all of them",
 )
-async def apply_batch(request: Request) -> Response:
+async def batch(request: Request) -> Response:
     """The status is 200 whenever the batch could be tried; what became of it is `status`, and what became of each file
     stands at the file. A verdict of severity error fails its file unless `on_verdict` accepts it. Without a result
     nothing of a file is handed out, its verdicts aside.
     """
-    call = await read_call(request, partial(BatchRequest.parse, max_edits=settings_of(request).max_batch_edits))
+    service, settings = state_of(request)
+    call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
     if len(call.edits or []) > 1:
         this_call().count_edits(len(call.edits or []) - 1)  # the first one counts already
-    work = asyncio.create_task(_apply_patch(request, call) if call.edits is None else _apply_edits(request, call))
+    apply_batch = _apply_patch if call.edits is None else _apply_edits
+    work = asyncio.create_task(apply_batch(call, service, settings))
     watcher = watch_client(request, work.cancel)
     try:
         result = await work
@@ -101,22 +96,20 @@ async def apply_batch(request: Request) -> Response:
     return Response(BatchAnswer.of(result, call).model_dump_json(), media_type="application/json")
 
 
-async def _apply_edits(request: Request, call: BatchRequest) -> BatchResult:
-    service, settings = service_of(request), settings_of(request)
+async def _apply_edits(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
     requests = [admissible(edit, settings) for edit in call.to_requests()]
     timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
     return await apply_edits(partial(service.submit, is_patient=True), timed, call.mode)
 
 
-async def _apply_patch(request: Request, call: BatchRequest) -> BatchResult:
+async def _apply_patch(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
     """In a process beside the engine, where there are any.  Raises DeadlineExceeded, as an edit without a deadline."""
-    service, settings = service_of(request), settings_of(request)
     patch = call.to_patch()
-    for text in (patch.patch, *(source.text for source in patch.files)):
+    texts = [patch.patch, *(source.text for source in patch.files)]
+    for text in texts:
         admissible(ApplyRequest(text), settings)
-    n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
     try:
         async with asyncio.timeout(settings.default_timeout_s):
-            return await service.call(partial(apply_patch_request, patch), n_chars)
+            return await service.call(partial(apply_patch_request, patch), sum(map(len, texts)))
     except TimeoutError:
         raise late_error(settings.default_timeout_s) from None

@@ -19,20 +19,11 @@ from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from apply_service.api.answer import NativeAnswer, UsageOut
+from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
 from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_chat
-from apply_service.api.dialect import (
-    aliases,
-    documented,
-    error_responses,
-    read_call,
-    respond,
-    service_of,
-    settings_of,
-    sse_event,
-)
+from apply_service.api.dialect import documented, error_responses, model_names, read_call, respond, sse_event, state_of
 from apply_service.api.errors import error_json
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
@@ -61,9 +52,12 @@ class ApplyOptions(EditOptions):
     )
 
 
-def options_field() -> Any:
-    """The field of a dialect that holds `ApplyOptions`."""
-    return Field(
+class EditBody(RequestModel):
+    """What all bodies of these dialects have in common."""
+
+    model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
+    stream: bool | None = Field(None, description="Answer as server-sent events: OpenAI's chunks.")
+    apply_service: ApplyOptions = Field(
         default_factory=lambda: ApplyOptions.model_validate({}),
         description="This service's own options: those of `POST /v1/apply`, and `stream_at_once`.",
     )
@@ -74,31 +68,35 @@ class TextPart(RequestModel):
     text: str
 
 
-class Prediction(RequestModel):
+class _Content(RequestModel):
+    content: str | list[TextPart]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class Prediction(_Content):
     """The file as it is, which the answer is expected to repeat for the most part."""
 
     type: Literal["content"]
-    content: str | list[TextPart]
 
 
 class StreamOptions(RequestModel):
     include_usage: bool = Field(False, description="End the stream with a chunk that holds `usage` and no choices.")
 
 
-class Message(RequestModel):
+class Message(_Content):
     role: Literal["system", "developer", "user"]
-    content: str | list[TextPart]
     name: str | None = None
 
 
-class CompletionFields(RequestModel):
+class CompletionFields(EditBody):
     """What chat completions and completions have in common.
 
     The fields with no effect are those that clients send without being asked, and that say nothing about a merge.
     """
 
-    model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
-    stream: bool | None = Field(None, description="Answer as server-sent events.")
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Seed of the sampling.")
@@ -106,7 +104,6 @@ class CompletionFields(RequestModel):
         None, ge=1, description="Most tokens that an answer may have; a longer one is refused, never cut."
     )
     n: Literal[1] | None = Field(None, description="One answer.")
-    apply_service: ApplyOptions = options_field()
     top_p: Any = Field(None, description=SAMPLING)
     frequency_penalty: Any = Field(None, description=SAMPLING)
     presence_penalty: Any = Field(None, description=SAMPLING)
@@ -133,22 +130,14 @@ class CompletionRequest(CompletionFields):
     prompt: str = Field(description="A tagged message.")
 
 
-def _joined(content: str | list[TextPart]) -> str:
-    return content if isinstance(content, str) else "".join(part.text for part in content)
-
-
 # -- answers -----------------------------------------------------------------------------------------------------------
-class _Out(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PromptDetails(_Out):
+class PromptDetails(AnswerPart):
     """What was read of the prompt."""
 
     cached_tokens: int | None = Field(description="Prompt tokens whose keys and values were already there.")
 
 
-class CompletionDetails(_Out):
+class CompletionDetails(AnswerPart):
     """What became of the drafts."""
 
     accepted_prediction_tokens: int | None = Field(description="Drafted tokens that were accepted.")
@@ -157,7 +146,7 @@ class CompletionDetails(_Out):
     )
 
 
-class Usage(_Out):
+class Usage(AnswerPart):
     """Counts of the decode; all 0 where no model took part; details are null where a remote server reported none."""
 
     prompt_tokens: int
@@ -167,46 +156,19 @@ class Usage(_Out):
     completion_tokens_details: CompletionDetails
 
 
-class AnswerMessage(_Out):
-    role: Literal["assistant"]
-    content: str = Field(description="The whole merged file, bare or in the tags that the prompt asks for.")
-    refusal: None
+class CompletionAnswer(AnswerPart):
+    """The merged file as a completion of OpenAI's."""
 
-
-class ChatChoice(_Out):
-    index: Literal[0]
-    message: AnswerMessage
-    finish_reason: Literal["stop"] = Field(description="Always: what would be cut is an error.")
-    logprobs: None
-
-
-class TextChoice(_Out):
-    index: Literal[0]
-    text: str = Field(description="The whole merged file.")
-    finish_reason: Literal["stop"]
-    logprobs: None
-
-
-class _Completion(_Out):
     id: str
+    object: Kind
     created: int
     model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
+    choices: list[dict[str, Any]] = Field(
+        description="One, as OpenAI's: the whole merged file, in chats bare or in the tags that the prompt asks for. "
+        "`finish_reason` is always `stop`: what would be cut is an error."
+    )
     usage: Usage
     apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
-
-
-class ChatAnswer(_Completion):
-    """The merged file as a chat completion."""
-
-    object: Literal["chat.completion"]
-    choices: list[ChatChoice]
-
-
-class TextAnswer(_Completion):
-    """The merged file as a completion."""
-
-    object: Literal["text_completion"]
-    choices: list[TextChoice]
 
 
 def usage_of(stats: DecodeStats) -> dict[str, Any]:
@@ -233,21 +195,25 @@ class OpenAIReply:
         self,
         kind: Kind,
         edit: ChatEdit,
+        call: EditBody,
         settings: Settings,
         *,
-        model: str | None,
-        options: ApplyOptions,
         token_limit: int | None = None,
         with_usage: bool = False,
     ) -> None:
         self._kind: Kind = kind
         self._edit = edit
-        self._options = options
+        self._on_verdict = call.apply_service.on_verdict
         self._token_limit = token_limit
         self._with_usage = with_usage
         prefix = "chatcmpl-" if kind == CHAT else "cmpl-"
-        self._head = {"id": prefix + uuid.uuid4().hex, "created": int(time.time()), "model": model or settings.model}
-        at_once = settings.stream_at_once if options.stream_at_once is None else options.stream_at_once
+        self._head = {
+            "id": prefix + uuid.uuid4().hex,
+            "created": int(time.time()),
+            "model": call.model or settings.model,
+        }
+        asked = call.apply_service.stream_at_once
+        at_once = settings.stream_at_once if asked is None else asked
         # What is decoded has LF line ends and no byte-order mark: it is not what such a file will get.
         self._at_once = at_once and "\r" not in edit.original and not edit.original.startswith("\ufeff")
         self._sent = ""
@@ -300,7 +266,7 @@ class OpenAIReply:
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
             raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
-        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, self._options.on_verdict)]
+        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, self._on_verdict)]
         if failed:
             raise CheckFailed(
                 f"{failed[0].check}: {failed[0].message}",
@@ -346,17 +312,17 @@ router = APIRouter()
 
 
 def _add_chat(path: str, tags: TagSet, about: str) -> None:
-    options = documented(path, ChatRequest, ChatAnswer, EVENTS)
+    options = documented(path, ChatRequest, CompletionAnswer, EVENTS)
 
     @router.post(**options, summary="Apply one edit, asked as a chat", description=about)
     async def chat(request: Request) -> Response:
         call = await read_call(request, ChatRequest.parse)
-        prediction = None if call.prediction is None else _joined(call.prediction.content)
-        user = [_joined(message.content) for message in call.messages if message.role == "user"]
-        system = [_joined(message.content) for message in call.messages if message.role != "user"]
-        edit = await service_of(request).call(partial(read_chat, system, user, prediction, tags))
+        prediction = None if call.prediction is None else call.prediction.text
+        user = [message.text for message in call.messages if message.role == "user"]
+        system = [message.text for message in call.messages if message.role != "user"]
+        edit = await state_of(request)[0].call(partial(read_chat, system, user, prediction, tags))
         limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
-        return await _answer(request, "chat.completion", call, edit, min(limits, default=None))
+        return await _complete(request, "chat.completion", call, edit, min(limits, default=None))
 
 
 MORPH_TEXT = (
@@ -375,38 +341,28 @@ _add_chat(
 
 
 @router.post(
-    **documented("/v1/completions", CompletionRequest, TextAnswer, EVENTS),
+    **documented("/v1/completions", CompletionRequest, CompletionAnswer, EVENTS),
     summary="Apply one edit, asked as a tagged prompt",
 )
-async def complete(request: Request) -> Response:
+async def completion(request: Request) -> Response:
     """The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused."""
     call = await read_call(request, CompletionRequest.parse)
-    edit = await service_of(request).call(partial(read_chat, [], [call.prompt], None, MORPH))
-    return await _answer(request, "text_completion", call, edit, call.max_tokens)
+    edit = await state_of(request)[0].call(partial(read_chat, [], [call.prompt], None, MORPH))
+    return await _complete(request, "text_completion", call, edit, call.max_tokens)
 
 
-async def _answer(
+async def _complete(
     request: Request, kind: Kind, call: CompletionFields, edit: ChatEdit, token_limit: int | None
 ) -> Response:
+    with_usage = call.stream_options is not None and call.stream_options.include_usage
+    reply = OpenAIReply(kind, edit, call, state_of(request)[1], token_limit=token_limit, with_usage=with_usage)
+    return await apply_edit(request, edit, call, reply, temperature=call.temperature or 0.0, seed=call.seed or 0)
+
+
+async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **sampling: Any) -> Response:
     """Apply the edit and answer as the call asks."""
-    reply = OpenAIReply(
-        kind,
-        edit,
-        settings_of(request),
-        model=call.model,
-        options=call.apply_service,
-        token_limit=token_limit,
-        with_usage=call.stream_options is not None and call.stream_options.include_usage,
-    )
-    wanted = ApplyRequest(
-        original=edit.original,
-        update=edit.update,
-        instruction=edit.instruction,
-        model=call.model,
-        temperature=call.temperature or 0.0,
-        seed=call.seed or 0,
-        **call.apply_service.model_dump(exclude={"stream_at_once"}),
-    )
+    options = call.apply_service.model_dump(exclude={"stream_at_once"})
+    wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options, **sampling)
     return await respond(request, wanted, reply, stream=bool(call.stream))
 
 
@@ -427,26 +383,24 @@ class ModelList(BaseModel):
 STARTED = int(time.time())
 
 
-def _cards(settings: Settings) -> dict[str, ModelCard]:
-    """Every name that a request may give: models first, then their aliases."""
-    own: dict[str, str | None] = dict.fromkeys(settings.model_sources)
-    others = {name: model for name, model in aliases(settings).items() if name not in own}
-    return {name: ModelCard(id=name, created=STARTED, alias_of=model) for name, model in (own | others).items()}
-
-
 def _add_models(path: str) -> None:
     responses = error_responses(path)
 
+    def cards(request: Request) -> dict[str, ModelCard]:
+        names = model_names(state_of(request)[1]).items()
+        of = {name: None if model == name else model for name, model in names}
+        return {name: ModelCard(id=name, created=STARTED, alias_of=alias_of) for name, alias_of in of.items()}
+
     @router.get(path, summary="The models that a request may name", responses=responses)
     async def models(request: Request) -> ModelList:
-        return ModelList(data=list(_cards(settings_of(request)).values()))
+        return ModelList(data=list(cards(request).values()))
 
     @router.get(path + "/{name:path}", summary="One of the models", responses=responses)
     async def model(request: Request, name: str) -> ModelCard:
-        cards = _cards(settings_of(request))
-        if name not in cards:
-            raise UnknownModel("no such model", value=name, limit=list(cards), remedy="name one of these")
-        return cards[name]
+        known = cards(request)
+        if name not in known:
+            raise UnknownModel("no such model", value=name, limit=list(known), remedy="name one of these")
+        return known[name]
 
 
 _add_models("/v1/models")

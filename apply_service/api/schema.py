@@ -7,9 +7,8 @@ the other dialects take of it is `EditOptions`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,9 +22,12 @@ from apply_service.results import hash_bytes
 from apply_service.strategies import STRATEGY_VERDICTS
 from apply_service.types import ApplyRequest, Strategy
 
+T = TypeVar("T")
+R = TypeVar("R")
 Sha256 = Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")]
 MAX_SEED = 2**63 - 1
 VERDICT_NAMES = ", ".join((*CHECKS, *STRATEGY_VERDICTS))
+FORMS = ("original", "original_b64")
 OF_THE_PATCH = ("files", "on_verdict", "diff")
 
 
@@ -47,14 +49,36 @@ class RequestModel(BaseModel):
             raise from_validation(error, cls) from None
 
 
-class EditTexts(RequestModel):
-    """The file and the edit."""
+class SourceFields(RequestModel):
+    """The file, as text or as bytes."""
 
     original: str | None = Field(None, description='The file\'s text as it is, line ends untouched; `""`: a new file.')
     original_b64: str | None = Field(
         None, description="The file's bytes in base64, in place of `original`; the answer then has `merged_b64`."
     )
     encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
+
+    def refuse_unclear(self) -> None:
+        """Raises InvalidField unless the file is there in exactly one form."""
+        if (self.original is None) == (self.original_b64 is None):
+            message, forms = "give the file as `original` or as `original_b64`, one of the two", list(FORMS)
+            raise InvalidField(message, value="original", limit=forms, remedy='for a new file send "original": ""')
+
+    def read(self) -> SourceText:
+        """The file's text.  Raises InvalidField or BadEncoding."""
+        if self.original is not None:
+            return SourceText.of(self.original, self.encoding)
+        try:
+            data = base64.b64decode(self.original_b64 or "", validate=True)
+        except ValueError as error:  # binascii's own, and another one for what is not ASCII
+            message = f"original_b64 is not base64: {error}"
+            raise InvalidField(message, value="original_b64", remedy="send standard base64") from error
+        return decode(data, self.encoding)
+
+
+class EditTexts(SourceFields):
+    """The file and the edit."""
+
     update: str = Field("", description="The edit: lazy snippet, search/replace blocks, diff, patch or whole file.")
     instruction: str = Field("", description="What the edit is to do, in words.")
 
@@ -96,8 +120,15 @@ class NativeRequest(EditOptions, EditTexts):
     def parse(cls, body: bytes | str) -> Self:
         """As `RequestModel.parse`; the file must be there in exactly one form."""
         call = super().parse(body)
-        refuse_unclear_original(call.original, call.original_b64)
+        call.refuse_unclear()
         return call
+
+    def refuse_in_batch(self) -> None:
+        """Raises UnsupportedParameter or InvalidField where it cannot be an edit of a batch."""
+        if "stream" in self.model_fields_set:
+            remedy = "leave it out, or send the edit to /v1/apply"
+            raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
+        self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
         """The service's own request; a model or drafter that was left out stays so, for the service to choose.
@@ -105,47 +136,21 @@ class NativeRequest(EditOptions, EditTexts):
         Raises:
             InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
         """
-        source = read_original(self.original, self.original_b64, self.encoding)
-        values = self.model_dump(exclude={"original", "original_b64", "encoding", "stream"})
+        source = self.read()
+        values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
 
 
-def refuse_unclear_original(original: str | None, original_b64: str | None) -> None:
-    """Raises InvalidField unless the file is there in exactly one form."""
-    if (original is None) == (original_b64 is None):
-        raise InvalidField(
-            "give the file as `original` or as `original_b64`, one of the two",
-            value="original",
-            limit=["original", "original_b64"],
-            remedy='for a new file send "original": ""',
-        )
-
-
-def read_original(original: str | None, original_b64: str | None, encoding: str) -> SourceText:
-    """The file's text.  Raises InvalidField or BadEncoding."""
-    if original is not None:
-        return SourceText.of(original, encoding)
-    try:
-        data = base64.b64decode(original_b64 or "", validate=True)
-    except ValueError as error:  # binascii's own, and another one for what is not ASCII
-        message = f"original_b64 is not base64: {error}"
-        raise InvalidField(message, value="original_b64", remedy="send standard base64") from error
-    return decode(data, encoding)
-
-
 # -- several files -----------------------------------------------------------------------------------------------------
-class BatchFile(RequestModel):
+class BatchFile(SourceFields):
     """A file that the patch may name."""
 
     path: str = Field(description="Its name, as the patch has it.", min_length=1)
-    original: str | None = Field(None, description="Its text as it is, line ends untouched.")
-    original_b64: str | None = Field(None, description="Its bytes in base64, in place of `original`.")
-    encoding: str = Field("utf-8", description="What its bytes are encoded in.", min_length=1, max_length=40)
     base_sha256: Sha256 | None = Field(None, description="Hash of the bytes that the patch was made for.")
 
     def to_source(self) -> PatchSource:
         """Raises InvalidField, BadEncoding or StaleBase."""
-        source = read_original(self.original, self.original_b64, self.encoding)
+        source = self.read()
         found = hash_bytes(encode(source.text, source))
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
             remedy = "read the file again and make the patch anew"
@@ -183,15 +188,8 @@ class BatchRequest(RequestModel):
         if call.patch is None and (given := sorted(call.model_fields_set.intersection(OF_THE_PATCH))):
             message = f"without a patch, {', '.join(given)} would have no effect"
             raise UnsupportedParameter(message, value=given, remedy="say it in each edit")
-        for number, edit in enumerate(call.edits or []):
-            with _named(f"edits.{number}"):
-                if "stream" in edit.model_fields_set:
-                    remedy = "leave it out, or send the edit to /v1/apply"
-                    raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
-                refuse_unclear_original(edit.original, edit.original_b64)
-        for number, file in enumerate(call.files):
-            with _named(f"files.{number}"):
-                refuse_unclear_original(file.original, file.original_b64)
+        _each("edits", call.edits or [], NativeRequest.refuse_in_batch)
+        _each("files", call.files, BatchFile.refuse_unclear)
         n_edits = len(call.files if call.edits is None else call.edits)
         if max_edits is not None and n_edits > max_edits:
             remedy = "send several batches, or raise max_batch_edits"
@@ -200,26 +198,21 @@ class BatchRequest(RequestModel):
 
     def to_requests(self) -> list[ApplyRequest]:
         """The service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
-        requests = []
-        for number, edit in enumerate(self.edits or []):
-            with _named(f"edits.{number}"):
-                requests.append(edit.to_request())
-        return requests
+        return _each("edits", self.edits or [], NativeRequest.to_request)
 
     def to_patch(self) -> PatchRequest:
         """The patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
-        sources = []
-        for number, file in enumerate(self.files):
-            with _named(f"files.{number}"):
-                sources.append(file.to_source())
+        sources = _each("files", self.files, BatchFile.to_source)
         return PatchRequest(self.patch or "", tuple(sources), self.mode, self.on_verdict, self.diff)
 
 
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Errors raised inside say which edit or file they mean."""
-    try:
-        yield
-    except ApplyError as error:
-        error.message = f"{name}: {error.message}"
-        raise
+def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
+    """What `work` makes of each; its errors say which edit or file they mean."""
+    done = []
+    for number, item in enumerate(items):
+        try:
+            done.append(work(item))
+        except ApplyError as error:
+            error.message = f"{name}.{number}: {error.message}"
+            raise
+    return done

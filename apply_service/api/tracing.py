@@ -6,7 +6,6 @@ by the pipeline itself; their spans are drawn when the edit has ended, from its 
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Tracer
 
-NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation.fastapi", "opentelemetry.exporter.otlp.proto.http")
 STAGES = ("queue", "predict", "decide", "restore", "checks")
 """One after another; `prefill` and `decode` lie within `decide`."""
 NS = 1_000_000_000
@@ -38,16 +36,12 @@ def open_exporter(endpoint: str) -> SpanExporter:
     Raises:
         MissingDependency: the extra `otel` is not installed.
     """
-    for name in NEEDED:
-        try:
-            is_installed = importlib.util.find_spec(name) is not None
-        except ModuleNotFoundError:
-            is_installed = False
-        if not is_installed:
-            remedy = "pip install 'apply-service[otel]', or unset trace_endpoint"
-            raise MissingDependency("traces need OpenTelemetry", value=name, remedy=remedy)
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: F401 - needed next
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'apply-service[otel]', or unset trace_endpoint"
+        raise MissingDependency("traces need OpenTelemetry", value=error.name, remedy=remedy) from error
     return OTLPSpanExporter(endpoint=endpoint)
 
 

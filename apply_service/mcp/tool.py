@@ -47,22 +47,21 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "encoding": (),
 }
 """Argument -> other names for it."""
+
+
+def _text(description: str, **more: str) -> dict[str, Any]:
+    return {"type": "string", **more, "description": description}
+
+
 PROPERTIES: dict[str, dict[str, Any]] = {
-    "path": {
-        "type": "string",
-        "description": "The file to edit, absolute or relative to the project. One that does not exist is created.",
-    },
-    "code_edit": {
-        "type": "string",
-        "description": "The lines that change, with a few unchanged lines around each, and a comment "
-        "`... existing code ...` for every stretch left out. To delete a block, show its neighbours with nothing "
-        "between them, or write a comment `removed NAME`. Search/replace blocks, diffs, patches and JSON "
-        "edits are taken as well, with other files' parts among them where each names its file.",
-    },
-    "instruction": {
-        "type": "string",
-        "description": "One sentence, in the first person, that says what the edit does.",
-    },
+    "path": _text("The file to edit, absolute or relative to the project. One that does not exist is created."),
+    "code_edit": _text(
+        "The lines that change, with a few unchanged lines around each, and a comment `... existing code ...` for "
+        "every stretch left out. To delete a block, show its neighbours with nothing between them, or write a comment "
+        "`removed NAME`. Search/replace blocks, diffs, patches and JSON edits are taken as well, with other files' "
+        "parts among them where each names its file."
+    ),
+    "instruction": _text("One sentence, in the first person, that says what the edit does."),
     "dryRun": {"type": "boolean", "default": False, "description": "Show the diff and write nothing."},
     "on_verdict": {
         "type": "object",
@@ -70,43 +69,34 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": 'By the name of a check: "warn" writes the file in spite of its findings, "fail" refuses it '
         "for a warning. Only where a refused edit is right as it is.",
     },
-    "base_sha256": {
-        "type": "string",
-        "pattern": "^[0-9a-fA-F]{64}$",
-        "description": "Hash of the file the edit was made for; another one is refused.",
-    },
-    "encoding": {"type": "string", "default": "utf-8", "description": "What the file is encoded in."},
+    "base_sha256": _text(
+        "Hash of the file the edit was made for; another one is refused.", pattern="^[0-9a-fA-F]{64}$"
+    ),
+    "encoding": _text("What the file is encoded in.", default="utf-8"),
 }
-INPUT_SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["path", "code_edit"]}
-VERDICT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "check": {"type": "string"},
-        "severity": {"enum": ["pass", "warning", "error"]},
-        "message": {"type": "string"},
-        "lines": {"type": ["array", "null"], "items": {"type": "integer"}},
-        "side": {"enum": ["merged", "original"]},
-    },
+VERDICT_FIELDS: dict[str, Any] = {
+    "check": {"type": "string"},
+    "severity": {"enum": ["pass", "warning", "error"]},
+    "message": {"type": "string"},
+    "lines": {"type": ["array", "null"], "items": {"type": "integer"}},
+    "side": {"enum": ["merged", "original"]},
 }
+OTHERS = "The other files of a reply over several, as this one is told; `error` where one failed."
 OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "path": {"type": "string"},
         "status": {"enum": ["written", "created", "unchanged", "dry_run", "refused"]},
-        "diff": {"type": "string", "description": "Unified diff; empty where nothing changes."},
-        "strategy": {"type": "string", "description": "What decided: a program or a model."},
+        "diff": _text("Unified diff; empty where nothing changes."),
+        "strategy": _text("What decided: a program or a model."),
         "model": {"type": ["string", "null"]},
         "certainty": {"enum": ["certain", "likely", "guess"]},
         "confidence": {"type": ["number", "null"]},
         "confidence_kind": {"enum": ["calibrated", "raw", None]},
         "source_sha256": {"type": "string"},
         "result_sha256": {"type": "string"},
-        "verdicts": {"type": "array", "items": VERDICT_SCHEMA},
-        "others": {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": "The other files of a reply over several, as this one is told; `error` where one failed.",
-        },
+        "verdicts": {"type": "array", "items": {"type": "object", "properties": VERDICT_FIELDS}},
+        "others": {"type": "array", "items": {"type": "object"}, "description": OTHERS},
     },
     "required": ["path", "status", "diff", "verdicts"],
 }
@@ -121,18 +111,17 @@ log = logging.getLogger(__name__)
 def create_server(editor: FileEditor) -> Server[Any]:
     """The MCP server over an editor of files."""
 
+    hints = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
+    tool = Tool(
+        name=NAME,
+        title="Edit a file",
+        description=DESCRIPTION,
+        input_schema={"type": "object", "properties": PROPERTIES, "required": ["path", "code_edit"]},
+        output_schema=OUTPUT_SCHEMA,
+        annotations=hints,
+    )
+
     async def list_tools(_: object, __: PaginatedRequestParams | None) -> ListToolsResult:
-        hints = ToolAnnotations(
-            read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
-        )
-        tool = Tool(
-            name=NAME,
-            title="Edit a file",
-            description=DESCRIPTION,
-            input_schema=INPUT_SCHEMA,
-            output_schema=OUTPUT_SCHEMA,
-            annotations=hints,
-        )
         return ListToolsResult(tools=[tool])
 
     async def call_tool(_: object, params: CallToolRequestParams) -> CallToolResult:
@@ -143,14 +132,14 @@ def create_server(editor: FileEditor) -> Server[Any]:
             own, others = await editor.edit_all(read_arguments(params.arguments or {}))
             return _answer(own, others)
         except ApplyError as error:
-            return CallToolResult(content=[_content(_error_lines(error))], is_error=True)
+            told = error
         except Exception as error:
             kind = type(error).__name__
             # The message of a foreign exception may quote the user's code, which logs do not hold.
             log.error("edit crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
             remedy = "look at the file; see the server's log"
-            crash = EngineFailure(f"the edit failed ({kind})", value=kind, remedy=remedy)
-            return CallToolResult(content=[_content(_error_lines(crash))], is_error=True)
+            told = EngineFailure(f"the edit failed ({kind})", value=kind, remedy=remedy)
+        return CallToolResult(content=[_content(_error_lines(told))], is_error=True)
 
     return Server("apply-service", version=version("apply-service"), on_list_tools=list_tools, on_call_tool=call_tool)
 

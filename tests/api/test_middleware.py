@@ -124,7 +124,7 @@ def test_every_request_has_a_call_of_its_own() -> None:
     seen = []
 
     async def look(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(current_call())
+        seen.append(current_call.get())
         await error_response(ApplyError("x"), "/")(scope, receive, send)
 
     http = around(look)
@@ -132,7 +132,7 @@ def test_every_request_has_a_call_of_its_own() -> None:
     http.get("/")
     assert seen[0] is not None
     assert seen[0] is not seen[1]
-    assert current_call() is None
+    assert current_call.get() is None
 
 
 def test_what_is_no_http_passes() -> None:
