@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Security
+from fastapi.security import HTTPBearer
 from prometheus_client import exposition
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -51,6 +52,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
+        # `auth` looks at the keys; this says in the OpenAPI page how one is sent
+        dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
             Middleware(CallMiddleware, on_end=metrics.observe_call),
@@ -64,8 +67,6 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         app.include_router(part)
     app.add_exception_handler(ApplyError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)
-    if keys is not None:
-        _document_keys(app)
     service.observe(note_outcome)
     service.observe(metrics.observe_ticket)
     if settings.trace_endpoint is not None:
@@ -86,19 +87,6 @@ async def _on_error(request: Request, error: Exception) -> Response:
         response = error_response(known := error, path)
     this_call().note_error(known)
     return response
-
-
-def _document_keys(app: FastAPI) -> None:
-    """Say in the OpenAPI page how a key is sent."""
-    describe = app.openapi
-
-    def with_keys() -> dict[str, Any]:
-        schema = describe()
-        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        schema["security"] = [{"key": []}]
-        return schema
-
-    app.openapi = with_keys  # type: ignore[method-assign]
 
 
 # -- health, metrics, documentation ------------------------------------------------------------------------------------

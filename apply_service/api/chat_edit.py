@@ -99,7 +99,13 @@ def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None
     """
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is not None:
-        return _read_predicted(system, user, prediction)
+        messages = [text for text in user if text != prediction]
+        if len(messages) != 1:
+            message, remedy = "beside the predicted file, exactly one user message says what to do", "send one message"
+            raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
+        if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
+            return ChatEdit(prediction, messages[0], "")
+        return ChatEdit(prediction, "", "\n\n".join((*system, *messages)))
     if tagged is None:
         raise NotAnEdit(
             "this service merges edits into files; it holds no conversation",
@@ -115,16 +121,6 @@ def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
         return ChatEdit(tagged.code, tagged.update, tagged.instruction, "tagged")
     return ChatEdit(unescape(tagged.code), unescape(tagged.update), tagged.instruction, "escaped")
-
-
-def _read_predicted(system: Sequence[str], user: Sequence[str], original: str) -> ChatEdit:
-    messages = [text for text in user if text != original]
-    if len(messages) != 1:
-        message, remedy = "beside the predicted file, exactly one user message says what to do", "send one message"
-        raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
-    if is_edit(messages[0].replace("\r\n", "\n"), original.replace("\r\n", "\n")):
-        return ChatEdit(original, messages[0], "")
-    return ChatEdit(original, "", "\n\n".join((*system, *messages)))
 
 
 def is_edit(text: str, original: str) -> bool:

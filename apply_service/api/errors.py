@@ -86,6 +86,7 @@ class ErrorBody(_Shape):
 
 
 class OpenAIErrorDetail(ErrorDetail):
+    message: str = Field(description="What is wrong, and what to do.")
     type: str = Field(description="`invalid_request_error`, `rate_limit_error` or `server_error`.")
     param: str | None = Field(description="The field at fault, where it does not exist.")
 
@@ -190,7 +191,10 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyErro
     # pydantic names the types that it tried on the way
     name = ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
     if finding["type"] == "extra_forbidden":
-        known = _fields_at(model, parts[:-1])
+        for part in parts[:-1]:  # the fields that there are where the unknown one stands
+            field = model.model_fields.get(part)
+            model = model if field is None else next(_models_in(field.annotation), model)
+        known = list(model.model_fields)
         return UnknownField(f"unknown field {name!r}", value=name, limit=known, remedy="remove it or correct its name")
     if "hex escape" in finding["msg"] or finding["type"] == "string_unicode":
         remedy = "send well-formed text; a file's bytes go to POST /v1/apply as original_b64 with their encoding"
@@ -205,14 +209,6 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyErro
     what = f"bad value for {name!r}: it" if parts else "the request"
     remedy = f"send {name} as allowed" if parts else f"send {allowed}"
     return InvalidField(f"{what} must be {allowed}", value=finding.get("input"), limit=allowed, remedy=remedy)
-
-
-def _fields_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The fields that there are at a place within a body."""
-    for part in place:
-        field = model.model_fields.get(part)
-        model = model if field is None else next(_models_in(field.annotation), model)
-    return list(model.model_fields)
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

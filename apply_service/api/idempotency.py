@@ -16,7 +16,7 @@ from cachetools import TTLCache
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apply_service.api.calls import Call, this_call
+from apply_service.api.calls import this_call
 from apply_service.errors import IdempotencyConflict, InvalidField, ModelError, ServiceError, UnsupportedParameter
 from apply_service.settings import Settings
 
@@ -113,18 +113,14 @@ class IdempotencyMiddleware:
         self._running[place] = (fingerprint, ended)
         try:
             await self._app(scope, receive, record)
-            is_small = SIZE_OF_ENTRY + len(body) <= self._max_bytes
-            if is_complete and is_small and _is_lasting(start["status"], this_call()):
+            # A stream has status 200 whatever it ends in.
+            is_passing = any(isinstance(error, ServiceError | ModelError) for error in this_call().errors)
+            is_lasting = is_complete and not is_passing and start["status"] < 500 and start["status"] not in PASSING
+            if is_lasting and SIZE_OF_ENTRY + len(body) <= self._max_bytes:
                 self._kept[place] = KeptAnswer(fingerprint, start, bytes(body))
         finally:
             del self._running[place]
             ended.set()
-
-
-def _is_lasting(status: int, call: Call) -> bool:
-    """Whether the request would be answered like this again; a stream has status 200 whatever it ends in."""
-    is_passing = any(isinstance(error, ServiceError | ModelError) for error in call.errors)
-    return status < 500 and status not in PASSING and not is_passing
 
 
 def _refuse_other_request(place: Place, known: bytes, fingerprint: bytes) -> None:

@@ -14,6 +14,7 @@ to do (`Overflow`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
@@ -102,28 +103,22 @@ class Forwarding:
             await asyncio.sleep(back_off_s)
             if deadline.is_late:
                 raise late_error(deadline.timeout_s)
-            try:
-                await self._try(replace(request, timeout_s=deadline.remaining_s), text)
-                return
-            except EngineLost:
-                log.warning(LOST)
-                text.begin_again()
+            asked = self._engines.ask(replace(request, timeout_s=deadline.remaining_s), file_key(request))
+            with contextlib.suppress(EngineLost):
+                async with aclosing(asked) as items:
+                    async for item in items:
+                        if isinstance(item, Failed) and isinstance(item.error, NotReady):
+                            break  # it is about to stop
+                        text.put(item)
+                        if not isinstance(item, TokenEvent):
+                            return
+            log.warning(LOST)
+            text.begin_again()
         raise EngineFailure(
             "the engines that this edit was sent to went away one after the other",
             value=len(BACK_OFFS_S),
             remedy="send it again; if the same edit fails again, see the engines' logs",
         )
-
-    async def _try(self, request: ApplyRequest, text: StreamedText) -> None:
-        """Ask one engine.  Raises EngineLost where it does not answer to the end, or is about to stop."""
-        async with aclosing(self._engines.ask(request, file_key(request))) as items:
-            async for item in items:
-                if isinstance(item, Failed) and isinstance(item.error, NotReady):
-                    raise EngineLost
-                text.put(item)
-                if not isinstance(item, TokenEvent):
-                    return
-        raise EngineLost
 
 
 class StreamedText:

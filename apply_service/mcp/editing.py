@@ -8,17 +8,18 @@ send several at once.  What the file held is kept for `apply-service undo`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
 
 from apply_service.backups import BackupStore
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import SourceText, decode, encode, normalise
+from apply_service.edits.fidelity import decode, encode, normalise
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import named_files
 from apply_service.errors import ApplyError, FileNotReadable, TooLarge
@@ -76,12 +77,12 @@ class FileEditor:
         max_bytes: int = 16 * 2**20,
     ) -> None:
         """`max_bytes`: larger files are refused unread."""
-        self._max_bytes = max_bytes
         self._roots = roots
         self._apply = apply
         self._store = store
         self._strategy: Strategy = strategy
-        self._locks: dict[Path, tuple[anyio.Lock, int]] = {}
+        self._max_bytes = max_bytes
+        self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def edit_all(self, call: EditCall) -> tuple[EditOutcome, list[EditOutcome | FailedEdit]]:
         """Carry out one call on its own file and, where the edit is a reply over several files with this one among
@@ -102,15 +103,10 @@ class FileEditor:
         return own, others
 
     async def _edit(self, call: EditCall) -> EditOutcome:
-        """Carry out one call on one file.
-
-        Raises:
-            OutsideRoots, InvalidField, TooLarge: the file may not be edited.
-            FileNotReadable, BadEncoding, FileChanged, FileNotWritable: it cannot be; nothing was written.
-            ApplyError: the edit cannot be applied.
-        """
+        """Carry out one call on one file, while no other edit of it runs.  Raises ApplyError: nothing was written."""
         target = self._roots.resolve(call.path)
-        async with self._alone(target):
+        lock = self._locks.setdefault(target, anyio.Lock())
+        async with lock:
             source = await anyio.to_thread.run_sync(self._read, target)
             # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
             if not source.exists and any(is_marker(line) for line in normalise(call.code_edit).split("\n")):
@@ -120,7 +116,19 @@ class FileEditor:
                     remedy="correct the path, or send the whole new file without markers",
                 )
             text = decode(source.data, call.encoding)
-            result = await self._apply(self._request(call, target, text))
+            root = next(root for root in self._roots.folders if target.is_relative_to(root))
+            request = ApplyRequest(
+                text.text,
+                call.code_edit,
+                instruction=call.instruction,
+                path=target.relative_to(root).as_posix().encode("utf-8", "replace").decode(),
+                encoding=text.encoding,
+                base_sha256=call.base_sha256,
+                strategy=self._strategy,
+                on_verdict=call.on_verdict,
+                diff=True,
+            )
+            result = await self._apply(request)
             refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
             status: EditStatus = "written" if result.edits else "unchanged"
             if call.is_dry_run:
@@ -140,31 +148,3 @@ class FileEditor:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
         return read_source(target, needs_folder=False)
-
-    def _request(self, call: EditCall, target: Path, text: SourceText) -> ApplyRequest:
-        root = next(root for root in self._roots.folders if target.is_relative_to(root))
-        return ApplyRequest(
-            text.text,
-            call.code_edit,
-            instruction=call.instruction,
-            path=target.relative_to(root).as_posix().encode("utf-8", "replace").decode(),
-            encoding=text.encoding,
-            base_sha256=call.base_sha256,
-            strategy=self._strategy,
-            on_verdict=call.on_verdict,
-            diff=True,
-        )
-
-    @contextlib.asynccontextmanager
-    async def _alone(self, target: Path) -> AsyncIterator[None]:
-        """No other edit of the same file meanwhile."""
-        lock, n_waiting = self._locks.get(target, (anyio.Lock(), 0))
-        self._locks[target] = (lock, n_waiting + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            n_waiting = self._locks[target][1] - 1
-            self._locks[target] = (lock, n_waiting)
-            if n_waiting == 0:
-                del self._locks[target]
