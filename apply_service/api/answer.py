@@ -6,7 +6,6 @@ The shape is the documentation's and the JSON's at once; `clients.wire` reads it
 from __future__ import annotations
 
 import base64
-from dataclasses import fields
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -26,9 +25,6 @@ from apply_service.types import (
     Severity,
     TextEdit,
 )
-
-RESULT_FIELDS = frozenset(field.name for field in fields(ApplyResult))
-STATS_FIELDS = frozenset(field.name for field in fields(DecodeStats))
 
 
 class AnswerPart(BaseModel):
@@ -68,19 +64,17 @@ class EditOut(AnswerPart):
         return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
 
 
-class SpanOut(AnswerPart):
-    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
-
-    start_line: int
-    end_line: int
-    origin: Origin = Field(description="The file, the edit, or the model's own words.")
-
-
 class LineRangeOut(AnswerPart):
     """Lines `start_line..end_line` (0-based, half-open) of the original."""
 
     start_line: int
     end_line: int
+
+
+class SpanOut(LineRangeOut):
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+
+    origin: Origin = Field(description="The file, the edit, or the model's own words.")
 
 
 class HunkOut(AnswerPart):
@@ -127,7 +121,7 @@ class UsageOut(AnswerPart):
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Self:
-        counts: dict[str, Any] = {name: getattr(stats, name) for name in cls.model_fields.keys() & STATS_FIELDS}
+        counts: dict[str, Any] = {name: getattr(stats, name) for name in cls.model_fields if hasattr(stats, name)}
         counts |= {
             "total_tokens": stats.prompt_tokens + stats.completion_tokens,
             "accepted_prediction_tokens": stats.accepted_tokens,
@@ -186,13 +180,9 @@ class NativeAnswer(AnswerPart):
         if with_bytes:
             data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))
             merged_b64 = base64.b64encode(data).decode()
-        values = {name: getattr(result, name) for name in cls.model_fields.keys() & RESULT_FIELDS}
+        values = {name: getattr(result, name) for name in cls.model_fields if hasattr(result, name)}
         times = {"prefill_s": stats.prefill_s, "decode_s": stats.decode_s, "draft_s": stats.draft_s}
-        values |= {
-            "merged_b64": merged_b64,
-            "usage": UsageOut.of(stats),
-            "timings_s": {**result.timings_s, **times},
-        }
+        values |= {"merged_b64": merged_b64, "usage": UsageOut.of(stats), "timings_s": {**result.timings_s, **times}}
         return cls.model_validate(values)
 
 

@@ -66,11 +66,8 @@ def hash_key(text: str) -> str:
 
 
 def format_entry(name: str, text: str) -> str:
-    """What stands in the file for a key.
-
-    Raises:
-        SettingsError: the name is not one of `NAME`, or the key is short or could not stand in a header.
-    """
+    """What stands in the file for a key.  Raises SettingsError: the name is not one of `NAME`, or the key is short or
+    could not stand in a header."""
     if not NAME.fullmatch(name) or name == ANONYMOUS:
         remedy = "use letters, digits, . _ and -"
         raise SettingsError("that cannot be a key's name", value=name, limit=NAME.pattern, remedy=remedy)
@@ -82,11 +79,8 @@ def format_entry(name: str, text: str) -> str:
 
 
 def load_keys(path: str | None) -> KeyRing | None:
-    """The keys in a file; None where no file is named.
-
-    Raises:
-        SettingsError: the file cannot be read, holds no key, or an entry is not as it should be.
-    """
+    """The keys in a file; None where no file is named.  Raises SettingsError: the file cannot be read, holds no key, or
+    an entry is not as it should be."""
 
     def bad(message: str) -> SettingsError:
         return SettingsError(message, value=path, remedy="mend the file; `apply-service key` writes entries")

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-)
+import prometheus_client as prometheus
 from starlette.types import Scope
 
 from apply_service.api.calls import Call
@@ -34,15 +26,17 @@ class Metrics:
     """All of one application's metrics, in a registry of their own."""
 
     def __init__(self, service: Service, settings: Settings) -> None:
-        self.registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
+        self.registry = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=self.registry)
+        prometheus.PlatformCollector(registry=self.registry)
+        prometheus.GCCollector(registry=self.registry)
+        gauge = partial(prometheus.Gauge, registry=self.registry)
         gauge("apply_queue_length", "Edits that wait for the engine.").set_function(lambda: service.queue_length)
         gauge("apply_active_edits", "Edits that the engine works on.").set_function(lambda: service.n_active)
         gauge("apply_queue_limit", "Edits that may wait.").set(settings.queue_limit)
 
-        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        counter = partial(prometheus.Counter, registry=self.registry)
+        histogram = partial(prometheus.Histogram, registry=self.registry)
         self._requests = counter("apply_http_requests", "HTTP requests by route and status.", ["path", "status"])
         self._http_s = histogram("apply_http_seconds", "From request to whole answer.", ["path"], buckets=SECONDS)
         self._errors = counter("apply_errors", "Errors by code.", ["code"])

@@ -38,11 +38,8 @@ class RequestModel(BaseModel):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.
-
-        Raises:
-            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
-        """
+        """The request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding: names the field, its value and
+        its range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -131,11 +128,8 @@ class NativeRequest(EditOptions, EditTexts):
         self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
-        """The service's own request; a model or drafter that was left out stays so, for the service to choose.
-
-        Raises:
-            InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
-        """
+        """The service's own request; a model or drafter that was left out stays so, for the service to choose.  Raises
+        InvalidField, BadEncoding: the bytes are no base64, or not in that encoding."""
         source = self.read()
         values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)

@@ -31,11 +31,7 @@ NS = 1_000_000_000
 
 
 def open_exporter(endpoint: str) -> SpanExporter:
-    """The exporter to an OTLP/HTTP collector.
-
-    Raises:
-        MissingDependency: the extra `otel` is not installed.
-    """
+    """The exporter to an OTLP/HTTP collector.  Raises MissingDependency: the extra `otel` is not installed."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: F401 - needed next

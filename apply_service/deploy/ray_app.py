@@ -132,11 +132,8 @@ class ServeEngines:
 
 
 def build_app(args: Mapping[str, Any]) -> serve.Application:
-    """What the `args` of a configuration file describe: settings of the service by name.
-
-    Raises:
-        SettingsError: see `fleet_settings.read_fleet_settings`.
-    """
+    """What the `args` of a configuration file describe: settings of the service by name.  Raises SettingsError: see
+    `fleet_settings.read_fleet_settings`."""
     fleet = read_fleet_settings(args)
     engine = engine_deployment(fleet.settings)
     return ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)

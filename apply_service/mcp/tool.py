@@ -16,16 +16,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
+import mcp_types as protocol
 from mcp.server.lowlevel import Server
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
 
 from apply_service.edits.reply import OTHER_FILES
 from apply_service.errors import ApplyError, EmptyUpdate, EngineFailure, InvalidField, NotFound, UnknownField, shorten
@@ -111,8 +103,10 @@ log = logging.getLogger(__name__)
 def create_server(editor: FileEditor) -> Server[Any]:
     """The MCP server over an editor of files."""
 
-    hints = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
-    tool = Tool(
+    hints = protocol.ToolAnnotations(
+        read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+    )
+    tool = protocol.Tool(
         name=NAME,
         title="Edit a file",
         description=DESCRIPTION,
@@ -121,10 +115,10 @@ def create_server(editor: FileEditor) -> Server[Any]:
         annotations=hints,
     )
 
-    async def list_tools(_: object, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[tool])
+    async def list_tools(_: object, __: protocol.PaginatedRequestParams | None) -> protocol.ListToolsResult:
+        return protocol.ListToolsResult(tools=[tool])
 
-    async def call_tool(_: object, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(_: object, params: protocol.CallToolRequestParams) -> protocol.CallToolResult:
         try:
             if params.name != NAME:
                 message, remedy = f"there is no tool {params.name!r}", "call edit_file"
@@ -139,17 +133,14 @@ def create_server(editor: FileEditor) -> Server[Any]:
             log.error("edit crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
             remedy = "look at the file; see the server's log"
             told = EngineFailure(f"the edit failed ({kind})", value=kind, remedy=remedy)
-        return CallToolResult(content=[_content(_error_lines(told))], is_error=True)
+        return protocol.CallToolResult(content=[_content(_error_lines(told))], is_error=True)
 
     return Server("apply-service", version=version("apply-service"), on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
-    """The call that the arguments mean.  A null counts as not given.
-
-    Raises:
-        UnknownField, InvalidField, EmptyUpdate: names the argument.
-    """
+    """The call that the arguments mean.  A null counts as not given.  Raises UnknownField, InvalidField, EmptyUpdate:
+    names the argument."""
     own = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
     values: dict[str, Any] = {}
     for given, value in arguments.items():
@@ -169,23 +160,16 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
     if any(rule not in ("warn", "fail") for rule in rules.values()):
         message, allowed_rules = "'on_verdict' must say warn or fail by the names of checks", {"CHECK": "warn or fail"}
         raise InvalidField(message, value=rules, limit=allowed_rules, remedy="mend it, or leave it out")
-    if "path" not in values:
+    if not values.get("path"):
         raise InvalidField("the argument 'path' is missing", value="path", remedy="name the file to edit")
     if not values.get("code_edit", "").strip():
         raise EmptyUpdate("there is no edit", value="code_edit", remedy="send the lines that change as code_edit")
-    return EditCall(
-        path=values["path"],
-        code_edit=values["code_edit"],
-        instruction=values.get("instruction", ""),
-        is_dry_run=values.get("dryRun", False),
-        on_verdict=rules,
-        base_sha256=values.get("base_sha256") or None,
-        encoding=values.get("encoding") or "utf-8",
-    )
+    is_dry_run = values.pop("dryRun", False)
+    return EditCall(is_dry_run=is_dry_run, **{name: value for name, value in values.items() if value != ""})
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
-def _answer(own: EditOutcome, others: list[EditOutcome | FailedEdit]) -> CallToolResult:
+def _answer(own: EditOutcome, others: list[EditOutcome | FailedEdit]) -> protocol.CallToolResult:
     """What happened to the call's own file, written or not, and to the others of the reply."""
     lines, fields = [*_lines(own, is_alone=not others)], _fields(own)
     for other in others:
@@ -196,12 +180,12 @@ def _answer(own: EditOutcome, others: list[EditOutcome | FailedEdit]) -> CallToo
     if others:
         fields["others"] = [_fields(other) for other in others]
     is_failed = any(told["status"] == "refused" for told in (fields, *fields.get("others", ())))
-    return CallToolResult(content=[_content(lines)], structured_content=fields, is_error=is_failed)
+    return protocol.CallToolResult(content=[_content(lines)], structured_content=fields, is_error=is_failed)
 
 
-def _content(lines: Iterable[str]) -> TextContent:
+def _content(lines: Iterable[str]) -> protocol.TextContent:
     # Names of files may hold bytes that are no UTF-8, which JSON cannot carry.
-    return TextContent(text="\n".join(lines).encode("utf-8", "backslashreplace").decode())
+    return protocol.TextContent(text="\n".join(lines).encode("utf-8", "backslashreplace").decode())
 
 
 def _error_lines(error: ApplyError) -> Iterator[str]:

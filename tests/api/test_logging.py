@@ -45,7 +45,7 @@ def test_the_id_of_the_request_stands_in_every_line_of_it() -> None:
 
     as_json, as_text = contextvars.copy_context().run(within)
     assert json.loads(as_json)["request_id"] == "r-1"
-    assert "request_id=r-1" in as_text
+    assert 'request_id="r-1"' in as_text
     assert "request_id" not in JsonFormatter().format(record())
 
 
