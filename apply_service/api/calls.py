@@ -1,8 +1,8 @@
 """One HTTP request as operations sees it: its id, its caller, its results and errors, and its one line in the log.
 
-`CallMiddleware` is the outermost layer.  It makes a `Call` and puts it into a context variable, where the layers below,
-the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code: `log_code` is the
-one exception.
+`CallMiddleware` is the outermost layer.  It makes an `HttpCall` and puts it into a context variable, where the layers
+below, the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code: `log_code`
+is the one exception.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ edit_log = logging.getLogger("apply_service.edits")
 
 
 @dataclass(slots=True)
-class Call:
+class HttpCall:
     """One request on its way.  Results and errors are appended from the engine's thread too."""
 
     request_id: str
@@ -58,11 +58,11 @@ class Call:
             self.errors.append(error)
 
 
-current_call: ContextVar[Call | None] = ContextVar("apply_call", default=None)
+current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=None)
 """The call that a task, or a ticket's context, belongs to; None outside of any."""
 
 
-def this_call() -> Call:
+def this_call() -> HttpCall:
     """The current call, for code that only runs below `CallMiddleware`."""
     call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
@@ -98,7 +98,7 @@ class CallMiddleware:
     """Gives every request an id, one log line and one answer, whatever is raised further in.  Foreign exceptions end
     here too: the server would log their messages, which may quote code."""
 
-    def __init__(self, app: ASGIApp, on_end: Callable[[Call, Scope, int, float], None] = lambda *_: None) -> None:
+    def __init__(self, app: ASGIApp, on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None) -> None:
         """`on_end` is told the status (499 where none was sent) and the seconds."""
         self._app = app
         self._on_end = on_end
@@ -108,7 +108,7 @@ class CallMiddleware:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(REQUEST_ID, "")
-        call = Call(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
+        call = HttpCall(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
         current_call.set(call)
         status, has_begun, n_bytes, started = 499, False, 0, time.perf_counter()
 
@@ -139,7 +139,7 @@ class CallMiddleware:
             _log_call(call, scope, status, {"ms": round(seconds * 1000, 2), "bytes_out": n_bytes})
 
 
-def _log_call(call: Call, scope: Scope, status: int, sizes: dict[str, float]) -> None:
+def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]) -> None:
     """The log line.  Probes and scrapes come every few seconds, and say nothing as long as they are answered."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     if status >= 500 and status not in EXPECTED:

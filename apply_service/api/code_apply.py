@@ -53,7 +53,7 @@ class CodeApplyAnswer(AnswerPart):
 
 
 class CodeApplyReply(OpenAIReply):
-    """The dialect's `Reply`: OpenAI's chunks, but an answer and errors of its own."""
+    """The dialect's `ReplyWriter`: OpenAI's chunks, but an answer and errors of its own."""
 
     def whole(self, result: ApplyResult) -> str:
         self.refuse_unseen(result)

@@ -1,6 +1,6 @@
 """What all dialects share: a body is read, its edit admitted, its events awaited, its answer sent whole or as a stream.
 
-A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (a `Reply`); between the two every
+A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (`ReplyWriter`); between the two every
 request goes through `respond`.  An error before the first bytes has a status of its own; after them, it is the stream's
 last event.  `service` and `settings` are in the state of the application.
 """
@@ -24,7 +24,6 @@ from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError, TooLarge, UnsupportedMediaType
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ LARGE_HUNK_CHARS = 300
 """A hunk with its edits takes about as long as so much text."""
 
 
-class Reply(Protocol):
+class ReplyWriter(Protocol):
     """How one dialect writes the answer to one request: the answer's JSON, what the stream says of an event (nothing
     where it is held back), and the stream's last words where it cannot end well.  The first two raise ApplyError where
     the dialect cannot hand the answer out.  One object a request."""
@@ -135,48 +134,46 @@ def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Tas
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
-async def respond(request: Request, wanted: ApplyRequest, reply: Reply, *, stream: bool) -> Response:
+async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *, stream: bool) -> Response:
     """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
     service, settings = state_of(request)
     ticket = service.submit(admissible(wanted, settings))
-    pieces = _pieces(ticket, reply, watch_client(request, ticket.cancel), stream)
-    first = await anext(pieces)  # until here an error can still have a status
-    if not stream:
-        await pieces.aclose()
-        return Response(first, media_type="application/json")
-
-    async def guarded() -> AsyncGenerator[bytes]:
-        try:
-            async with aclosing(pieces):
-                yield first
-                async for piece in pieces:
-                    yield piece
-        except ApplyError as error:
-            this_call().note_error(error)
-            yield reply.error_frame(error)
-
-    return StreamingResponse(guarded(), media_type=SSE, headers=SSE_HEADERS)
-
-
-async def _pieces(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None], stream: bool) -> AsyncGenerator[bytes]:
-    """The answer: one piece, or the frames of a stream.  Closing it, or its end, ends the request and its watcher."""
+    watcher = watch_client(request, ticket.cancel)
 
     def write(event: ApplyEvent) -> list[bytes]:
         if stream:
             return list(reply.frames(event))
         return [reply.whole(event.result).encode()] if isinstance(event, FinalEvent) else []
 
-    try:
-        async with aclosing(ticket.events_async()) as events:
-            async for event in events:
-                size = 0
-                if isinstance(event, FinalEvent):
-                    size = len(event.result.merged_code) + LARGE_HUNK_CHARS * len(event.result.hunks)
-                # A large answer is written on another thread, as others wait for this one.
-                for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
+    async def pieces() -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(ticket.events_async()) as events:
+                async for event in events:
+                    size = 0
+                    if isinstance(event, FinalEvent):
+                        size = len(event.result.merged_code) + LARGE_HUNK_CHARS * len(event.result.hunks)
+                    # A large answer is written on another thread, as others wait for this one.
+                    for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
+                        yield piece
+        finally:
+            watcher.cancel()
+
+    async def guarded() -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(rest):
+                yield first
+                async for piece in rest:
                     yield piece
-    finally:
-        watcher.cancel()
+        except ApplyError as error:
+            this_call().note_error(error)
+            yield reply.error_frame(error)
+
+    rest = pieces()
+    first = await anext(rest)  # until here an error can still have a status
+    if stream:
+        return StreamingResponse(guarded(), media_type=SSE, headers=SSE_HEADERS)
+    await rest.aclose()
+    return Response(first, media_type="application/json")
 
 
 # -- the OpenAPI page --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from limits.strategies import MovingWindowRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apply_service.api.auth import OPEN_PATHS
-from apply_service.api.calls import Call, this_call
+from apply_service.api.calls import HttpCall, this_call
 from apply_service.api.keys import Key
 from apply_service.errors import Overloaded, RateLimited, RequestTimeout
 from apply_service.settings import Settings
@@ -130,7 +130,7 @@ class LimitMiddleware:
             self._in_flight[key.name] -= 1
             self._in_flight += Counter()  # keys without a request are no callers
 
-    def _count(self, call: Call, n_edits: int = 1) -> None:
+    def _count(self, call: HttpCall, n_edits: int = 1) -> None:
         """Count so many more requests of the key.  Raises RateLimited where they are not left; none counts then."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
@@ -147,7 +147,7 @@ class LimitMiddleware:
                 remedy=f"send it again in {wait_s} s" if n_edits < limit else "send fewer edits at once",
             )
 
-    def _tell_rate(self, call: Call) -> float:
+    def _tell_rate(self, call: HttpCall) -> float:
         """Put the key's rate into the headers, where it has one; when the oldest request stops to count."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:

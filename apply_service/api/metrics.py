@@ -11,7 +11,7 @@ from functools import partial
 import prometheus_client as prometheus
 from starlette.types import Scope
 
-from apply_service.api.calls import Call
+from apply_service.api.calls import HttpCall
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.ticket import Ticket
@@ -58,7 +58,7 @@ class Metrics:
         self._rejections = histogram("apply_rejections", "Rejections an edit.", buckets=REJECTIONS)
         self._passes = counter("apply_passes", "Forward passes by kind.", ["kind"])
 
-    def observe_call(self, call: Call, scope: Scope, status: int, seconds: float) -> None:
+    def observe_call(self, call: HttpCall, scope: Scope, status: int, seconds: float) -> None:
         """Count an HTTP request, and the errors that it met."""
         path = getattr(scope.get("route"), "path", "other")
         self._requests.labels(path, str(status)).inc()

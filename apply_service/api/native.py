@@ -32,7 +32,7 @@ router = APIRouter()
 
 
 class NativeReply:
-    """The dialect's `Reply`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
+    """The dialect's `ReplyWriter`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
 
     def __init__(self, *, with_bytes: bool) -> None:
         self._with_bytes = with_bytes

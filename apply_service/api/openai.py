@@ -76,7 +76,7 @@ class _Content(RequestModel):
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
-class Prediction(_Content):
+class PredictedFile(_Content):
     """The file as it is, which the answer is expected to repeat for the most part."""
 
     type: Literal["content"]
@@ -86,7 +86,7 @@ class StreamOptions(RequestModel):
     include_usage: bool = Field(False, description="End the stream with a chunk that holds `usage` and no choices.")
 
 
-class Message(_Content):
+class ChatMessage(_Content):
     role: Literal["system", "developer", "user"]
     name: str | None = None
 
@@ -114,8 +114,10 @@ class CompletionFields(EditBody):
 class ChatRequest(CompletionFields):
     """An edit as a chat: tagged in the user message, or as a message beside a prediction."""
 
-    messages: list[Message] = Field(min_length=1, description="System messages, and one user message with the edit.")
-    prediction: Prediction | None = None
+    messages: list[ChatMessage] = Field(
+        min_length=1, description="System messages, and one user message with the edit."
+    )
+    prediction: PredictedFile | None = None
     max_completion_tokens: int | None = Field(None, ge=1, description="As `max_tokens`; the smaller of both counts.")
     adaptive_speculation: Any = Field(None, description=DRAFTING)
     speculation_length_on_strong_match: Any = Field(None, description=DRAFTING)
@@ -189,7 +191,7 @@ def report_of(result: ApplyResult) -> dict[str, Any]:
 
 
 class OpenAIReply:
-    """The `Reply` of the chat and completion endpoints; all of its chunks share id, time and model."""
+    """The `ReplyWriter` of the chat and completion endpoints; all of its chunks share id, time and model."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from apply_service.api.calls import Call, current_call
+from apply_service.api.calls import HttpCall, current_call
 from apply_service.api.idempotency import IdempotencyMiddleware
 from apply_service.errors import DeadlineExceeded, NeedsMoreContext, Overloaded
 from apply_service.settings import Settings
@@ -148,7 +148,7 @@ def test_a_twin_takes_over_where_the_first_goes_away() -> None:
         sent: list[Message] = []
 
         async def ask(messages: list[Message]) -> None:
-            current_call.set(Call("x"))
+            current_call.set(HttpCall("x"))
 
             async def receive() -> Message:
                 return {"type": "http.request", "body": b"{}", "more_body": False}

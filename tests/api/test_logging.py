@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from apply_service.api.calls import Call, JsonFormatter, TextFormatter, configure_logging, current_call
+from apply_service.api.calls import HttpCall, JsonFormatter, TextFormatter, configure_logging, current_call
 from apply_service.settings import Settings
 
 
@@ -40,7 +40,7 @@ def test_a_line_of_text_stays_one_line() -> None:
 
 def test_the_id_of_the_request_stands_in_every_line_of_it() -> None:
     def within() -> tuple[str, str]:
-        current_call.set(Call("r-1"))
+        current_call.set(HttpCall("r-1"))
         return JsonFormatter().format(record()), TextFormatter().format(record())
 
     as_json, as_text = contextvars.copy_context().run(within)
