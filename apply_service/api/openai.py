@@ -311,35 +311,35 @@ def pieces(text: str) -> Iterator[str]:
 
 # -- routes ------------------------------------------------------------------------------------------------------------
 router = APIRouter()
+CHAT_SUMMARY = "Apply one edit, asked as a chat"
 
 
-def _add_chat(path: str, tags: TagSet, about: str) -> None:
-    options = documented(path, ChatRequest, CompletionAnswer, EVENTS)
-
-    @router.post(**options, summary="Apply one edit, asked as a chat", description=about)
-    async def chat(request: Request) -> Response:
-        call = await read_call(request, ChatRequest.parse)
-        prediction = None if call.prediction is None else call.prediction.text
-        user = [message.text for message in call.messages if message.role == "user"]
-        system = [message.text for message in call.messages if message.role != "user"]
-        edit = await state_of(request)[0].call(partial(read_chat, system, user, prediction, tags))
-        limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
-        return await _complete(request, "chat.completion", call, edit, min(limits, default=None))
+@router.post(**documented("/v1/apply/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+@router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+async def chat(request: Request) -> Response:
+    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; or
+    `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With
+    `stream: true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more.
+    """
+    return await _chat(request, MORPH)
 
 
-MORPH_TEXT = (
-    "The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; or "
-    "`prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With "
-    "`stream: true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more."
-)
-_add_chat("/v1/chat/completions", MORPH, MORPH_TEXT)
-_add_chat("/v1/apply/chat/completions", MORPH, MORPH_TEXT)
-_add_chat(
-    "/v1/apply/completions",
-    MERCURY,
-    "As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and "
-    "`<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.",
-)
+@router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+async def mercury_chat(request: Request) -> Response:
+    """As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and
+    `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
+    """
+    return await _chat(request, MERCURY)
+
+
+async def _chat(request: Request, tags: TagSet) -> Response:
+    call = await read_call(request, ChatRequest.parse)
+    prediction = None if call.prediction is None else call.prediction.text
+    user = [message.text for message in call.messages if message.role == "user"]
+    system = [message.text for message in call.messages if message.role != "user"]
+    edit = await state_of(request)[0].call(partial(read_chat, system, user, prediction, tags))
+    limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
+    return await _complete(request, "chat.completion", call, edit, min(limits, default=None))
 
 
 @router.post(
@@ -383,27 +383,24 @@ class ModelList(BaseModel):
 
 
 STARTED = int(time.time())
+ONE, ALL = "One of the models", "The models that a request may name"
 
 
-def _add_models(path: str) -> None:
-    responses = error_responses(path)
-
-    def cards(request: Request) -> dict[str, ModelCard]:
-        names = model_names(state_of(request)[1]).items()
-        of = {name: None if model == name else model for name, model in names}
-        return {name: ModelCard(id=name, created=STARTED, alias_of=alias_of) for name, alias_of in of.items()}
-
-    @router.get(path, summary="The models that a request may name", responses=responses)
-    async def models(request: Request) -> ModelList:
-        return ModelList(data=list(cards(request).values()))
-
-    @router.get(path + "/{name:path}", summary="One of the models", responses=responses)
-    async def model(request: Request, name: str) -> ModelCard:
-        known = cards(request)
-        if name not in known:
-            raise UnknownModel("no such model", value=name, limit=list(known), remedy="name one of these")
-        return known[name]
+def _cards(request: Request) -> dict[str, ModelCard]:
+    alias_of = {name: None if model == name else model for name, model in model_names(state_of(request)[1]).items()}
+    return {name: ModelCard(id=name, created=STARTED, alias_of=model) for name, model in alias_of.items()}
 
 
-_add_models("/v1/models")
-_add_models("/v1/apply/models")
+@router.get("/v1/apply/models", summary=ALL, responses=error_responses("/v1/models"))
+@router.get("/v1/models", summary=ALL, responses=error_responses("/v1/models"))
+async def models(request: Request) -> ModelList:
+    return ModelList(data=list(_cards(request).values()))
+
+
+@router.get("/v1/apply/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
+@router.get("/v1/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
+async def model(request: Request, name: str) -> ModelCard:
+    cards = _cards(request)
+    if name not in cards:
+        raise UnknownModel("no such model", value=name, limit=list(cards), remedy="name one of these")
+    return cards[name]
