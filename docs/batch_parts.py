@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from apply_service.api.batch_schema import BatchAnswer, BatchFile, BatchItemOut, BatchRequest
+from apply_service.api.answer import BatchAnswer, BatchItemOut
+from apply_service.api.schema import BatchFile, BatchRequest
 from docs.tables import field_table, named_fields
 
 

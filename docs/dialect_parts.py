@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from apply_service.api.chat_tags import MERCURY, MORPH
-from apply_service.api.code_apply import SPELLINGS, CodeApplyAnswer, CodeApplyRequest, code_apply_router
-from apply_service.api.error_shapes import FlatErrorBody, OpenAIErrorDetail, error_model
-from apply_service.api.openai_answer import ChatAnswer, CompletionDetails, Usage
-from apply_service.api.openai_chat import chat_router
-from apply_service.api.openai_completions import completions_router
-from apply_service.api.openai_models import ModelCard, models_router
-from apply_service.api.openai_schema import ApplyOptions, ChatRequest, CompletionRequest
+from apply_service.api import code_apply, openai
+from apply_service.api.chat_edit import MERCURY, MORPH
+from apply_service.api.code_apply import SPELLINGS, CodeApplyAnswer, CodeApplyRequest
+from apply_service.api.errors import FlatErrorBody, OpenAIErrorDetail, error_model
+from apply_service.api.openai import (
+    ApplyOptions,
+    ChatRequest,
+    CompletionAnswer,
+    CompletionDetails,
+    CompletionRequest,
+    ModelCard,
+    Usage,
+)
 from apply_service.api.schema import EditOptions
 from apply_service.settings import Settings
 from docs.tables import field_table, named_fields, table
 
-NOTHING: Any = None
-"""Routers are made without a service: only their routes are read."""
-
 
 def paths() -> str:
     """Every route of the dialects."""
-    settings = Settings()
-    routers = (
-        chat_router(NOTHING, settings),
-        completions_router(NOTHING, settings),
-        models_router(settings),
-        code_apply_router(NOTHING, settings),
-    )
-    return table(("path", "what", "errors"), (row for router in routers for row in _rows(router)))
+    return table(("path", "what", "errors"), (row for module in (openai, code_apply) for row in _rows(module.router)))
 
 
 def _rows(router: APIRouter) -> Iterator[tuple[str, str, str]]:
@@ -71,11 +65,11 @@ def option_fields() -> str:
 
 def chat_answer_fields() -> str:
     shapes: dict[str, type[BaseModel]] = {"usage": Usage, "completion_tokens_details": CompletionDetails}
-    return "\n".join([field_table(ChatAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
+    return "\n".join([field_table(CompletionAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
 
 
 def code_apply_fields() -> str:
-    rows = ((f"`{name}`", ", ".join(f"`{other}`" for other in others)) for name, others in SPELLINGS.items())
+    rows = ((f"`{name}`", f"`{other}`") for name, other in SPELLINGS.items())
     spellings = table(("field", "also spelled"), rows)
     answer = "The answer:\n\n" + field_table(CodeApplyAnswer)
     return "\n".join((field_table(CodeApplyRequest), spellings, answer))

@@ -16,10 +16,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
-from apply_service.api.errors import NEVER_SENT, STATUS
+from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.output import MEANINGS, exit_code
+from apply_service.errors import ApplyError
 from apply_service.settings import setting_specs
 from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu
@@ -97,15 +98,15 @@ def settings() -> str:
 
 def errors() -> str:
     rows = [
-        (f"`{kind.code}`", _status(kind, status), str(exit_code(kind(""))), inspect.getdoc(kind) or "")
-        for kind, status in STATUS.items()
+        (f"`{kind.code}`", _status(kind), str(exit_code(kind(""))), inspect.getdoc(kind) or "")
+        for kind in error_kinds()
         if not kind.__subclasses__()
     ]
     return table(("code", "HTTP status", "exit code", "when"), rows)
 
 
-def _status(kind: type, status: int) -> str:
-    return "never sent" if issubclass(kind, NEVER_SENT) else str(status)
+def _status(kind: type[ApplyError]) -> str:
+    return "never sent" if issubclass(kind, NEVER_SENT) else str(status_of(kind))
 
 
 def request_fields() -> str:

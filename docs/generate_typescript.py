@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.api.app import create_app
-from apply_service.api.errors import STATUS
+from apply_service.api.errors import error_kinds
 from apply_service.pipeline import Running
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -54,7 +54,7 @@ def render(page: Schema) -> str:
 
 
 def _codes() -> str:
-    union = "".join(f"\n  | {json.dumps(code)}" for code in sorted({kind.code for kind in STATUS}))
+    union = "".join(f"\n  | {json.dumps(code)}" for code in sorted({kind.code for kind in error_kinds()}))
     return f"/** Every code that an error of the service can have. */\nexport type ErrorCode ={union};\n"
 
 

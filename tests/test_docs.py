@@ -2,7 +2,7 @@
 
 import pytest
 
-from apply_service.api.errors import STATUS
+from apply_service.api.errors import error_kinds
 from apply_service.settings import setting_specs
 from docs.generate import FOLDER, PAGES, PART, PARTS, render
 
@@ -17,7 +17,7 @@ def test_every_part_is_on_a_page_and_holds_what_it_should() -> None:
     text = "".join((FOLDER / page).read_text(encoding="utf-8") for page in PAGES)
     assert {match[2] for match in PART.finditer(text)} == set(PARTS)
     assert all(f"`{spec.variable}`" in text for spec in setting_specs())
-    assert all(f"| `{kind.code}` |" in text for kind in STATUS if not kind.__subclasses__())
+    assert all(f"| `{kind.code}` |" in text for kind in error_kinds() if not kind.__subclasses__())
 
 
 def test_no_page_holds_the_words_of_a_library() -> None:

@@ -1,4 +1,4 @@
-"""What the native dialect answers, field by field: a result, or an error.
+"""The one model of a result, field by field: every dialect, the batch and MCP write from it.
 
 The shape is the documentation's and the JSON's at once; `clients.wire` reads it back.
 """
@@ -6,11 +6,13 @@ The shape is the documentation's and the JSON's at once; `clients.wire` reads it
 from __future__ import annotations
 
 import base64
-from dataclasses import fields
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from apply_service.api.errors import ErrorDetail, error_body
+from apply_service.api.schema import BatchRequest
+from apply_service.batch import BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
 from apply_service.edits.fidelity import SourceText, encode
 from apply_service.types import (
     ApplyResult,
@@ -24,31 +26,29 @@ from apply_service.types import (
     TextEdit,
 )
 
-RESULT_FIELDS = frozenset(field.name for field in fields(ApplyResult))
 
-
-class _Answer(BaseModel):
+class AnswerPart(BaseModel):
     """A part of an answer; a field without a rule of its own is the attribute of that name (`model_validate`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
-class PositionOut(_Answer):
+class PositionOut(AnswerPart):
     line: int
     character: int = Field(description="UTF-16 code units into the line.")
 
 
-class RangeOut(_Answer):
+class RangeOut(AnswerPart):
     start: PositionOut
     end: PositionOut
 
 
-class Utf8Columns(_Answer):
+class Utf8Columns(AnswerPart):
     start: int
     end: int
 
 
-class EditOut(_Answer):
+class EditOut(AnswerPart):
     """A text edit as the Language Server Protocol spells it, and the byte columns of the same places."""
 
     range: RangeOut = Field(description="`start` and `end`, each `line` (0-based) and `character` (UTF-16 code units).")
@@ -64,22 +64,20 @@ class EditOut(_Answer):
         return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
 
 
-class SpanOut(_Answer):
-    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
-
-    start_line: int
-    end_line: int
-    origin: Origin = Field(description="The file, the edit, or the model's own words.")
-
-
-class LineRangeOut(_Answer):
+class LineRangeOut(AnswerPart):
     """Lines `start_line..end_line` (0-based, half-open) of the original."""
 
     start_line: int
     end_line: int
 
 
-class HunkOut(_Answer):
+class SpanOut(LineRangeOut):
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+
+    origin: Origin = Field(description="The file, the edit, or the model's own words.")
+
+
+class HunkOut(AnswerPart):
     """One stretch of changed lines (0-based, half-open), and how sure the target was of it."""
 
     original_start: int = Field(
@@ -96,7 +94,7 @@ class HunkOut(_Answer):
     )
 
 
-class VerdictOut(_Answer):
+class VerdictOut(AnswerPart):
     """What one check found, or that it passed."""
 
     check: str = Field(description="The check's name.")
@@ -106,7 +104,7 @@ class VerdictOut(_Answer):
     side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
 
 
-class UsageOut(_Answer):
+class UsageOut(AnswerPart):
     """Counts of the decode; all 0 where no model took part.  A remote server does not report them all: null is not
     known; where it reports no prompt and completion either, these are 0 and the verdict `usage` says so."""
 
@@ -123,25 +121,18 @@ class UsageOut(_Answer):
 
     @classmethod
     def of(cls, stats: DecodeStats) -> Self:
-        values: dict[str, Any] = {
-            "cached_prompt_tokens": stats.cached_prompt_tokens,
-            "accepted_by_source": stats.accepted_by_source,
-            "passes": stats.passes,
-            "prefill_passes": stats.prefill_passes,
-            "rejections": stats.rejections,
+        counts: dict[str, Any] = {name: getattr(stats, name) for name in cls.model_fields if hasattr(stats, name)}
+        counts |= {
+            "total_tokens": stats.prompt_tokens + stats.completion_tokens,
+            "accepted_prediction_tokens": stats.accepted_tokens,
+            "rejected_prediction_tokens": stats.rejected_tokens,
         }
-        is_draft_known = "accepted_tokens" not in stats.unknown
-        return cls(
-            prompt_tokens=stats.prompt_tokens,
-            completion_tokens=stats.completion_tokens,
-            total_tokens=stats.prompt_tokens + stats.completion_tokens,
-            accepted_prediction_tokens=stats.accepted_tokens if is_draft_known else None,
-            rejected_prediction_tokens=stats.rejected_tokens if is_draft_known else None,
-            **{name: None if name in stats.unknown else value for name, value in values.items()},
-        )
+        if "accepted_tokens" in stats.unknown:
+            counts |= {"accepted_prediction_tokens": None, "rejected_prediction_tokens": None}
+        return cls(**(counts | dict.fromkeys(counts.keys() & stats.unknown)))
 
 
-class NativeAnswer(_Answer):
+class NativeAnswer(AnswerPart):
     """The merged file and everything that tells how far to trust it."""
 
     merged_code: str = Field(description="The whole merged file, line ends as in the original.")
@@ -185,39 +176,54 @@ class NativeAnswer(_Answer):
     @classmethod
     def of(cls, result: ApplyResult, *, with_bytes: bool) -> Self:
         """The answer for a result; `with_bytes` where the original came as bytes."""
-        stats = result.stats
-        same = {name: getattr(result, name) for name in cls.model_fields.keys() & RESULT_FIELDS}
+        stats, merged_b64 = result.stats, None
+        if with_bytes:
+            data = encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))
+            merged_b64 = base64.b64encode(data).decode()
+        values = {name: getattr(result, name) for name in cls.model_fields if hasattr(result, name)}
         times = {"prefill_s": stats.prefill_s, "decode_s": stats.decode_s, "draft_s": stats.draft_s}
-        return cls.model_validate(
-            {
-                **same,
-                "merged_b64": _merged_b64(result) if with_bytes else None,
-                "usage": UsageOut.of(stats),
-                "timings_s": {**result.timings_s, **times},
-            }
-        )
+        values |= {"merged_b64": merged_b64, "usage": UsageOut.of(stats), "timings_s": {**result.timings_s, **times}}
+        return cls.model_validate(values)
 
 
-class HunkEvent(_Answer):
+class HunkEvent(AnswerPart):
     """One hunk in a stream, with its edits."""
 
     hunk: HunkOut
     edits: list[EditOut]
 
 
-def _merged_b64(result: ApplyResult) -> str:
-    return base64.b64encode(encode(result.merged_code, SourceText.of(result.merged_code, result.encoding))).decode()
+class BatchItemOut(AnswerPart):
+    """One file of the batch."""
+
+    path: str | None = Field(description="Its name after; of a deleted file its name before.")
+    source: str | None = Field(description="Its name before; null for a new file.")
+    action: FileAction = Field(description="What happens to it.")
+    new_mode: str | None = Field(description="git's mode (`100755`), where a patch sets one.")
+    status: ItemStatus = Field(description="`withheld`: it is well, but another one failed.")
+    verdicts: list[VerdictOut] = Field(description="What every check found, whatever the status.")
+    answer: NativeAnswer | None = Field(description="As of `POST /v1/apply`; null unless ok, and of a deleted file.")
+    error: ErrorDetail | None = Field(description="Why it failed.")
+    diff: str | None = Field(description="The whole change, names and mode included, where it was asked for.")
 
 
-class ErrorDetail(_Answer):
-    code: str
-    message: str
-    value: Any = Field(description="What offended.")
-    limit: Any = Field(description="What would have been allowed.")
-    remedy: str
+class BatchAnswer(AnswerPart):
+    """What became of each file."""
 
+    mode: BatchMode
+    status: BatchStatus = Field(description="`applied`: every file is ok; `partial`: some are; `refused`: none is.")
+    items: list[BatchItemOut] = Field(description="In the order of the edits, or of the patch.")
 
-class ErrorBody(_Answer):
-    """Every error has this shape."""
-
-    error: ErrorDetail
+    @classmethod
+    def of(cls, result: BatchResult, call: BatchRequest) -> Self:
+        """The answer to a request; files that came as bytes go as bytes."""
+        numbers = {number for number, edit in enumerate(call.edits or []) if edit.original_b64 is not None}
+        paths = {file.path for file in call.files if file.original_b64 is not None}
+        items: list[Any] = []
+        for number, item in enumerate(result.items):
+            values = {name: getattr(item, name) for name in BatchItemOut.model_fields if name != "answer"}
+            with_bytes = number in numbers or item.source in paths
+            values["answer"] = None if item.result is None else NativeAnswer.of(item.result, with_bytes=with_bytes)
+            values["error"] = None if item.error is None else error_body(item.error)["error"]
+            items.append(BatchItemOut.model_validate(values))
+        return cls(mode=result.mode, status=result.status, items=items)

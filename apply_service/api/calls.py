@@ -1,31 +1,56 @@
-"""One HTTP request as operations sees it: who asks, under which id, and what became of it.
+"""One HTTP request as operations sees it: its id, its caller, its results and errors, and its one line in the log.
 
-`middleware` makes a `Call` for each request and puts it where everything below finds it, the request's tickets
-included: a context variable.  Logs, metrics, limits and kept answers read it; no dialect has to.
+`CallMiddleware` is the outermost layer.  It makes an `HttpCall` and puts it into a context variable, where the layers
+below, the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code: `log_code`
+is the one exception.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import re
+import time
+import traceback
+import uuid
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
-from apply_service.errors import ApplyError
-from apply_service.types import ApplyResult
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ANONYMOUS = "anonymous"
+from apply_service.api.errors import error_json, headers_of, status_of
+from apply_service.api.keys import NO_KEY, Key
+from apply_service.errors import ApplyError, EngineFailure
+from apply_service.settings import Settings
+from apply_service.ticket import Ticket
+from apply_service.types import ApplyResult, FinalEvent
+
+REQUEST_ID = "X-Request-Id"
+GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+EXPECTED = frozenset({503, 504})
+"""A stop and a deadline are no fault of the service."""
+
+log = logging.getLogger("apply_service.access")
+edit_log = logging.getLogger("apply_service.edits")
 
 
 @dataclass(slots=True)
-class Call:
-    """One request on its way.  Results and errors come from the engine's thread too, by appending alone."""
+class HttpCall:
+    """One request on its way.  Results and errors are appended from the engine's thread too."""
 
     request_id: str
-    caller: str = ANONYMOUS
-    """Name of the API key."""
+    key: Key = NO_KEY
     results: list[ApplyResult] = field(default_factory=list)
     errors: list[ApplyError] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     """What the response carries besides its own headers."""
+    count_edits: Callable[[int], None] = lambda _: None
+    """Counts so many more edits against the key's rate (`limits`)."""
 
     def note_error(self, error: ApplyError) -> None:
         """Remember an error once, however many places it passes."""
@@ -33,20 +58,162 @@ class Call:
             self.errors.append(error)
 
 
-_current: ContextVar[Call | None] = ContextVar("apply_call", default=None)
+current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=None)
+"""The call that a task, or a ticket's context, belongs to; None outside of any."""
 
 
-def current_call() -> Call | None:
-    """The call that this task, or this ticket's context, belongs to; None outside of any."""
-    return _current.get()
+def this_call() -> HttpCall:
+    """The current call, for code that only runs below `CallMiddleware`."""
+    call = current_call.get()
+    assert call is not None, "CallMiddleware is the outermost layer"
+    return call
 
 
-def note_error(error: ApplyError) -> None:
-    """Let the current call, if there is one, remember an error that its client is told of."""
-    if (call := _current.get()) is not None:
-        call.note_error(error)
+def note_outcome(ticket: Ticket) -> None:
+    """Tell the call how its edit ended."""
+    if (call := current_call.get()) is None:
+        return
+    if isinstance(ticket.terminal, FinalEvent):
+        call.results.append(ticket.terminal.result)
+    elif isinstance(ticket.terminal, ApplyError):
+        call.note_error(ticket.terminal)
 
 
-def enter_call(call: Call) -> None:
-    """Make it the current call of this task and of what it starts."""
-    _current.set(call)
+def log_code(ticket: Ticket) -> None:
+    """Log the edit with its code: only where the settings ask for it."""
+    request = ticket.request
+    fields = {"original": request.original, "update": request.update, "instruction": request.instruction}
+    if isinstance(ticket.terminal, FinalEvent):
+        fields["merged_code"] = ticket.terminal.result.merged_code
+    edit_log.info("edit", extra={"fields": fields})
+
+
+def error_response(error: ApplyError, path: str) -> Response:
+    """The answer that an error is at this path: status, headers and body."""
+    body, headers = error_json(error, path), headers_of(error, path)
+    return Response(body, status_of(error), headers, media_type="application/json")
+
+
+class CallMiddleware:
+    """Gives every request an id, one log line and one answer, whatever is raised further in.  Foreign exceptions end
+    here too: the server would log their messages, which may quote code."""
+
+    def __init__(self, app: ASGIApp, on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None) -> None:
+        """`on_end` is told the status (499 where none was sent) and the seconds."""
+        self._app = app
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        call = HttpCall(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
+        current_call.set(call)
+        status, has_begun, n_bytes, started = 499, False, 0, time.perf_counter()
+
+        async def send_on(message: Message) -> None:
+            nonlocal status, has_begun, n_bytes
+            if message["type"] == "http.response.start":
+                status, has_begun = message["status"], True
+                MutableHeaders(scope=message).update({REQUEST_ID: call.request_id, **call.headers})
+            n_bytes += len(message.get("body", b""))
+            await send(message)
+
+        async def refuse(error: ApplyError) -> None:
+            call.note_error(error)
+            if not has_begun:  # an answer that has begun stays unfinished: the connection is then closed
+                await error_response(error, scope["path"])(scope, receive, send_on)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except ApplyError as error:
+            await refuse(error)
+        except Exception as error:
+            kind = type(error).__name__
+            log.error("request crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
+            await refuse(EngineFailure("the service failed on this request", value=kind, remedy="see its log"))
+        finally:
+            seconds = time.perf_counter() - started
+            self._on_end(call, scope, status, seconds)
+            _log_call(call, scope, status, {"ms": round(seconds * 1000, 2), "bytes_out": n_bytes})
+
+
+def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]) -> None:
+    """The log line.  Probes and scrapes come every few seconds, and say nothing as long as they are answered."""
+    level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
+    if status >= 500 and status not in EXPECTED:
+        level = logging.ERROR
+    if not log.isEnabledFor(level):
+        return
+    fields: dict[str, object] = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        **sizes,
+        "caller": call.key.name,
+        "client": (scope.get("client") or ("",))[0],
+    }
+    if call.errors:
+        fields["errors"] = [error.code for error in call.errors]
+    if call.results:
+        fields["edits"] = [
+            {name: getattr(result, name) for name in ("strategy", "format", "language", "model")}
+            | known_counts(result)
+            | {"findings": [verdict.check for verdict in result.verdicts if not verdict.is_pass]}
+            for result in call.results
+        ]
+    log.log(level, "answered", extra={"fields": fields})
+
+
+def known_counts(result: ApplyResult) -> dict[str, int]:
+    """The counts of an edit that logs and traces tell, less those that a remote server did not report."""
+    counts = ("prompt_tokens", "completion_tokens", "passes", "rejections")
+    return {name: getattr(result.stats, name) for name in counts if name not in result.stats.unknown}
+
+
+# -- how lines are written ---------------------------------------------------------------------------------------------
+def configure_logging(settings: Settings) -> None:
+    """Send the process's logs to standard error, as the settings say."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    for name in ("httpx", "urllib3", "opentelemetry"):  # they log each of their own requests
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (UTC), level, logger, message, request_id, and the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        # ASCII only: a path may hold lone surrogates, which UTF-8 cannot.
+        return json.dumps({**line, "message": _message(record), **_fields(record)}, ensure_ascii=True, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """`time LEVEL logger: message key=value ...`; values are JSON, so a line stays one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        words = "".join(f" {name}={json.dumps(value, default=str)}" for name, value in _fields(record).items())
+        return f"{_time(record)} {record.levelname} {record.name}: {_message(record)}{words}"
+
+
+def _time(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The message, and where an exception came from; not what the exception says, which may quote code."""
+    text = record.getMessage()
+    if record.exc_info is not None and record.exc_info[0] is not None:
+        frames = traceback.extract_tb(record.exc_info[2])
+        place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        text += f" [{record.exc_info[0].__name__}{place}]"
+    return text
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    call = current_call.get()
+    given: dict[str, Any] = getattr(record, "fields", {})
+    return ({} if call is None else {"request_id": call.request_id}) | given

@@ -2,10 +2,15 @@
 
 Three kinds of chat are answered, in this order; every other one is refused, as nothing here can hold a conversation.
 
-1. A tagged message (`chat_tags`).
+1. A tagged message: `<instruction>..</instruction> <code>FILE</code> <update>EDIT</update>`.
 2. A prediction and an edit: the predicted text is the file, the one user message that is not that text is the edit, if
    it surely is one (`is_edit`).
 3. A prediction and anything else: the message is an instruction, which an instruct model can follow and others refuse.
+
+File and edit may hold every one of the tags, and stay whole.  What counts is the *seam* `</code><update>`, with nothing
+but white space inside; the code starts at the first `<code>` that opens a line (or follows `</instruction>`), the edit
+ends at the last `</update>`.  A message in which a seam stands twice can be read in two ways, and is refused.  All text
+between tags is taken as it is; text before the first and after the last tag is a prompt, and no part of the edit.
 """
 
 from __future__ import annotations
@@ -14,22 +19,53 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from apply_service.api.chat_tags import REMEDY, TagSet, read_tags
 from apply_service.edits.detect import detect_format
 from apply_service.edits.envelope import is_fence
 from apply_service.edits.markers import is_marker
 from apply_service.errors import AmbiguousTags, NotAnEdit
 from apply_service.registry import EDIT_FORMATS
 
+APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
+"""What one client appends to mark its message; no part of the edit."""
+REMEDY = "send file and edit as fields of their own: POST /v1/code/apply or /v1/apply"
 OPENING, CLOSING = "<updated-code>", "</updated-code>"
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 ESCAPED = re.compile(r"(?:[^&<>\"']++|&(?:amp|lt|gt|quot|apos);)*+")
 MIN_ANCHOR = 3
 """A line with fewer visible characters says nothing about where it comes from."""
 
-Wrapping = Literal["bare", "tagged", "escaped"]
+
+class TagSet(NamedTuple):
+    """One spelling of the tags.  `is_padded`: one line break after an opening and before a closing tag belongs to the
+    tag."""
+
+    seam: re.Pattern[str]
+    opening: re.Pattern[str]
+    closing: str
+    is_padded: bool = False
+
+
+MORPH = TagSet(re.compile(r"</code>\s*<update>"), re.compile(r"^[ \t]*<code>", re.MULTILINE), "</update>")
+MERCURY = TagSet(
+    re.compile(r"<\|/original_code\|>\s*<\|update_snippet\|>"),
+    re.compile(r"^[ \t]*<\|original_code\|>", re.MULTILINE),
+    "<|/update_snippet|>",
+    is_padded=True,
+)
+INSTRUCTION = re.compile(r"^[ \t]*<instructions?>", re.MULTILINE)
+INSTRUCTION_SEAM = re.compile(r"</instructions?>\s*<code>")
+STRAY = re.compile(r"^[ \t]*<(?:code|update|instructions?)>", re.MULTILINE)
+
+
+class Tagged(NamedTuple):
+    """What stood between the tags, and the text around them."""
+
+    code: str
+    update: str
+    instruction: str
+    around: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +75,7 @@ class ChatEdit:
     original: str
     update: str
     instruction: str
-    wrapping: Wrapping = "bare"
+    wrapping: Literal["bare", "tagged", "escaped"] = "bare"
 
     def write(self, merged: str) -> str:
         """The merged file, or any piece of it, as the client reads it; without `head` and `tail`."""
@@ -59,21 +95,27 @@ def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None
 
     Raises:
         NotAnEdit: they ask for none, or say more than one edit.
-        AmbiguousTags: see `chat_tags`; or tagged code and prediction are two different files.
+        AmbiguousTags: see `read_tags`; or tagged code and prediction are two different files.
     """
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is not None:
-        return _predicted(system, user, prediction)
+        messages = [text for text in user if text != prediction]
+        if len(messages) != 1:
+            message, remedy = "beside the predicted file, exactly one user message says what to do", "send one message"
+            raise NotAnEdit(message, value=len(messages), limit=1, remedy=remedy)
+        if is_edit(messages[0].replace("\r\n", "\n"), prediction.replace("\r\n", "\n")):
+            return ChatEdit(prediction, messages[0], "")
+        return ChatEdit(prediction, "", "\n\n".join((*system, *messages)))
     if tagged is None:
         raise NotAnEdit(
-            "This service merges edits into files; it holds no conversation.",
+            "this service merges edits into files; it holds no conversation",
             limit="<code>FILE</code><update>EDIT</update>, or a prediction and an edit",
-            remedy="Send tags, or the file as `prediction` and the edit as the message; see the docs on clients.",
+            remedy="send tags, or the file as `prediction` and the edit as the message; see the docs on clients",
         )
     if len(user) > 1:
-        raise NotAnEdit("More than one user message.", value=len(user), limit=1, remedy="Send the tagged one alone.")
+        raise NotAnEdit("more than one user message", value=len(user), limit=1, remedy="send the tagged one alone")
     if prediction is not None and prediction != tagged.code:
-        raise AmbiguousTags("Tagged code and prediction differ.", remedy="Send one of them; " + REMEDY.lower())
+        raise AmbiguousTags("tagged code and prediction differ", remedy=f"send one of them; {REMEDY}")
     if not any(OPENING in text for text in (*system, tagged.around)):
         return ChatEdit(tagged.code, tagged.update, tagged.instruction)
     if not (ESCAPED.fullmatch(tagged.code) and ESCAPED.fullmatch(tagged.update)):
@@ -94,23 +136,45 @@ def is_edit(text: str, original: str) -> bool:
         return fences == [0, len(lines) - 1]
     if not lines or (original.strip() and original.strip() in text):
         return False
-    return any(is_marker(line) for line in lines) or _is_line_of(lines[0], original)
+    first = lines[0].strip()
+    is_anchored = len(first) >= MIN_ANCHOR and any(first == known.strip() for known in original.split("\n"))
+    return is_anchored or any(is_marker(line) for line in lines)
 
 
-def _predicted(system: Sequence[str], user: Sequence[str], original: str) -> ChatEdit:
-    messages = [text for text in user if text != original]
-    if len(messages) != 1:
-        raise NotAnEdit(
-            "Beside the predicted file, exactly one user message says what to do.",
-            value=len(messages),
-            limit=1,
-            remedy="Send the edit, or the instruction, as one message.",
-        )
-    if is_edit(messages[0].replace("\r\n", "\n"), original.replace("\r\n", "\n")):
-        return ChatEdit(original, messages[0], "")
-    return ChatEdit(original, "", "\n\n".join((*system, *messages)))
+def read_tags(text: str, tags: TagSet) -> Tagged | None:
+    """The tagged parts of a message; None where it has no seam.
+
+    Raises:
+        AmbiguousTags: a seam stands twice.
+        NotAnEdit: a seam, but no opening before or no closing after it, or tags in an order that is not known.
+    """
+    text = text.removesuffix(APPLY_TOKEN)
+    if tags.seam.search(text) is None:
+        return None
+    before, after = _split_once(text, tags.seam)
+    update, closing, tail = after.rpartition(tags.closing)
+    if not closing:
+        raise NotAnEdit(f"the edit has no closing {tags.closing}", value=after[-80:], remedy=REMEDY)
+    if STRAY.search(tail):
+        raise NotAnEdit("a tag follows the edit", value=tail[:80], remedy="send instruction, code, update in order")
+    opening, asked, instruction = tags.opening.search(before), INSTRUCTION.search(before), ""
+    if asked is not None and (opening is None or asked.start() < opening.start()):
+        instruction, code = _split_once(before[asked.end() :], INSTRUCTION_SEAM)
+        head = before[: asked.start()]
+    elif opening is not None:
+        head, code = before[: opening.start()], before[opening.end() :]
+    else:
+        raise NotAnEdit("no line begins with the code's opening tag", value=before[:80], remedy=REMEDY)
+    if tags.is_padded:
+        code, update = (part.removeprefix("\n").removesuffix("\n") for part in (code, update))
+    return Tagged(code, update, instruction, head + tail)
 
 
-def _is_line_of(line: str, original: str) -> bool:
-    wanted = line.strip()
-    return len(wanted) >= MIN_ANCHOR and any(wanted == known.strip() for known in original.split("\n"))
+def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
+    """Raises AmbiguousTags unless the seam stands there exactly once."""
+    found = list(seam.finditer(text))
+    if len(found) != 1:
+        twice = "the tags can be read in more than one way: the file or the edit holds them too"
+        message = twice if found else "no code follows the instruction"
+        raise AmbiguousTags(message, value=len(found), limit=1, remedy=REMEDY)
+    return text[: found[0].start()], text[found[0].end() :]

@@ -1,8 +1,8 @@
-"""What all dialects share: a request is admitted, its events awaited, and its answer sent whole or as a stream.
+"""What all dialects share: a body is read, its edit admitted, its events awaited, its answer sent whole or as a stream.
 
-A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (a `Reply`); between the two every
+A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (`ReplyWriter`); between the two every
 request goes through `respond`.  An error before the first bytes has a status of its own; after them, it is the stream's
-last frame.
+last event.  `service` and `settings` are in the state of the application.
 """
 
 from __future__ import annotations
@@ -15,124 +15,201 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from apply_service.api import sse
-from apply_service.api.auth import caller_of
-from apply_service.api.calls import note_error
-from apply_service.api.disconnect import cancel_when_gone
-from apply_service.api.error_shapes import error_model
-from apply_service.api.errors import codes_by_status
-from apply_service.api.model_names import resolve_model
-from apply_service.api.schema import refuse_too_many_lines
-from apply_service.errors import ApplyError
+from apply_service.api.calls import this_call
+from apply_service.api.errors import codes_by_status, error_model
+from apply_service.deadline import cancelled_error
+from apply_service.errors import ApplyError, TooLarge, UnsupportedMediaType
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 T = TypeVar("T")
 
+SSE = "text/event-stream"
+SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""No proxy may keep or hold back a stream."""
+PARSED_AT_ONCE = 64 * 1024
+"""Bytes of JSON up to which the event loop parses them itself: the worst of so many take some 40 ms."""
+DRAIN_FACTOR = 4
+"""An oversized body is read on, and thrown away, up to so many times the limit: a client that is still sending when the
+connection closes would not see the answer."""
 LARGE_CHARS = 500_000
 """An answer of so much text takes some ten milliseconds to write as JSON."""
-
 LARGE_HUNK_CHARS = 300
 """A hunk with its edits takes about as long as so much text."""
 
 
-class Reply(Protocol):
-    """How one dialect writes the answer to one request.  One object a request."""
+class ReplyWriter(Protocol):
+    """How one dialect writes the answer to one request: the answer's JSON, what the stream says of an event (nothing
+    where it is held back), and the stream's last words where it cannot end well.  The first two raise ApplyError where
+    the dialect cannot hand the answer out.  One object a request."""
 
-    def whole(self, result: ApplyResult) -> str:
-        """The answer's JSON.  Raises ApplyError where the dialect cannot hand it out."""
-        ...
-
-    def frames(self, event: ApplyEvent) -> Iterable[bytes]:
-        """What the stream says of an event; nothing where the event is held back.  Raises ApplyError likewise."""
-        ...
-
-    def error_frame(self, error: ApplyError) -> bytes:
-        """The stream's last words where it cannot end well."""
-        ...
+    def whole(self, result: ApplyResult) -> str: ...
+    def frames(self, event: ApplyEvent) -> Iterable[bytes]: ...
+    def error_frame(self, error: ApplyError) -> bytes: ...
 
 
-async def respond(
-    request: Request, wanted: ApplyRequest, reply: Reply, *, stream: bool, service: Service, settings: Settings
-) -> Response:
+def sse_event(data: str, name: str = "") -> bytes:
+    """One server-sent event; `data` is a JSON text without line breaks."""
+    return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of the body; of a large one where edits are read, as others wait for the event loop.
+
+    Raises:
+        UnsupportedMediaType: not declared as JSON (a web page cannot send JSON to another origin unasked), or
+            compressed.
+        TooLarge: more than `max_body_bytes`.
+        Cancelled: the client went away while sending.
+        ApplyError: as `parse`; DeadlineExceeded where parsing takes too long.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        remedy = "send the header Content-Type: application/json"
+        raise UnsupportedMediaType("the body must be JSON", value=kind, limit="application/json", remedy=remedy)
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        remedy = "leave the header Content-Encoding out, and send the JSON as it is"
+        raise UnsupportedMediaType("the body must not be compressed", value=encoding, limit="identity", remedy=remedy)
+    service, settings = state_of(request)
+    max_bytes, chunks, n_bytes = settings.max_body_bytes, list[bytes](), 0
+    try:
+        async for chunk in request.stream():
+            n_bytes += len(chunk)
+            if n_bytes <= max_bytes:
+                chunks.append(chunk)
+            elif n_bytes > DRAIN_FACTOR * max_bytes:
+                break
+    except ClientDisconnect:
+        raise cancelled_error() from None
+    if n_bytes > max_bytes:
+        remedy = "send less, or raise max_body_bytes"
+        raise TooLarge("the body is too large", value=n_bytes, limit=max_bytes, remedy=remedy)
+    body = b"".join(chunks)
+    return parse(body) if n_bytes <= PARSED_AT_ONCE else await service.call(partial(parse, body))
+
+
+def state_of(request: Request) -> tuple[Service, Settings]:
+    """What the application was made of."""
+    return request.app.state.service, request.app.state.settings
+
+
+def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
+    """The request as the service takes it: of this call's key, with its model by its own name.  A name that is neither
+    a model nor an alias stays, and is refused by the pipeline.
+
+    Raises:
+        TooLarge: original or update have more lines than `max_lines`.
+    """
+    for name, text in (("original", wanted.original), ("update", wanted.update)):
+        if (n_lines := text.count("\n") + 1) > settings.max_lines:
+            remedy = "send a part of it, or raise max_lines"
+            raise TooLarge(f"{name} has too many lines", value=n_lines, limit=settings.max_lines, remedy=remedy)
+    model = None if wanted.model is None else model_names(settings).get(wanted.model, wanted.model)
+    return replace(wanted, model=model, owner=this_call().key.name)
+
+
+def model_names(settings: Settings) -> dict[str, str]:
+    """Every name that a request may give -> the model that answers for it; models first, then aliases."""
+    own = {name: name for name in settings.model_sources}
+    pairs = (entry.partition("=") for entry in settings.model_aliases)  # `NAME` is the service's own model
+    return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
+
+
+def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Task[None]:
+    """A task that calls `on_gone` when the client disconnects; cancel it when the answer is out.  The body must have
+    been read: what comes after it is the disconnection."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        on_gone()
+
+    return asyncio.create_task(watch())
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *, stream: bool) -> Response:
     """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
-    refuse_too_many_lines(wanted, settings.max_lines)
-    model, owner = resolve_model(wanted.model, settings), caller_of(request.scope).name
-    ticket = service.submit(replace(wanted, model=model, owner=owner))
-    watcher = cancel_when_gone(request, ticket)
+    service, settings = state_of(request)
+    ticket = service.submit(admissible(wanted, settings))
+    watcher = watch_client(request, ticket.cancel)
+
+    def write(event: ApplyEvent) -> list[bytes]:
+        if stream:
+            return list(reply.frames(event))
+        return [reply.whole(event.result).encode()] if isinstance(event, FinalEvent) else []
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(ticket.events_async()) as events:
+                async for event in events:
+                    size = 0
+                    if isinstance(event, FinalEvent):
+                        size = len(event.result.merged_code) + LARGE_HUNK_CHARS * len(event.result.hunks)
+                    # A large answer is written on another thread, as others wait for this one.
+                    for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
+                        yield piece
+        finally:
+            watcher.cancel()
+
+    async def guarded() -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(rest):
+                yield first
+                async for piece in rest:
+                    yield piece
+        except ApplyError as error:
+            this_call().note_error(error)
+            yield reply.error_frame(error)
+
+    rest = pieces()
+    first = await anext(rest)  # until here an error can still have a status
     if stream:
-        return await _stream(ticket, reply, watcher)
-    return await _whole(ticket, reply, watcher)
+        return StreamingResponse(guarded(), media_type=SSE, headers=SSE_HEADERS)
+    await rest.aclose()
+    return Response(first, media_type="application/json")
 
 
-async def _whole(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> Response:
-    try:
-        async with aclosing(ticket.events_async()) as stream:
-            events = [event async for event in stream]
-    finally:
-        watcher.cancel()
-    final = events[-1]
-    assert isinstance(final, FinalEvent), "a ticket ends in a final event or an error"
-    body = await _written(final.result, partial(reply.whole, final.result))
-    return Response(body, media_type="application/json")
-
-
-async def _written(result: ApplyResult, write: Callable[[], T]) -> T:
-    """What `write` makes of the result: of a large one on another thread, as others wait for this one."""
-    if len(result.merged_code) + LARGE_HUNK_CHARS * len(result.hunks) < LARGE_CHARS:
-        return write()
-    return await asyncio.to_thread(write)
-
-
-async def _stream(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> Response:
-    """Waits for the first frame: until then, an error can still have a status."""
-    frames = _frames(ticket, reply, watcher)
-    first = await anext(frames)
-    return StreamingResponse(_guarded(first, frames, reply), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
-
-
-async def _frames(ticket: Ticket, reply: Reply, watcher: asyncio.Task[None]) -> AsyncGenerator[bytes]:
-    """Closing it, or its end, ends the request and its watcher."""
-    try:
-        async with aclosing(ticket.events_async()) as events:
-            async for event in events:
-                frames = reply.frames(event)
-                if isinstance(event, FinalEvent):
-                    frames = await _written(event.result, partial(list, frames))
-                for frame in frames:
-                    yield frame
-    finally:
-        watcher.cancel()
-
-
-async def _guarded(first: bytes, frames: AsyncGenerator[bytes], reply: Reply) -> AsyncGenerator[bytes]:
-    try:
-        async with aclosing(frames):
-            yield first
-            async for frame in frames:
-                yield frame
-    except ApplyError as error:
-        note_error(error)
-        yield reply.error_frame(error)
-
-
-def documented_responses(path: str, answer: type[BaseModel], *, events: Sequence[str] = ()) -> dict[int | str, Any]:
-    """Every status that the route can answer, with the error codes it stands for, for the OpenAPI page.  `events` are
-    the kinds of the stream's events; none where the route has no stream."""
-    responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}}
+# -- the OpenAPI page --------------------------------------------------------------------------------------------------
+def documented(path: str, body: type[BaseModel], answer: type[BaseModel], events: Sequence[str] = ()) -> dict[str, Any]:
+    """What the OpenAPI page is told of a POST route; `events` are the kinds of its stream's events, none where it has
+    no stream.  An event without a name is a `message`."""
+    responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}, **error_responses(path)}
     if events:
-        responses[200]["content"] = {sse.MEDIA_TYPE: {"schema": _event_schema(events)}}
-    for status, codes in codes_by_status().items():
-        responses[status] = {"description": "Error codes: " + ", ".join(codes) + ".", "model": error_model(path)}
-    return responses
+        event = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
+        schema = {"type": "object", "properties": event, "required": ["data"]}
+        responses[200]["content"] = {SSE: {"schema": schema}}
+    content = {"application/json": {"schema": body_schema(body)}}
+    extra = {"requestBody": {"required": True, "content": content}}
+    return {"path": path, "response_model": None, "responses": responses, "openapi_extra": extra}
 
 
-def _event_schema(events: Sequence[str]) -> dict[str, Any]:
-    """One event of a stream; an event without a name is a `message`."""
-    properties = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
-    return {"type": "object", "properties": properties, "required": ["data"]}
+def error_responses(path: str) -> dict[int | str, Any]:
+    """Every status of an error, with the codes that it stands for."""
+    model = error_model(path)
+    return {
+        status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": model}
+        for status, codes in codes_by_status().items()
+    }
+
+
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a body without references, as it can stand anywhere in the OpenAPI page."""
+    schema = model.model_json_schema()
+    shapes = schema.pop("$defs", {})
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, dict):
+            shape = shapes.get(str(node.get("$ref", "")).rsplit("/", 1)[-1])
+            rest = {key: inline(value) for key, value in node.items() if key != "$ref"}
+            return rest if shape is None else {**inline(shape), **rest}
+        return [inline(item) for item in node] if isinstance(node, list) else node
+
+    inlined: dict[str, Any] = inline(schema)
+    return inlined

@@ -1,5 +1,7 @@
-"""Errors on their way out: which status each class gets, and the one JSON shape they all have.
+"""Errors on their way out: the status of each class, and the same facts in the shape that each dialect's clients read.
 
+Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`, and the message
+says the remedy, as clients show nothing else.  `/v1/code/` is flat: `error` is the message itself, the rest beside it.
 Foreign errors (pydantic's, Starlette's) are translated into the tree of `errors.py` here and nowhere else.
 """
 
@@ -7,72 +9,44 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, BadEncoding, InvalidField, UnknownField
 
-STATUS: Mapping[type[ApplyError], int] = {
-    errors.RequestError: 422,
-    errors.NotFound: 404,
-    errors.MethodNotAllowed: 405,
-    errors.UnsupportedMediaType: 415,
-    errors.RequestTimeout: 408,
-    errors.Unauthorized: 401,
-    errors.OriginRefused: 403,
-    errors.IdempotencyConflict: 422,
-    errors.EmptyUpdate: 422,
-    errors.UnknownField: 422,
-    errors.InvalidField: 422,
-    errors.UnsupportedParameter: 422,
-    errors.UnknownModel: 404,
-    errors.UnknownDrafter: 422,
-    errors.UnknownEditFormat: 422,
-    errors.BadEncoding: 422,
-    errors.NulByte: 422,
-    errors.StaleBase: 409,
-    errors.TooLarge: 413,
-    errors.ContextLimitExceeded: 413,
-    errors.MalformedEdit: 422,
-    errors.NeedsMoreContext: 422,
-    errors.InstructionUnsupported: 422,
-    errors.NotAnEdit: 422,
-    errors.AmbiguousTags: 422,
-    errors.ResultError: 422,
-    errors.Truncated: 422,
-    errors.CheckFailed: 422,
-    errors.AlteredBytes: 500,
-    errors.StreamReplaced: 422,
-    errors.ServiceError: 503,
-    errors.Overloaded: 429,
-    errors.RateLimited: 429,
-    errors.DeadlineExceeded: 504,
-    errors.Cancelled: 499,
-    errors.EngineFailure: 500,
-    errors.NotReady: 503,
-    errors.Unreachable: 502,
-    errors.RemoteFailure: 502,
-    errors.FileError: 500,
-    errors.FileNotReadable: 500,
-    errors.FileNotWritable: 500,
-    errors.FileChanged: 500,
-    errors.NoBackup: 500,
-    errors.OutsideRoots: 500,
-    errors.ModelError: 503,
-    errors.ModelNotLoadable: 503,
-    errors.ModelTooLarge: 503,
-    errors.RemoteCodeRefused: 503,
-    errors.MissingDependency: 503,
-    errors.SettingsError: 500,
-    errors.ApplyError: 500,
+KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
+    401: (errors.Unauthorized,),
+    403: (errors.OriginRefused,),
+    404: (errors.NotFound, errors.UnknownModel),
+    405: (errors.MethodNotAllowed,),
+    408: (errors.RequestTimeout,),
+    409: (errors.StaleBase,),
+    413: (errors.TooLarge, errors.ContextLimitExceeded),
+    415: (errors.UnsupportedMediaType,),
+    422: (errors.RequestError, errors.ResultError),
+    429: (errors.Overloaded, errors.RateLimited),
+    499: (errors.Cancelled,),
+    500: (errors.ApplyError, errors.AlteredBytes, errors.EngineFailure),
+    502: (errors.Unreachable, errors.RemoteFailure),
+    503: (errors.ServiceError, errors.ModelError),
+    504: (errors.DeadlineExceeded,),
 }
-"""Every class by name; a test holds it against the tree."""
-
+"""A class that is not listed has the status of its base."""
+STATUS = {kind: status for status, kinds in KINDS_BY_STATUS.items() for kind in kinds}
 NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
 """The command line's own; the service has no files and is no client."""
+RETRY_AFTER_S = 1
+"""After an overload; what else says how long has a time of its own."""
+MAX_VALUE_CHARS = 200
+"""An error quotes at most so much of what offended."""
 
+FLAT_PATH = "/v1/code/"
+OPENAI_PATHS = tuple(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models"))
 ALLOWED: Mapping[str, str] = {
     "model_type": "one JSON object",
     "dict_type": "an object",
@@ -92,97 +66,105 @@ ALLOWED: Mapping[str, str] = {
 }
 """pydantic's kinds of findings on the fields that there are, in words of ours; a test holds it against the schema."""
 
-RETRY_AFTER_S = 1
-"""After an overload; what else says how long has a time of its own."""
-MAX_VALUE_CHARS = 200
-"""An error quotes at most so much of what offended."""
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def status_of(error: ApplyError) -> int:
-    """The HTTP status of an error; a class from outside the tree has that of its base."""
-    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+class ErrorDetail(_Shape):
+    code: str
+    message: str
+    value: Any = Field(description="What offended.")
+    limit: Any = Field(description="What would have been allowed.")
+    remedy: str
 
 
-def headers_of(error: ApplyError) -> dict[str, str]:
-    return {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, errors.Overloaded | errors.NotReady) else {}
+class ErrorBody(_Shape):
+    """Every error has this shape."""
+
+    error: ErrorDetail
 
 
-def error_body(error: ApplyError) -> dict[str, object]:
-    """`{"error": {code, message, value, limit, remedy}}`, always encodable as JSON."""
-    return {"error": {name: _jsonable(value) for name, value in error.as_dict().items()}}
+class OpenAIErrorDetail(ErrorDetail):
+    message: str = Field(description="What is wrong, and what to do.")
+    type: str = Field(description="`invalid_request_error`, `rate_limit_error` or `server_error`.")
+    param: str | None = Field(description="The field at fault, where it does not exist.")
 
 
-def error_json(error: ApplyError) -> str:
-    # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
-    return json.dumps(error_body(error), ensure_ascii=True)
+class OpenAIErrorBody(_Shape):
+    """An error on the OpenAI-like paths; its message also says what to do."""
+
+    error: OpenAIErrorDetail
+
+
+class FlatErrorBody(ErrorDetail):
+    """An error on `/v1/code/apply`."""
+
+    error: str = Field(description="What is wrong, and what to do.")
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+def status_of(error: ApplyError | type[ApplyError]) -> int:
+    """The HTTP status of an error, or of a class of errors."""
+    kind = error if isinstance(error, type) else type(error)
+    return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
+
+
+def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
+    """The tree, each base before its own; other programs derive classes of their own, which never travel."""
+    if kind.__module__ == ApplyError.__module__:
+        yield kind
+    for child in kind.__subclasses__():
+        yield from error_kinds(child)
 
 
 def codes_by_status() -> dict[int, list[str]]:
     """What each status can mean, for the documentation."""
     table: dict[int, list[str]] = {}
-    for kind, status in STATUS.items():
+    for kind in error_kinds():
         if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
-            table.setdefault(status, []).append(kind.code)
+            table.setdefault(status_of(kind), []).append(kind.code)
     return dict(sorted(table.items()))
 
 
-def from_validation(findings: Sequence[Mapping[str, Any]], known_fields: Sequence[str]) -> ApplyError:
-    """The first of pydantic's findings as an error of ours; unknown fields first, since a typo explains the rest."""
-    finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
-    name = _name(finding["loc"])
-    if finding["type"] == "extra_forbidden":
-        return UnknownField(
-            f"Unknown field {name!r}.", value=name, limit=list(known_fields), remedy="Remove it or correct its name."
-        )
-    if "hex escape" in finding["msg"] or finding["type"] == "string_unicode":
-        return BadEncoding(
-            f"{name} holds a lone surrogate, which is no Unicode text.",
-            value=name,
-            remedy="Send well-formed text; a file's bytes go to POST /v1/apply as original_b64 with their encoding.",
-        )
-    if finding["type"] == "json_invalid":
-        why = str(finding["ctx"]["error"]).replace("EOF while parsing", "it ends within")
-        return InvalidField(f"The body is not JSON: {why}.", value="body", remedy="Send one JSON object.")
-    if finding["type"] == "missing":
-        return InvalidField(f"Field {name!r} is missing.", value=name, remedy=f"Send {name}.")
-    allowed = _allowed(finding)
-    what = f"Bad value for {name!r}: it" if finding["loc"] else "The request"
-    return InvalidField(
-        f"{what} must be {allowed}.",
-        value=finding.get("input"),
-        limit=allowed,
-        remedy=f"Send {name} as allowed." if finding["loc"] else f"Send {allowed}.",
-    )
+def headers_of(error: ApplyError, path: str = "") -> dict[str, str]:
+    """What the response to an error carries at this path."""
+    headers = {}
+    if isinstance(error, errors.Overloaded | errors.NotReady):
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if isinstance(error, errors.Overloaded) and path.startswith(FLAT_PATH):  # what Relace's clients read of a 429
+        reset = str(int(time.time()) + RETRY_AFTER_S)
+        headers |= {"X-RateLimit-Limit": str(error.limit), "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
+    return headers
 
 
-def from_status(status: int, path: str, method: str) -> ApplyError:
-    """An error of the framework (no such path, wrong method) as one of ours."""
-    if status == 404:
-        return errors.NotFound(
-            f"There is nothing at {path}.", value=path, remedy="See /openapi.json for what there is."
-        )
-    if status == 405:
-        return errors.MethodNotAllowed(
-            f"{path} does not take {method}.", value=method, remedy="See the Allow header and /openapi.json."
-        )
-    phrase = HTTPStatus(status).phrase
-    return errors.InvalidField(f"The request cannot be served: {phrase}.", value=phrase, remedy="See /openapi.json.")
+def error_model(path: str) -> type[BaseModel]:
+    """The documented shape of errors at this path."""
+    if path.startswith(FLAT_PATH):
+        return FlatErrorBody
+    return OpenAIErrorBody if path.startswith(OPENAI_PATHS) else ErrorBody
 
 
-def _name(loc: Sequence[object]) -> str:
-    """The field's path, without the types that pydantic tried on the way."""
-    parts = [str(part) for part in loc]
-    return ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
+def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
+    """The error's body in the shape of this path (the native one by default), always encodable as JSON."""
+    details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
+    shape = error_model(path)
+    if shape is ErrorBody:
+        return {"error": details}
+    message, remedy = details["message"], details["remedy"]
+    if remedy:
+        message = f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}"
+    if shape is FlatErrorBody:
+        return {"error": message, **details}
+    status = status_of(error)
+    kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
+    param = error.value if isinstance(error, UnknownField) else None
+    return {"error": {**details, "message": message, "type": kind, "param": param}}
 
 
-def _allowed(finding: Mapping[str, Any]) -> str:
-    """What would have been allowed, in our words."""
-    context = {key: _plain_number(value) for key, value in finding.get("ctx", {}).items()}
-    return ALLOWED.get(finding["type"], "as documented").format_map(context)
-
-
-def _plain_number(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def error_json(error: ApplyError, path: str = "") -> str:
+    # ASCII only: an offending value may hold lone surrogates, which UTF-8 cannot.
+    return json.dumps(error_body(error, path), ensure_ascii=True)
 
 
 def _jsonable(value: object) -> object:
@@ -197,3 +179,51 @@ def _jsonable(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
     return _jsonable(str(value))
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyError:
+    """The first of pydantic's findings on a `model` as an error of ours; unknown fields first, since a typo explains
+    the rest."""
+    findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
+    finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
+    parts = [str(part) for part in finding["loc"]]
+    # pydantic names the types that it tried on the way
+    name = ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
+    if finding["type"] == "extra_forbidden":
+        for part in parts[:-1]:  # the fields that there are where the unknown one stands
+            field = model.model_fields.get(part)
+            model = model if field is None else next(_models_in(field.annotation), model)
+        known = list(model.model_fields)
+        return UnknownField(f"unknown field {name!r}", value=name, limit=known, remedy="remove it or correct its name")
+    if "hex escape" in finding["msg"] or finding["type"] == "string_unicode":
+        remedy = "send well-formed text; a file's bytes go to POST /v1/apply as original_b64 with their encoding"
+        return BadEncoding(f"{name} holds a lone surrogate, which is no Unicode text", value=name, remedy=remedy)
+    if finding["type"] == "json_invalid":
+        why = str(finding["ctx"]["error"]).replace("EOF while parsing", "it ends within")
+        return InvalidField(f"the body is not JSON: {why}", value="body", remedy="send one JSON object")
+    if finding["type"] == "missing":
+        return InvalidField(f"field {name!r} is missing", value=name, remedy=f"send {name}")
+    context = {key: f"{at:g}" if isinstance(at, float) else at for key, at in finding.get("ctx", {}).items()}
+    allowed = ALLOWED.get(finding["type"], "as documented").format_map(context)
+    what = f"bad value for {name!r}: it" if parts else "the request"
+    remedy = f"send {name} as allowed" if parts else f"send {allowed}"
+    return InvalidField(f"{what} must be {allowed}", value=finding.get("input"), limit=allowed, remedy=remedy)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def from_status(status: int, path: str, method: str) -> ApplyError:
+    """An error of the framework (no such path, wrong method) as one of ours."""
+    if status == 404:
+        return errors.NotFound(f"there is nothing at {path}", value=path, remedy="see /openapi.json for what there is")
+    if status == 405:
+        remedy = "see the Allow header and /openapi.json"
+        return errors.MethodNotAllowed(f"{path} does not take {method}", value=method, remedy=remedy)
+    phrase = HTTPStatus(status).phrase
+    return InvalidField(f"the request cannot be served: {phrase}", value=phrase, remedy="see /openapi.json")

@@ -1,57 +1,38 @@
-"""The native dialect: `POST /v1/apply`, JSON in, JSON or server-sent events out.
+"""The native dialect: `POST /v1/apply` (JSON in, JSON or server-sent events out) and `POST /v1/apply/batch`.
 
-What it shares with the other dialects is in `dialect`.
+A batch is answered whole; a client that goes away cancels what is left of it.  What makes a request malformed is an
+error with a status, as everywhere; what goes wrong with one file of a batch is told at that file.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from apply_service.api import sse
-from apply_service.api.answer import EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
-from apply_service.api.body import read_call
-from apply_service.api.dialect import documented_responses, respond
+from apply_service.api.answer import BatchAnswer, EditOut, HunkEvent, HunkOut, NativeAnswer, VerdictOut
+from apply_service.api.calls import this_call
+from apply_service.api.dialect import admissible, documented, read_call, respond, sse_event, state_of, watch_client
 from apply_service.api.errors import error_json
-from apply_service.api.schema import NativeRequest, request_body
+from apply_service.api.schema import BatchRequest, NativeRequest
+from apply_service.batch import BatchResult
+from apply_service.batch.edits import apply_edits, share_deadline
+from apply_service.batch.patch import apply_patch_request
+from apply_service.deadline import cancelled_error, late_error
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
-PATH = "/v1/apply"
 EVENTS = ("token", "hunk", "verdict", "final", "error")
-STREAM_TEXT = (
-    "With `stream: true`: `token` events (`{text}`: the merged text piece by piece, **provisional**: only the final "
-    "event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event "
-    "says, and one `final` event (the answer as below); or at any time one `error` event (the error body)."
-)
-
-
-def native_router(service: Service, settings: Settings) -> APIRouter:
-    """The dialect's routes."""
-    router = APIRouter()
-
-    @router.post(
-        PATH,
-        summary="Apply one edit to one file",
-        description=STREAM_TEXT,
-        response_model=None,
-        responses=documented_responses(PATH, NativeAnswer, events=EVENTS),
-        openapi_extra={"requestBody": request_body(NativeRequest)},
-    )
-    async def apply(request: Request) -> Response:
-        call = await read_call(request, settings.max_body_bytes, NativeRequest.parse, service)
-        reply = NativeReply(with_bytes=call.original_b64 is not None)
-        return await respond(request, call.to_request(), reply, stream=call.stream, service=service, settings=settings)
-
-    return router
+router = APIRouter()
 
 
 class NativeReply:
-    """The dialect's `Reply`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
+    """The dialect's `ReplyWriter`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
 
     def __init__(self, *, with_bytes: bool) -> None:
         self._with_bytes = with_bytes
@@ -60,20 +41,75 @@ class NativeReply:
         return NativeAnswer.of(result, with_bytes=self._with_bytes).model_dump_json()
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        if isinstance(event, FinalEvent):
-            yield from _details(event.result)
-            yield sse.format_event("final", self.whole(event.result))
-        else:
-            yield sse.format_event("token", json.dumps({"text": event.text}, ensure_ascii=False))
+        """Hunks and verdicts come before the final event, which repeats them: clients can show them one by one."""
+        if not isinstance(event, FinalEvent):
+            yield sse_event(json.dumps({"text": event.text}, ensure_ascii=False), "token")
+            return
+        result = event.result
+        for hunk in result.hunks:
+            edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
+            yield sse_event(HunkEvent(hunk=HunkOut.model_validate(hunk), edits=edits).model_dump_json(), "hunk")
+        for verdict in result.verdicts:
+            yield sse_event(VerdictOut.model_validate(verdict).model_dump_json(), "verdict")
+        yield sse_event(self.whole(result), "final")
 
     def error_frame(self, error: ApplyError) -> bytes:
-        return sse.format_event("error", error_json(error))
+        return sse_event(error_json(error), "error")
 
 
-def _details(result: ApplyResult) -> Iterator[bytes]:
-    """What the final event says in one, piece by piece before it: clients can show hunks without reading all of it."""
-    for hunk in result.hunks:
-        edits = [EditOut.model_validate(edit) for edit in result.edits[hunk.first_edit : hunk.end_edit]]
-        yield sse.format_event("hunk", HunkEvent(hunk=HunkOut.model_validate(hunk), edits=edits).model_dump_json())
-    for verdict in result.verdicts:
-        yield sse.format_event("verdict", VerdictOut.model_validate(verdict).model_dump_json())
+@router.post(**documented("/v1/apply", NativeRequest, NativeAnswer, EVENTS), summary="Apply one edit to one file")
+async def apply(request: Request) -> Response:
+    """With `stream: true`: `token` events (`{text}`: the merged text piece by piece, **provisional**: only the final
+    event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event says,
+    and one `final` event (the answer as below); or at any time one `error` event (the error body).
+    """
+    call = await read_call(request, NativeRequest.parse)
+    reply = NativeReply(with_bytes=call.original_b64 is not None)
+    return await respond(request, call.to_request(), reply, stream=call.stream)
+
+
+@router.post(
+    **documented("/v1/apply/batch", BatchRequest, BatchAnswer),
+    summary="Apply edits to several files, or one patch over all of them",
+)
+async def batch(request: Request) -> Response:
+    """The status is 200 whenever the batch could be tried; what became of it is `status`, and what became of each file
+    stands at the file. A verdict of severity error fails its file unless `on_verdict` accepts it. Without a result
+    nothing of a file is handed out, its verdicts aside.
+    """
+    service, settings = state_of(request)
+    call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
+    if len(call.edits or []) > 1:
+        this_call().count_edits(len(call.edits or []) - 1)  # the first one counts already
+    apply_batch = _apply_patch if call.edits is None else _apply_edits
+    work = asyncio.create_task(apply_batch(call, service, settings))
+    watcher = watch_client(request, work.cancel)
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        if watcher.done():
+            raise cancelled_error() from None
+        raise
+    finally:
+        watcher.cancel()
+        work.cancel()
+    return Response(BatchAnswer.of(result, call).model_dump_json(), media_type="application/json")
+
+
+async def _apply_edits(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
+    requests = [admissible(edit, settings) for edit in call.to_requests()]
+    timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
+    return await apply_edits(partial(service.submit, is_patient=True), timed, call.mode)
+
+
+async def _apply_patch(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
+    """In a process beside the engine, where there are any.  Raises DeadlineExceeded, as an edit without a deadline."""
+    patch = call.to_patch()
+    texts = [patch.patch, *(source.text for source in patch.files)]
+    for text in texts:
+        admissible(ApplyRequest(text), settings)
+    try:
+        async with asyncio.timeout(settings.default_timeout_s):
+            return await service.call(partial(apply_patch_request, patch), sum(map(len, texts)))
+    except TimeoutError:
+        raise late_error(settings.default_timeout_s) from None

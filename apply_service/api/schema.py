@@ -1,27 +1,33 @@
-"""What the native dialect takes, field by field, and its translation into the service's own request.
+"""What the native dialect and the batch take, field by field, translated into the service's own requests.
 
-The command line's `--request -` goes through the same schema without any HTTP; the answer's is in `answer`.  What the
-other dialects' schemas share with it is here too.
+The command line reads `--request -` and `--batch` by the same schema, so nothing here imports the HTTP framework.  What
+the other dialects take of it is `EditOptions`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apply_service.api.errors import from_validation
-from apply_service.edits.fidelity import SourceText, decode
-from apply_service.errors import InvalidField, TooLarge
+from apply_service.batch import BatchMode, PatchRequest, PatchSource
+from apply_service.edits.fidelity import SourceText, decode, encode
+from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
+from apply_service.results import hash_bytes
 from apply_service.strategies import STRATEGY_VERDICTS
 from apply_service.types import ApplyRequest, Strategy
 
+T = TypeVar("T")
+R = TypeVar("R")
 Sha256 = Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")]
 MAX_SEED = 2**63 - 1
 VERDICT_NAMES = ", ".join((*CHECKS, *STRATEGY_VERDICTS))
+FORMS = ("original", "original_b64")
+OF_THE_PATCH = ("files", "on_verdict", "diff")
 
 
 class RequestModel(BaseModel):
@@ -30,27 +36,45 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @classmethod
-    def parse_json(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.
-
-        Raises:
-            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
-        """
+    def parse(cls, body: bytes | str) -> Self:
+        """The request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding: names the field, its value and
+        its range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
-            findings: list[Any] = error.errors(include_url=False)
-            raise from_validation(findings, known_fields(cls, findings)) from None
+            raise from_validation(error, cls) from None
 
 
-class EditTexts(RequestModel):
-    """The file and the edit."""
+class SourceFields(RequestModel):
+    """The file, as text or as bytes."""
 
     original: str | None = Field(None, description='The file\'s text as it is, line ends untouched; `""`: a new file.')
     original_b64: str | None = Field(
         None, description="The file's bytes in base64, in place of `original`; the answer then has `merged_b64`."
     )
     encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
+
+    def refuse_unclear(self) -> None:
+        """Raises InvalidField unless the file is there in exactly one form."""
+        if (self.original is None) == (self.original_b64 is None):
+            message, forms = "give the file as `original` or as `original_b64`, one of the two", list(FORMS)
+            raise InvalidField(message, value="original", limit=forms, remedy='for a new file send "original": ""')
+
+    def read(self) -> SourceText:
+        """The file's text.  Raises InvalidField or BadEncoding."""
+        if self.original is not None:
+            return SourceText.of(self.original, self.encoding)
+        try:
+            data = base64.b64decode(self.original_b64 or "", validate=True)
+        except ValueError as error:  # binascii's own, and another one for what is not ASCII
+            message = f"original_b64 is not base64: {error}"
+            raise InvalidField(message, value="original_b64", remedy="send standard base64") from error
+        return decode(data, self.encoding)
+
+
+class EditTexts(SourceFields):
+    """The file and the edit."""
+
     update: str = Field("", description="The edit: lazy snippet, search/replace blocks, diff, patch or whole file.")
     instruction: str = Field("", description="What the edit is to do, in words.")
 
@@ -90,94 +114,98 @@ class NativeRequest(EditOptions, EditTexts):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.
-
-        Raises:
-            UnknownField, InvalidField, BadEncoding: names the field, its value and its range.
-        """
-        call = cls.parse_json(body)
-        refuse_unclear_original(call.original, call.original_b64)
+        """As `RequestModel.parse`; the file must be there in exactly one form."""
+        call = super().parse(body)
+        call.refuse_unclear()
         return call
 
-    def to_request(self) -> ApplyRequest:
-        """The service's own request; a model or drafter that was left out stays so, for the service to choose.
+    def refuse_in_batch(self) -> None:
+        """Raises UnsupportedParameter or InvalidField where it cannot be an edit of a batch."""
+        if "stream" in self.model_fields_set:
+            remedy = "leave it out, or send the edit to /v1/apply"
+            raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
+        self.refuse_unclear()
 
-        Raises:
-            InvalidField, BadEncoding: the bytes are no base64, or not in that encoding.
-        """
-        source = read_original(self.original, self.original_b64, self.encoding)
-        values = self.model_dump(exclude={"original", "original_b64", "encoding", "stream"})
+    def to_request(self) -> ApplyRequest:
+        """The service's own request; a model or drafter that was left out stays so, for the service to choose.  Raises
+        InvalidField, BadEncoding: the bytes are no base64, or not in that encoding."""
+        source = self.read()
+        values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
 
 
-def known_fields(model: type[BaseModel], findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The fields that there are where the first unknown one of pydantic's findings stands."""
-    unknown = next((finding["loc"] for finding in findings if finding["type"] == "extra_forbidden"), ())
-    for part in unknown[:-1]:
-        field = model.model_fields.get(str(part))
-        model = model if field is None else next(_models_in(field.annotation), model)
-    return list(model.model_fields)
+# -- several files -----------------------------------------------------------------------------------------------------
+class BatchFile(SourceFields):
+    """A file that the patch may name."""
+
+    path: str = Field(description="Its name, as the patch has it.", min_length=1)
+    base_sha256: Sha256 | None = Field(None, description="Hash of the bytes that the patch was made for.")
+
+    def to_source(self) -> PatchSource:
+        """Raises InvalidField, BadEncoding or StaleBase."""
+        source = self.read()
+        found = hash_bytes(encode(source.text, source))
+        if self.base_sha256 is not None and self.base_sha256.lower() != found:
+            remedy = "read the file again and make the patch anew"
+            message = "the file is not the one the patch was made for"
+            raise StaleBase(message, value=self.base_sha256, limit=found, remedy=remedy)
+        return PatchSource(self.path, source.text, source.encoding)
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
+class BatchRequest(RequestModel):
+    """Several files in one request.  A field that is not listed is refused by name."""
+
+    mode: BatchMode = Field(
+        "all_or_nothing",
+        description="`all_or_nothing`: one file that fails withholds every result. `independent`: each for itself.",
+    )
+    edits: list[NativeRequest] | None = Field(
+        None, description="Edits, each of a file of its own, as `POST /v1/apply` takes them, without `stream`."
+    )
+    patch: str | None = Field(
+        None, description="In place of `edits`: one patch or reply over `files`, in any format; no model is asked."
+    )
+    files: list[BatchFile] = Field([], description="The files that the patch names, as they are.")
+    on_verdict: dict[str, Literal["warn", "fail"]] = Field(
+        default_factory=dict, description="With `patch`: what a finding does, by the name of its check."
+    )
+    diff: bool = Field(False, description="With `patch`: also answer with diffs.")
+
+    @classmethod
+    def parse(cls, body: bytes | str, max_edits: int | None = None) -> Self:
+        """As `RequestModel.parse`; also raises UnsupportedParameter, and TooLarge for more than `max_edits`."""
+        call = super().parse(body)
+        if (call.edits is None) == (call.patch is None):
+            message, both = "send `edits` or a `patch`, one of the two", ["edits", "patch"]
+            raise InvalidField(message, value="edits", limit=both, remedy="send one")
+        if call.patch is None and (given := sorted(call.model_fields_set.intersection(OF_THE_PATCH))):
+            message = f"without a patch, {', '.join(given)} would have no effect"
+            raise UnsupportedParameter(message, value=given, remedy="say it in each edit")
+        _each("edits", call.edits or [], NativeRequest.refuse_in_batch)
+        _each("files", call.files, BatchFile.refuse_unclear)
+        n_edits = len(call.files if call.edits is None else call.edits)
+        if max_edits is not None and n_edits > max_edits:
+            remedy = "send several batches, or raise max_batch_edits"
+            raise TooLarge("the batch holds too many edits", value=n_edits, limit=max_edits, remedy=remedy)
+        return call
+
+    def to_requests(self) -> list[ApplyRequest]:
+        """The service's own requests.  Raises InvalidField or BadEncoding, naming the edit."""
+        return _each("edits", self.edits or [], NativeRequest.to_request)
+
+    def to_patch(self) -> PatchRequest:
+        """The patch and its files.  Raises InvalidField, BadEncoding or StaleBase, naming the file."""
+        sources = _each("files", self.files, BatchFile.to_source)
+        return PatchRequest(self.patch or "", tuple(sources), self.mode, self.on_verdict, self.diff)
 
 
-def refuse_unclear_original(original: str | None, original_b64: str | None) -> None:
-    """Raises InvalidField unless the file is there in exactly one form."""
-    if (original is None) == (original_b64 is None):
-        raise InvalidField(
-            "Give the file as `original` or as `original_b64`, one of the two.",
-            value="original",
-            limit=["original", "original_b64"],
-            remedy='For a new file send "original": "".',
-        )
-
-
-def read_original(original: str | None, original_b64: str | None, encoding: str) -> SourceText:
-    """The file's text.  Raises InvalidField or BadEncoding."""
-    if original is not None:
-        return SourceText.of(original, encoding)
-    try:
-        data = base64.b64decode(original_b64 or "", validate=True)
-    except ValueError as error:  # binascii's own, and another one for what is not ASCII
-        raise InvalidField(
-            f"original_b64 is not base64: {error}.", value="original_b64", remedy="Send standard base64."
-        ) from error
-    return decode(data, encoding)
-
-
-def refuse_too_many_lines(request: ApplyRequest, limit: int) -> None:
-    """Raises TooLarge where original or update have more lines than the service takes."""
-    for name, text in (("original", request.original), ("update", request.update)):
-        if (n_lines := text.count("\n") + 1) > limit:
-            raise TooLarge(
-                f"{name} has too many lines.",
-                value=n_lines,
-                limit=limit,
-                remedy="Send a part of it, or raise max_lines.",
-            )
-
-
-def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a body without references, as it can stand anywhere in the OpenAPI page."""
-    schema = model.model_json_schema()
-    shapes = schema.pop("$defs", {})
-
-    def inline(node: Any) -> Any:
-        if isinstance(node, dict):
-            shape = shapes.get(str(node.get("$ref", "")).rsplit("/", 1)[-1])
-            rest = {key: inline(value) for key, value in node.items() if key != "$ref"}
-            return rest if shape is None else {**inline(shape), **rest}
-        return [inline(item) for item in node] if isinstance(node, list) else node
-
-    inlined: dict[str, Any] = inline(schema)
-    return inlined
-
-
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """A route's body for the OpenAPI page."""
-    return {"required": True, "content": {"application/json": {"schema": body_schema(model)}}}
+def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
+    """What `work` makes of each; its errors say which edit or file they mean."""
+    done = []
+    for number, item in enumerate(items):
+        try:
+            done.append(work(item))
+        except ApplyError as error:
+            error.message = f"{name}.{number}: {error.message}"
+            raise
+    return done

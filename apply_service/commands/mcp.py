@@ -53,7 +53,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
             "The MCP server needs the MCP SDK.", value="mcp", remedy="pip install 'apply-service[mcp]'"
         ) from error
     from apply_service.mcp.editing import FileEditor
-    from apply_service.mcp.server import create_server
+    from apply_service.mcp.tool import create_server
 
     refuse_engine_options(arguments, settings)
     host, _, port = (arguments.listen or "").rpartition(":")
@@ -183,11 +183,9 @@ def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings
 def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     """The protocol behind the same keys, limits and times as the service's own HTTP."""
     from apply_service.api.auth import AuthMiddleware
-    from apply_service.api.error_shapes import error_response
+    from apply_service.api.calls import CallMiddleware
     from apply_service.api.keys import load_keys
     from apply_service.api.limits import LimitMiddleware
-    from apply_service.api.middleware import CallMiddleware
-    from apply_service.api.timeouts import TimeoutMiddleware
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -196,8 +194,6 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=SESSION_IDLE_S,
     )
-    # A GET is the stream on which a client listens as long as it likes: limits count the calls alone.
+    keys = load_keys(settings.keys_file)
     limited = LimitMiddleware(app, settings=settings, methods=frozenset({"POST"}))
-    guarded = AuthMiddleware(limited, keys=load_keys(settings.keys_file), cors_origins=settings.cors_origins)
-    timed = TimeoutMiddleware(guarded, body_timeout_s=settings.body_timeout_s)
-    return CallMiddleware(timed, render=error_response, on_end=lambda *_: None)
+    return CallMiddleware(AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins))

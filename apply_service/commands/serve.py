@@ -36,8 +36,8 @@ def run(_: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
     from apply_service.api.app import create_app
     from apply_service.api.auth import refuse_open_network
+    from apply_service.api.calls import configure_logging
     from apply_service.api.keys import load_keys
-    from apply_service.api.logging import configure_logging
     from apply_service.api.tracing import close_tracing
     from apply_service.build import build_runtime, open_service
 

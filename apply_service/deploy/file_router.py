@@ -10,21 +10,20 @@ from typing import Any
 
 from ray.serve.experimental.consistent_hash_router import ConsistentHashRouter
 
-from apply_service.deploy.affinity import Overflow
+from apply_service.deploy.forwarding import Overflow
 
 FALLBACKS = 1024
 """Replicas after the favourite that are considered: all of them."""
 
 
 class FileRouter(ConsistentHashRouter):  # type: ignore[misc]
-    """`request_router_kwargs`: `overflow_depth`, `overflow_ratio` (see `affinity.Overflow`), and those of its base."""
+    """`request_router_kwargs`: `overflow_depth`, `overflow_ratio` (see `Overflow`), and those of its base."""
 
     def initialize_state(self, **kwargs: Any) -> None:
         """Raises ValueError where a number is out of range."""
-        defaults = Overflow()
-        self._overflow = Overflow(
-            depth=kwargs.pop("overflow_depth", defaults.depth), ratio=kwargs.pop("overflow_ratio", defaults.ratio)
-        )
+        names = ("depth", "ratio")
+        own = {name: kwargs.pop(f"overflow_{name}") for name in names if f"overflow_{name}" in kwargs}
+        self._overflow = Overflow(**own)
         super().initialize_state(**{"num_fallback_replicas": FALLBACKS, **kwargs})
 
     async def choose_replicas(self, candidate_replicas: list[Any], pending_request: Any = None) -> list[list[Any]]:

@@ -7,8 +7,7 @@ same values wherever they run, and no environment or file of a node changes them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from apply_service.errors import SettingsError
 from apply_service.setting_sources import refuse_unknown
@@ -26,42 +25,11 @@ PER_INGRESS = {"idempotency_ttl_s": 0, "rate_limit": None, "concurrency_limit": 
 """What each ingress keeps or counts for itself -> the value with which it does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSettings:
+class FleetSettings(NamedTuple):
     """Settings of every replica, and the number of ingresses."""
 
     settings: Settings
     n_ingresses: int = 1
-
-    def __post_init__(self) -> None:
-        if self.n_ingresses < 1:
-            raise SettingsError(
-                f"Bad value for {INGRESSES}.",
-                value=self.n_ingresses,
-                limit="1 or more",
-                remedy="Raise it, or leave it out.",
-            )
-        self._refuse_open_doors()
-        if self.n_ingresses > 1:
-            self._refuse_split_memory()
-
-    def _refuse_open_doors(self) -> None:
-        if self.settings.keys_file is None and not self.settings.allow_open:
-            raise SettingsError(
-                "No API keys are configured.",
-                limit="keys_file, or allow_open",
-                remedy="Name a keys_file, or say allow_open: true where only a trusted network reaches Ray.",
-            )
-
-    def _refuse_split_memory(self) -> None:
-        for name, value in PER_INGRESS.items():
-            if getattr(self.settings, name) != value:
-                raise SettingsError(
-                    f"{name}: each of {self.n_ingresses} ingresses would keep or count it for itself.",
-                    value=getattr(self.settings, name),
-                    limit=value,
-                    remedy=f"Have one ingress, or set {name} to {'null' if value is None else value}.",
-                )
 
 
 def read_fleet_settings(args: Mapping[str, Any]) -> FleetSettings:
@@ -77,8 +45,23 @@ def read_fleet_settings(args: Mapping[str, Any]) -> FleetSettings:
     refuse_unknown(values, "args", specs)
     for spec in specs:
         if spec.name in values and (spec.name in MEANINGLESS or spec.group == "command"):
-            why = MEANINGLESS.get(spec.name, "it is the command line's")
-            raise SettingsError(
-                f"{spec.name} has no meaning on Ray Serve: {why}.", value=values[spec.name], remedy="Remove it."
+            message = (
+                f"{spec.name} has no meaning on Ray Serve: {MEANINGLESS.get(spec.name, MEANINGLESS['backups_kept'])}"
             )
-    return FleetSettings(Settings(**values), n_ingresses)
+            raise SettingsError(message, value=values[spec.name], remedy="remove it")
+    settings = Settings(**values)
+    if n_ingresses < 1:
+        message, remedy = f"bad value for {INGRESSES}", "raise it, or leave it out"
+        raise SettingsError(message, value=n_ingresses, limit="1 or more", remedy=remedy)
+    if settings.keys_file is None and not settings.allow_open:
+        remedy = "name a keys_file, or say allow_open: true where only a trusted network reaches Ray"
+        raise SettingsError("no API keys are configured", limit="keys_file, or allow_open", remedy=remedy)
+    for name, value in PER_INGRESS.items() if n_ingresses > 1 else ():
+        if getattr(settings, name) != value:
+            raise SettingsError(
+                f"{name}: each of {n_ingresses} ingresses would keep or count it for itself",
+                value=getattr(settings, name),
+                limit=value,
+                remedy=f"have one ingress, or set {name} to {'null' if value is None else value}",
+            )
+    return FleetSettings(settings, n_ingresses)

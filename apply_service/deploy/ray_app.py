@@ -19,11 +19,11 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from apply_service.api.app import create_app
-from apply_service.api.logging import configure_logging
+from apply_service.api.calls import configure_logging
+from apply_service.build import build_runtime, open_service
 from apply_service.deploy.fleet_settings import FleetSettings, read_fleet_settings
-from apply_service.deploy.forwarding import EngineLost, Forwarding, Item
-from apply_service.deploy.replica import EngineReplica
-from apply_service.errors import EngineFailure, NotReady, Overloaded
+from apply_service.deploy.forwarding import EngineLost, Failed, Forwarding, Item
+from apply_service.errors import ApplyError, EngineFailure, NotReady, Overloaded
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, TokenEvent
@@ -41,25 +41,33 @@ CLOSING_S = 5.0
 
 
 class Engine:
-    """One engine in a process of its own."""
+    """What a single server has behind its HTTP, in a process of its own: models, and the queue and thread in front."""
 
     def __init__(self, settings: Settings) -> None:
+        """Loads every model of the settings, so that no edit waits for that.  Raises ApplyError."""
         configure_logging(settings)
-        self._replica = EngineReplica.load(settings)
+        runtime = build_runtime(settings)
+        for name in (settings.model, *settings.more_models):
+            runtime.load(name)
+        self._service = open_service(runtime, settings)
 
     async def apply(self, request: ApplyRequest) -> AsyncGenerator[Item]:
-        """As `EngineReplica.apply`."""
-        async with aclosing(self._replica.apply(request)) as items:
-            async for item in items:
-                yield item
+        """The edit's token events, then its final event or how it failed.  Closing it stops the edit."""
+        try:
+            async with aclosing(self._service.submit(request).events_async()) as events:
+                async for event in events:
+                    yield event
+        except ApplyError as error:
+            yield Failed(error)
 
     def check_health(self) -> None:
         """Asked by Ray, which replaces a replica where this raises."""
-        self._replica.check_health()
+        if not self._service.is_alive:
+            raise NotReady("the engine thread has ended", remedy="start another replica in its place")
 
     def __del__(self) -> None:
         """Called by Ray once the edits in it have ended, or have had their time."""
-        self._replica.close()
+        self._service.close()
 
 
 class Ingress:
@@ -85,7 +93,7 @@ class Ingress:
     def check_health(self) -> None:
         """Asked by Ray, as for `Engine`."""
         if not self._service.is_alive:
-            raise NotReady("The thread that forwards edits has ended.", remedy="Start another ingress in its place.")
+            raise NotReady("the thread that forwards edits has ended", remedy="start another ingress in its place")
 
     def __del__(self) -> None:
         self._service.close()
@@ -109,30 +117,23 @@ class ServeEngines:
         except RayActorError as error:
             raise EngineLost from error
         except RayTaskError as error:
-            raise _error_of(error) from error
+            if isinstance(error.cause, RayActorError):  # of a process below the engine
+                raise EngineLost from error
+            kind = type(error.cause).__name__
+            message = f"the engine failed on this request ({kind})"
+            raise EngineFailure(message, value=kind, remedy="see the engine's log") from error
         except BackPressureError as error:
-            raise Overloaded("All engines are busy.", value=str(error), remedy="Wait a moment.") from error
+            raise Overloaded("all engines are busy", value=str(error), remedy="wait a moment") from error
         except DeploymentUnavailableError as error:
-            raise NotReady("No engine could be started.", remedy="See `serve status` and the engines' logs.") from error
+            raise NotReady("no engine could be started", remedy="see `serve status` and the engines' logs") from error
         finally:
             if not is_over:
                 answer.cancel()
 
 
-def _error_of(error: RayTaskError) -> EngineLost | EngineFailure:
-    """What an error that an engine raised means: its process or one below it went, or it failed on this edit."""
-    if isinstance(error.cause, RayActorError):
-        return EngineLost()
-    kind = type(error.cause).__name__
-    return EngineFailure(f"The engine failed on this request ({kind}).", value=kind, remedy="See the engine's log.")
-
-
 def build_app(args: Mapping[str, Any]) -> serve.Application:
-    """What the `args` of a configuration file describe: settings of the service by name.
-
-    Raises:
-        SettingsError: see `fleet_settings.read_fleet_settings`.
-    """
+    """What the `args` of a configuration file describe: settings of the service by name.  Raises SettingsError: see
+    `fleet_settings.read_fleet_settings`."""
     fleet = read_fleet_settings(args)
     engine = engine_deployment(fleet.settings)
     return ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)

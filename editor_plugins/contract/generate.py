@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from apply_service.api import sse
+from apply_service.api.dialect import SSE
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.native import NativeReply
 from apply_service.types import ApplyEvent, FinalEvent, TokenEvent
@@ -90,7 +90,7 @@ def _cut_off(fixture: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stream(frames: Iterable[bytes]) -> dict[str, Any]:
-    return _answer(200, sse.MEDIA_TYPE, b"".join(frames).decode())
+    return _answer(200, SSE, b"".join(frames).decode())
 
 
 def _answer(status: int, media_type: str, body: str, headers: dict[str, str] | None = None) -> dict[str, Any]:

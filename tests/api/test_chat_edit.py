@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.api.chat_edit import ChatEdit, is_edit, read_chat
-from apply_service.api.chat_tags import MERCURY, MORPH
+from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, is_edit, read_chat
 from apply_service.errors import AmbiguousTags, NotAnEdit
 
 FILE = "import os\n\n\ndef area(w, h):\n    return w * h\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.api.chat_tags import APPLY_TOKEN, MERCURY, MORPH, Tagged, read_tags
+from apply_service.api.chat_edit import APPLY_TOKEN, MERCURY, MORPH, Tagged, read_tags
 from apply_service.errors import AmbiguousTags, ApplyError, NotAnEdit
 
 PROMPT = (

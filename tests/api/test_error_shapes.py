@@ -4,14 +4,15 @@ import json
 
 import pytest
 
-from apply_service.api.error_shapes import (
+from apply_service.api.calls import error_response
+from apply_service.api.errors import (
     FlatErrorBody,
     OpenAIErrorBody,
-    error_body_of,
+    error_body,
+    error_kinds,
     error_model,
-    error_response,
+    status_of,
 )
-from apply_service.api.errors import STATUS, status_of
 from apply_service.errors import ApplyError, InvalidField, Overloaded, RateLimited, UnknownField
 
 OPENAI = (
@@ -27,7 +28,7 @@ NATIVE = ("/v1/apply", "/v1/apply/batch", "/healthz", "/", "/v1/chat", "/v2/chat
 TYPES = {4: "invalid_request_error", 5: "server_error"}
 
 
-@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", list(error_kinds()), ids=lambda kind: kind.__name__)
 def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
     error = kind("What is wrong.", value="x", limit=3, remedy="do this")
     facts = {"code": kind.code, "value": "x", "limit": 3, "remedy": "do this"}
@@ -45,7 +46,7 @@ def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
     assert FlatErrorBody.model_validate(flat)
     assert flat == {**facts, "error": "What is wrong. Do this", "message": "What is wrong."}
     for path in NATIVE:
-        assert error_body_of(error, path) == {"error": {**facts, "message": "What is wrong."}}
+        assert error_body(error, path) == {"error": {**facts, "message": "What is wrong."}}
 
 
 def test_the_shape_is_documented_as_it_is() -> None:
@@ -55,13 +56,13 @@ def test_the_shape_is_documented_as_it_is() -> None:
 
 
 def test_a_field_that_does_not_exist_is_the_param() -> None:
-    error = error_body_of(UnknownField("m", value="tools"), "/v1/chat/completions")["error"]
+    error = error_body(UnknownField("m", value="tools"), "/v1/chat/completions")["error"]
     assert error["param"] == "tools"
-    assert error_body_of(InvalidField("m", value="v"), "/v1/chat/completions")["error"]["param"] is None
+    assert error_body(InvalidField("m", value="v"), "/v1/chat/completions")["error"]["param"] is None
 
 
 def test_an_error_without_a_remedy_is_its_message() -> None:
-    assert error_body_of(InvalidField("Wrong."), "/v1/code/apply")["error"] == "Wrong."
+    assert error_body(InvalidField("Wrong."), "/v1/code/apply")["error"] == "Wrong."
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), {"k": ("x" * 300, 1)}, b"\xff"])

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from apply_service.api.calls import Call, enter_call
+from apply_service.api.calls import HttpCall, current_call
 from apply_service.api.idempotency import IdempotencyMiddleware
 from apply_service.errors import DeadlineExceeded, NeedsMoreContext, Overloaded
 from apply_service.settings import Settings
@@ -144,11 +144,11 @@ def test_a_twin_takes_over_where_the_first_goes_away() -> None:
                 return  # gone: nothing was sent
             await Response("second")(scope, receive, send)
 
-        layer = IdempotencyMiddleware(app, ttl_s=60, max_bytes=10_000, max_body_bytes=1000)
+        layer = IdempotencyMiddleware(app, Settings(idempotency_bytes=10_000))
         sent: list[Message] = []
 
         async def ask(messages: list[Message]) -> None:
-            enter_call(Call("x"))
+            current_call.set(HttpCall("x"))
 
             async def receive() -> Message:
                 return {"type": "http.request", "body": b"{}", "more_body": False}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from apply_service.api.body import PARSED_AT_ONCE
+from apply_service.api.dialect import PARSED_AT_ONCE
 from apply_service.build import open_service
 from apply_service.runtime import Runtime
 from apply_service.service import Service

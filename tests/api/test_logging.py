@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from apply_service.api.calls import Call, enter_call
-from apply_service.api.logging import JsonFormatter, TextFormatter, configure_logging
+from apply_service.api.calls import HttpCall, JsonFormatter, TextFormatter, configure_logging, current_call
 from apply_service.settings import Settings
 
 
@@ -41,12 +40,12 @@ def test_a_line_of_text_stays_one_line() -> None:
 
 def test_the_id_of_the_request_stands_in_every_line_of_it() -> None:
     def within() -> tuple[str, str]:
-        enter_call(Call("r-1"))
+        current_call.set(HttpCall("r-1"))
         return JsonFormatter().format(record()), TextFormatter().format(record())
 
     as_json, as_text = contextvars.copy_context().run(within)
     assert json.loads(as_json)["request_id"] == "r-1"
-    assert "request_id=r-1" in as_text
+    assert 'request_id="r-1"' in as_text
     assert "request_id" not in JsonFormatter().format(record())
 
 

@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apply_service.api.metrics import Metrics
 from apply_service.errors import NeedsMoreContext
+from apply_service.service import Service
+from apply_service.settings import Settings
 from apply_service.types import DecodeStats, Verdict
 from tests.api.layers import ALICE, BODY, bearer, layered, write_keys
 from tests.doubles import ScriptedRun, make_result, wait_for
@@ -145,6 +147,8 @@ def test_refusals_of_the_layers_are_counted_and_metrics_need_a_key(tmp_path: Pat
 
 def test_every_metric_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-    own = {family.name for family in Metrics().registry.collect() if family.name.startswith("apply_")}
+    with Service(ScriptedRun()) as service:
+        families = list(Metrics(service, Settings()).registry.collect())
+    own = {family.name for family in families if family.name.startswith("apply_")}
     named = {name.removesuffix("_total") for name in re.findall(r"`(apply_[a-z_]+)`", page)}
     assert own == named

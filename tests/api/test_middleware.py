@@ -10,12 +10,10 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from apply_service.api.calls import current_call
-from apply_service.api.error_shapes import error_response
-from apply_service.api.logging import JsonFormatter
-from apply_service.api.middleware import CallMiddleware
-from apply_service.api.timeouts import TimeoutMiddleware
+from apply_service.api.calls import CallMiddleware, JsonFormatter, current_call, error_response
+from apply_service.api.limits import LimitMiddleware
 from apply_service.errors import ApplyError, StaleBase
+from apply_service.settings import Settings
 from tests.api.layers import BODY, layered
 from tests.doubles import ScriptedRun
 
@@ -23,7 +21,7 @@ SECRET = "def secret_of_the_caller"
 
 
 def around(app: object) -> TestClient:
-    return TestClient(CallMiddleware(app, render=error_response), raise_server_exceptions=True)  # type: ignore[arg-type]
+    return TestClient(CallMiddleware(app), raise_server_exceptions=True)  # type: ignore[arg-type]
 
 
 def test_a_request_id_comes_back_or_is_made() -> None:
@@ -118,7 +116,7 @@ def test_a_crash_within_an_answer_leaves_it_unfinished() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    asyncio.run(CallMiddleware(crash, render=error_response)(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(CallMiddleware(crash)(scope, receive, send))  # type: ignore[arg-type]
     assert len(sent) == 1
 
 
@@ -126,7 +124,7 @@ def test_every_request_has_a_call_of_its_own() -> None:
     seen = []
 
     async def look(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(current_call())
+        seen.append(current_call.get())
         await error_response(ApplyError("x"), "/")(scope, receive, send)
 
     http = around(look)
@@ -134,7 +132,7 @@ def test_every_request_has_a_call_of_its_own() -> None:
     http.get("/")
     assert seen[0] is not None
     assert seen[0] is not seen[1]
-    assert current_call() is None
+    assert current_call.get() is None
 
 
 def test_what_is_no_http_passes() -> None:
@@ -143,7 +141,7 @@ def test_what_is_no_http_passes() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope["type"])
 
-    layers = CallMiddleware(TimeoutMiddleware(app, body_timeout_s=1), render=error_response)
+    layers = CallMiddleware(LimitMiddleware(app, settings=Settings()))
     asyncio.run(layers({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert seen == ["lifespan"]
 

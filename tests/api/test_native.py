@@ -159,10 +159,16 @@ def test_bad_requests_never_reach_the_pipeline(body: dict[str, Any], status: int
 
 def test_body_and_line_limits() -> None:
     with client(ScriptedRun(), max_body_bytes=2000, max_lines=50) as http:
-        for body, limit in (({"original": "x" * 2000}, 2000), ({"original": "\n" * 60}, 50)):
+        assert http.post("/v1/apply", json={"original": "\n" * 49, "update": "\n" * 49}).status_code == 200
+        for body, limit in (
+            ({"original": "x" * 2000}, 2000),
+            ({"original": "\n" * 50}, 50),
+            ({"original": "", "update": "\n" * 50}, 50),
+        ):
             response = http.post("/v1/apply", json=body)
             assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
             assert response.json()["error"]["limit"] == limit
+            assert response.json()["error"]["value"] > limit
 
 
 def test_only_json_is_taken() -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from apply_service.api.openai_reply import PIECE_CHARS, pieces
+from apply_service.api.openai import PIECE_CHARS, pieces
 from apply_service.errors import NeedsMoreContext
 from tests.api.openai_chats import CHAT, TAGGED, chunks, client, text_of
 from tests.doubles import ScriptedRun, make_result

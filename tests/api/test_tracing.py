@@ -1,6 +1,7 @@
 """Traces: a span a request, one an edit, one a stage; off by default; no code in them."""
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_extra_it_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.api.tracing.NEEDED", ("opentelemetry.no_such_package",))
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingDependency) as caught:
         open_exporter("http://collector:4318")
     assert "otel" in caught.value.remedy

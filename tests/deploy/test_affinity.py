@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.deploy.affinity import PREFIX_CHARS, Overflow, file_key
+from apply_service.deploy.forwarding import PREFIX_CHARS, Overflow, file_key
 from apply_service.types import ApplyRequest
 
 TEXT = "".join(f"line {i}\n" for i in range(100))

@@ -8,8 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from apply_service.deploy import forwarding
-from apply_service.deploy.affinity import file_key
-from apply_service.deploy.forwarding import EngineLost, Failed, Forwarding, Item
+from apply_service.deploy.forwarding import EngineLost, Failed, Forwarding, Item, file_key
 from apply_service.errors import (
     ApplyError,
     Cancelled,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from apply_service.errors import ApplyError, EmptyUpdate, InvalidField, UnknownField
-from apply_service.mcp.arguments import ALIASES, INPUT_SCHEMA, EditCall, read_arguments
+from apply_service.mcp.editing import EditCall
+from apply_service.mcp.tool import ALIASES, PROPERTIES, read_arguments
 
 PLAIN = {"path": "a.py", "code_edit": "x"}
 
@@ -60,4 +61,4 @@ def test_what_is_refused_and_by_which_name(arguments: dict[str, Any], error: typ
 
 
 def test_the_schema_shows_every_argument_once() -> None:
-    assert set(INPUT_SCHEMA["properties"]) == set(ALIASES)
+    assert set(PROPERTIES) == set(ALIASES)

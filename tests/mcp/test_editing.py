@@ -15,13 +15,14 @@ from mcp_types import CallToolResult
 
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
+from apply_service.edits.lazy.chooser import load
 from apply_service.edits.patch import apply_patch
-from apply_service.mcp.arguments import ALIASES
 from apply_service.mcp.editing import Apply, FileEditor
-from apply_service.mcp.server import create_server
+from apply_service.mcp.tool import ALIASES, create_server
 from apply_service.service import Run, Service
-from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Verdict
+from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
 from tests.api.test_batch import pipeline_run
+from tests.api.test_doubt import doubted_run
 from tests.batch.test_edits import block
 from tests.doubles import ScriptedRun, make_result
 
@@ -52,18 +53,19 @@ def local(service: Service) -> Apply:
 
 
 @asynccontextmanager
-async def connected(root: Path, run: Run = pipeline_run) -> AsyncIterator[Client]:
+async def connected(root: Path, run: Run = pipeline_run, strategy: Strategy = "auto") -> AsyncIterator[Client]:
     with Service(run) as service:
         store = BackupStore(root.parent / "state", 5)
-        async with Client(create_server(FileEditor(Roots([root]), local(service), store, max_bytes=50_000))) as client:
+        editor = FileEditor(Roots([root]), local(service), store, strategy=strategy, max_bytes=50_000)
+        async with Client(create_server(editor)) as client:
             yield client
         assert service.wait_until_idle(5)
         service.check_integrity()
 
 
-def call(root: Path, arguments: dict[str, Any], run: Run = pipeline_run) -> CallToolResult:
+def call(root: Path, arguments: dict[str, Any], run: Run = pipeline_run, strategy: Strategy = "auto") -> CallToolResult:
     async def main() -> CallToolResult:
-        async with connected(root, run) as client:
+        async with connected(root, run, strategy) as client:
             return await client.call_tool("edit_file", arguments)
 
     return anyio.run(main)
@@ -301,6 +303,28 @@ def test_warnings_are_told(root: Path) -> None:
     assert "warning: outside_edit: odd (lines 2-3 of the merged file)" in text(
         call(root, {"path": "src/a.py", "code_edit": "x"}, run)
     )
+
+
+def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(root: Path) -> None:
+    refuse = load().thresholds.refuse
+    arguments = {"path": "src/a.py", "code_edit": "b = 2\n"}
+    refused = call(root, arguments, doubted_run(refuse - 0.01))
+    assert refused.is_error
+    assert tree(root) == {"src/a.py": OLD.encode()}
+    assert f"error: doubt: {round(100 * (refuse - 0.01))}% sure; no anchor; another reading" in text(refused)
+    assert "differs at line 1 of the original" in text(refused)
+    assert 'on_verdict {"doubt": "warn"}' in text(refused)
+    written = call(root, arguments, doubted_run(refuse))
+    assert not written.is_error
+    assert "warning: doubt: " in text(written)
+    assert tree(root) == {"src/a.py": b"new\n"}
+
+
+def test_a_quote_that_is_not_found_is_answered_with_the_nearest_lines(root: Path) -> None:
+    arguments = {"path": "src/a.py", "code_edit": block("def f():\n    return 3", "x = 1")}
+    result = call(root, arguments, strategy="exact")
+    assert text(result).startswith("error [needs_more_context]: ")
+    assert "return 1" in text(result)
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

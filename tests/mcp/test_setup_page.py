@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from apply_service.cli import build_parser
-from apply_service.mcp.answer import OUTPUT_SCHEMA
-from apply_service.mcp.arguments import ALIASES
+from apply_service.mcp.tool import ALIASES, OUTPUT_SCHEMA
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -29,7 +29,7 @@ from apply_service.commands.mcp import http_app, local_apply
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.mcp.editing import FileEditor
-from apply_service.mcp.server import create_server
+from apply_service.mcp.tool import create_server
 from apply_service.settings import Settings
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block

@@ -65,14 +65,14 @@ export interface BatchRequest {
 
 /** A file that the patch may name. */
 export interface BatchFile {
+  /** The file's text as it is, line ends untouched; `""`: a new file. */
+  original?: string | null;
+  /** The file's bytes in base64, in place of `original`; the answer then has `merged_b64`. */
+  original_b64?: string | null;
+  /** What the file's bytes are encoded in. */
+  encoding?: string;
   /** Its name, as the patch has it. */
   path: string;
-  /** Its text as it is, line ends untouched. */
-  original?: string | null;
-  /** Its bytes in base64, in place of `original`. */
-  original_b64?: string | null;
-  /** What its bytes are encoded in. */
-  encoding?: string;
   /** Hash of the bytes that the patch was made for. */
   base_sha256?: string | null;
 }

@@ -1,0 +1,406 @@
+"""The OpenAI dialect: chat completions, completions and models, at every base URL that clients build.
+
+`/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions`
+(chat-shaped, in spite of its name) Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads what is asked.
+
+The clients of these paths see no verdicts: an answer in which a check found an error is refused (`refuse_unseen`).  A
+stream holds its text back until the result is there: before, another strategy or the original's line ends may still
+replace it.  Sent at once, it can be wrong only in a way that the client sees: a stream whose text turns out not to be
+the answer ends in an error, without a finish reason.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
+from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_chat
+from apply_service.api.dialect import documented, error_responses, model_names, read_call, respond, sse_event, state_of
+from apply_service.api.errors import error_json
+from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
+from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
+from apply_service.settings import Settings
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent
+from apply_service.verdict_rules import is_refused
+
+SAMPLING = "No effect: what is written is decided by file and edit, and `temperature` alone varies it."
+DRAFTING = "No effect: the service drafts by itself, and drafts change no answer."
+REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage: strategy, verdicts, edits, confidence."
+EVENTS = ("message",)
+"""Of a stream: every event is data without a name."""
+DONE = b"data: [DONE]\n\n"
+PIECE_CHARS = 4096
+"""A held text goes out in pieces of about so many characters, cut at line ends."""
+CHAT, TEXT = "chat.completion", "text_completion"
+Kind = Literal["chat.completion", "text_completion"]
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+class ApplyOptions(EditOptions):
+    """What this service can do beyond the other services' fields."""
+
+    stream_at_once: bool | None = Field(
+        None, description="Stream text as it is decoded, though the end may still refuse it. Default: the setting."
+    )
+
+
+class EditBody(RequestModel):
+    """What all bodies of these dialects have in common."""
+
+    model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
+    stream: bool | None = Field(None, description="Answer as server-sent events: OpenAI's chunks.")
+    apply_service: ApplyOptions = Field(
+        default_factory=lambda: ApplyOptions.model_validate({}),
+        description="This service's own options: those of `POST /v1/apply`, and `stream_at_once`.",
+    )
+
+
+class TextPart(RequestModel):
+    type: Literal["text"]
+    text: str
+
+
+class _Content(RequestModel):
+    content: str | list[TextPart]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class PredictedFile(_Content):
+    """The file as it is, which the answer is expected to repeat for the most part."""
+
+    type: Literal["content"]
+
+
+class StreamOptions(RequestModel):
+    include_usage: bool = Field(False, description="End the stream with a chunk that holds `usage` and no choices.")
+
+
+class ChatMessage(_Content):
+    role: Literal["system", "developer", "user"]
+    name: str | None = None
+
+
+class CompletionFields(EditBody):
+    """What chat completions and completions have in common.
+
+    The fields with no effect are those that clients send without being asked, and that say nothing about a merge.
+    """
+
+    stream_options: StreamOptions | None = None
+    temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Seed of the sampling.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Most tokens that an answer may have; a longer one is refused, never cut."
+    )
+    n: Literal[1] | None = Field(None, description="One answer.")
+    top_p: Any = Field(None, description=SAMPLING)
+    frequency_penalty: Any = Field(None, description=SAMPLING)
+    presence_penalty: Any = Field(None, description=SAMPLING)
+    stop: Any = Field(None, description="No effect: an answer is a whole file, never a part of one.")
+    user: Any = Field(None, description="No effect.")
+
+
+class ChatRequest(CompletionFields):
+    """An edit as a chat: tagged in the user message, or as a message beside a prediction."""
+
+    messages: list[ChatMessage] = Field(
+        min_length=1, description="System messages, and one user message with the edit."
+    )
+    prediction: PredictedFile | None = None
+    max_completion_tokens: int | None = Field(None, ge=1, description="As `max_tokens`; the smaller of both counts.")
+    adaptive_speculation: Any = Field(None, description=DRAFTING)
+    speculation_length_on_strong_match: Any = Field(None, description=DRAFTING)
+    speculation_min_length_on_strong_match: Any = Field(None, description=DRAFTING)
+    speculation_strong_match_threshold: Any = Field(None, description=DRAFTING)
+    nextEdit: Any = Field(None, description="No effect.")  # noqa: N815 - the client's spelling
+
+
+class CompletionRequest(CompletionFields):
+    """An edit as a prompt: tagged, as one client sends its apply prompt."""
+
+    prompt: str = Field(description="A tagged message.")
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+class PromptDetails(AnswerPart):
+    """What was read of the prompt."""
+
+    cached_tokens: int | None = Field(description="Prompt tokens whose keys and values were already there.")
+
+
+class CompletionDetails(AnswerPart):
+    """What became of the drafts."""
+
+    accepted_prediction_tokens: int | None = Field(description="Drafted tokens that were accepted.")
+    rejected_prediction_tokens: int | None = Field(
+        description="Drafted tokens that were not; no part of completion_tokens."
+    )
+
+
+class Usage(AnswerPart):
+    """Counts of the decode; all 0 where no model took part; details are null where a remote server reported none."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
+class CompletionAnswer(AnswerPart):
+    """The merged file as a completion of OpenAI's."""
+
+    id: str
+    object: Kind
+    created: int
+    model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
+    choices: list[dict[str, Any]] = Field(
+        description="One, as OpenAI's: the whole merged file, in chats bare or in the tags that the prompt asks for. "
+        "`finish_reason` is always `stop`: what would be cut is an error."
+    )
+    usage: Usage
+    apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
+
+
+def usage_of(stats: DecodeStats) -> dict[str, Any]:
+    """The fields of `Usage`."""
+    counts = UsageOut.of(stats)
+    details = ("accepted_prediction_tokens", "rejected_prediction_tokens")
+    return {
+        **{name: getattr(counts, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+        "prompt_tokens_details": {"cached_tokens": counts.cached_prompt_tokens},
+        "completion_tokens_details": {name: getattr(counts, name) for name in details},
+    }
+
+
+def report_of(result: ApplyResult) -> dict[str, Any]:
+    """What is known of a result beside the file: JSON values."""
+    answer = NativeAnswer.of(result, with_bytes=False)
+    return answer.model_dump(mode="json", exclude={"merged_code", "merged_b64", "usage"})
+
+
+class OpenAIReply:
+    """The `ReplyWriter` of the chat and completion endpoints; all of its chunks share id, time and model."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        edit: ChatEdit,
+        call: EditBody,
+        settings: Settings,
+        *,
+        token_limit: int | None = None,
+        with_usage: bool = False,
+    ) -> None:
+        self._kind: Kind = kind
+        self._edit = edit
+        self._on_verdict = call.apply_service.on_verdict
+        self._token_limit = token_limit
+        self._with_usage = with_usage
+        prefix = "chatcmpl-" if kind == CHAT else "cmpl-"
+        self._head = {
+            "id": prefix + uuid.uuid4().hex,
+            "created": int(time.time()),
+            "model": call.model or settings.model,
+        }
+        asked = call.apply_service.stream_at_once
+        at_once = settings.stream_at_once if asked is None else asked
+        # What is decoded has LF line ends and no byte-order mark: it is not what such a file will get.
+        self._at_once = at_once and "\r" not in edit.original and not edit.original.startswith("\ufeff")
+        self._sent = ""
+        self._is_open = False
+
+    def whole(self, result: ApplyResult) -> str:
+        self.refuse_unseen(result)
+        edit = self._edit
+        text = edit.head + edit.write(result.merged_code) + edit.tail
+        content = {"message": {"role": "assistant", "content": text, "refusal": None}}
+        choice = {"index": 0, **(content if self._kind == CHAT else {"text": text})}
+        more = {"usage": usage_of(result.stats), "apply_service": report_of(result)}
+        choices = [{**choice, "finish_reason": "stop", "logprobs": None}]
+        return json.dumps({**self._head, "object": self._kind, "choices": choices, **more}, ensure_ascii=False)
+
+    def frames(self, event: ApplyEvent) -> Iterator[bytes]:
+        if not isinstance(event, FinalEvent):
+            if self._at_once:
+                self._sent += event.text
+                yield from self._opening()
+                yield self._delta(content=self._edit.write(event.text))
+            return
+        result = event.result
+        self.refuse_unseen(result)
+        if not result.merged_code.startswith(self._sent):
+            message = "the text that was streamed is not the answer"
+            remedy = "throw it away and ask again without stream_at_once"
+            raise StreamReplaced(message, value=result.strategy, remedy=remedy)
+        yield from self._opening()
+        for piece in pieces(result.merged_code[len(self._sent) :]):
+            yield self._delta(content=self._edit.write(piece))
+        if self._edit.tail:
+            yield self._delta(content=self._edit.tail)
+        yield self._delta(finish_reason="stop", apply_service=report_of(result))
+        if self._with_usage:
+            yield self._chunk([], usage=usage_of(result.stats))
+        yield DONE
+
+    def error_frame(self, error: ApplyError) -> bytes:
+        return sse_event(error_json(error, "/v1/chat/"))
+
+    def refuse_unseen(self, result: ApplyResult) -> None:
+        """Refuse what the clients of other services would write to a file without a look at the verdicts.
+
+        Raises:
+            Truncated: the answer has more tokens than were allowed.
+            CheckFailed: a check found an error, and `on_verdict` does not say `warn`.
+        """
+        n_tokens, limit = result.stats.completion_tokens, self._token_limit
+        if limit is not None and n_tokens > limit:
+            message = "the merged file has more tokens than were allowed"
+            raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
+        failed = [v for v in result.verdicts if is_refused(v.check, v.severity, self._on_verdict)]
+        if failed:
+            raise CheckFailed(
+                f"{failed[0].check}: {failed[0].message}",
+                value=sorted({verdict.check for verdict in failed}),
+                remedy='mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}',
+            )
+
+    def _opening(self) -> Iterator[bytes]:
+        """Once, before the first text: who speaks (in chats alone), and the tag that the prompt asks for."""
+        if self._is_open:
+            return
+        self._is_open = True
+        if self._kind == CHAT:
+            yield self._delta(role="assistant", content="")
+        if self._edit.head:
+            yield self._delta(content=self._edit.head)
+
+    def _delta(
+        self, *, content: str | None = None, role: str | None = None, finish_reason: str | None = None, **more: Any
+    ) -> bytes:
+        delta = {"role": role, "content": content}
+        said = {"delta": {name: value for name, value in delta.items() if value is not None}}
+        text = said if self._kind == CHAT else {"text": content or ""}
+        return self._chunk([{"index": 0, **text, "finish_reason": finish_reason, "logprobs": None}], **more)
+
+    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+        kind = "chat.completion.chunk" if self._kind == CHAT else TEXT
+        return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in pieces of whole lines; a piece is longer than `PIECE_CHARS` where a line is."""
+    start = 0
+    while start < len(text):
+        cut = text.find("\n", start + PIECE_CHARS - 1)
+        end = len(text) if cut < 0 else cut + 1
+        yield text[start:end]
+        start = end
+
+
+# -- routes ------------------------------------------------------------------------------------------------------------
+router = APIRouter()
+CHAT_SUMMARY = "Apply one edit, asked as a chat"
+
+
+@router.post(**documented("/v1/apply/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+@router.post(**documented("/v1/chat/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+async def chat(request: Request) -> Response:
+    """The user message holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; or
+    `prediction` is the file and the user message the edit. Anything else is refused: `not_an_edit`. With
+    `stream: true`: chunks, then `[DONE]`; the text is held back until nothing can replace it any more.
+    """
+    return await _chat(request, MORPH)
+
+
+@router.post(**documented("/v1/apply/completions", ChatRequest, CompletionAnswer, EVENTS), summary=CHAT_SUMMARY)
+async def mercury_chat(request: Request) -> Response:
+    """As chat completions, tagged `<|original_code|>FILE<|/original_code|>` and
+    `<|update_snippet|>EDIT<|/update_snippet|>`, each tag on a line of its own.
+    """
+    return await _chat(request, MERCURY)
+
+
+async def _chat(request: Request, tags: TagSet) -> Response:
+    call = await read_call(request, ChatRequest.parse)
+    prediction = None if call.prediction is None else call.prediction.text
+    user = [message.text for message in call.messages if message.role == "user"]
+    system = [message.text for message in call.messages if message.role != "user"]
+    edit = await state_of(request)[0].call(partial(read_chat, system, user, prediction, tags))
+    limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
+    return await _complete(request, "chat.completion", call, edit, min(limits, default=None))
+
+
+@router.post(
+    **documented("/v1/completions", CompletionRequest, CompletionAnswer, EVENTS),
+    summary="Apply one edit, asked as a tagged prompt",
+)
+async def completion(request: Request) -> Response:
+    """The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused."""
+    call = await read_call(request, CompletionRequest.parse)
+    edit = await state_of(request)[0].call(partial(read_chat, [], [call.prompt], None, MORPH))
+    return await _complete(request, "text_completion", call, edit, call.max_tokens)
+
+
+async def _complete(
+    request: Request, kind: Kind, call: CompletionFields, edit: ChatEdit, token_limit: int | None
+) -> Response:
+    with_usage = call.stream_options is not None and call.stream_options.include_usage
+    reply = OpenAIReply(kind, edit, call, state_of(request)[1], token_limit=token_limit, with_usage=with_usage)
+    return await apply_edit(request, edit, call, reply, temperature=call.temperature or 0.0, seed=call.seed or 0)
+
+
+async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **sampling: Any) -> Response:
+    """Apply the edit and answer as the call asks."""
+    options = call.apply_service.model_dump(exclude={"stream_at_once"})
+    wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options, **sampling)
+    return await respond(request, wanted, reply, stream=bool(call.stream))
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+class ModelCard(BaseModel):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "apply-service"
+    alias_of: str | None = Field(description="The model that answers for this name; null where it is one.")
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+STARTED = int(time.time())
+ONE, ALL = "One of the models", "The models that a request may name"
+
+
+def _cards(request: Request) -> dict[str, ModelCard]:
+    alias_of = {name: None if model == name else model for name, model in model_names(state_of(request)[1]).items()}
+    return {name: ModelCard(id=name, created=STARTED, alias_of=model) for name, model in alias_of.items()}
+
+
+@router.get("/v1/apply/models", summary=ALL, responses=error_responses("/v1/models"))
+@router.get("/v1/models", summary=ALL, responses=error_responses("/v1/models"))
+async def models(request: Request) -> ModelList:
+    return ModelList(data=list(_cards(request).values()))
+
+
+@router.get("/v1/apply/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
+@router.get("/v1/models/{name:path}", summary=ONE, responses=error_responses("/v1/models"))
+async def model(request: Request, name: str) -> ModelCard:
+    cards = _cards(request)
+    if name not in cards:
+        raise UnknownModel("no such model", value=name, limit=list(cards), remedy="name one of these")
+    return cards[name]

@@ -1,0 +1,96 @@
+"""Answers in doubt, dialect by dialect: those whose clients see no verdict refuse them, but only below the threshold
+`refuse`, and say why; a quote that is not found is answered with the lines that come nearest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apply_service.doubt import find_doubt
+from apply_service.edits.lazy.chooser import load
+from apply_service.protocols import EditJob
+from apply_service.types import Certainty, LineOp, Prediction, Reading, Verdict
+from tests.api.layers import layered
+from tests.api.test_batch import pipeline_run
+from tests.batch.test_edits import block
+from tests.doubles import ScriptedRun, make_result
+
+FIRST = (LineOp("keep", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
+OTHER = (LineOp("drop", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
+FILE = "first = 1\nsecond = compute(1, 2)\nthird = 3\n"
+LOST = block("second = compute(1, 3)\nthird = 4", "second = 2")
+
+
+def doubted_run(chance: float) -> ScriptedRun:
+    """A pipeline whose answer is right with this probability, with what the policy says of that."""
+    prediction = Prediction(
+        FIRST,
+        ("b = 2",),
+        Certainty.LIKELY,
+        ("no anchor",),
+        probability=chance,
+        readings=(Reading(FIRST, {}, chance, ""), Reading(OTHER, {}, 0.01, "")),
+    )
+    found = find_doubt(EditJob("a = 1", "b = 2", "", "a.py", "python", prediction), prediction.text)
+    assert found is not None
+    return ScriptedRun(tokens=(), result=make_result(verdicts=(Verdict("no_op", "pass"), found)))
+
+
+def asked(original: str, update: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The same edit in every dialect whose clients see no verdicts: path and body."""
+    tagged = f"<code>{original}</code>\n<update>{update}</update>"
+    mercury = f"<|original_code|>\n{original}<|/original_code|>\n<|update_snippet|>\n{update}<|/update_snippet|>"
+    predicted = {"prediction": {"type": "content", "content": original}}
+    return {
+        "Morph": ("/v1/apply/chat/completions", {"messages": [{"role": "user", "content": tagged}]}),
+        "Morph's and Relace's code apply": ("/v1/code/apply", {"initial_code": original, "edit_snippet": update}),
+        "Relace": ("/v1/code/apply", {"initialCode": original, "editSnippet": update}),
+        "OpenAI": ("/v1/chat/completions", {"messages": [{"role": "user", "content": update}], **predicted}),
+        "completions": ("/v1/completions", {"prompt": tagged}),
+        "Mercury": ("/v1/apply/completions", {"messages": [{"role": "user", "content": mercury}]}),
+    }
+
+
+DIALECTS = tuple(asked("", ""))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(dialect: str, stream: bool) -> None:
+    path, body = asked("a = 1\n", "b = 2\n# ... existing code ...\n")[dialect]
+    refuse = load().thresholds.refuse
+    with layered(doubted_run(refuse)) as http:
+        assert http.post(path, json=body | {"stream": stream}).status_code == 200
+    with layered(doubted_run(refuse - 0.01)) as http:
+        refused = http.post(path, json=body | {"stream": stream})
+        accepted = body | {"stream": stream, "apply_service": {"on_verdict": {"doubt": "warn"}}}
+        assert http.post(path, json=accepted).status_code == 200
+    assert refused.status_code == 422
+    error = refused.json()
+    if isinstance(error["error"], dict):
+        error = error["error"]
+    assert (error["code"], error["value"]) == ("check_failed", ["doubt"])
+    assert f"{round(100 * (refuse - 0.01))}% sure; no anchor" in error["message"]
+    assert "another reading differs at line 1 of the original" in error["message"]
+    assert '"on_verdict"' in error["remedy"]
+
+
+def test_the_native_dialect_hands_out_the_answer_with_its_verdict() -> None:
+    with layered(doubted_run(0.01)) as http:
+        answer = http.post("/v1/apply", json={"original": "a = 1\n", "update": "b = 2\n"})
+    assert answer.status_code == 200
+    assert [(one["check"], one["severity"]) for one in answer.json()["verdicts"]][1] == ("doubt", "error")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_quote_that_is_not_found_is_answered_with_the_nearest_lines(dialect: str) -> None:
+    path, body = asked(FILE, LOST)[dialect]
+    with layered(pipeline_run) as http:
+        refused = http.post(path, json=body | {"apply_service": {"strategy": "exact"}})
+    assert refused.status_code == 422
+    error = refused.json()
+    if isinstance(error["error"], dict):
+        error = error["error"]
+    assert error["code"] == "needs_more_context"
+    assert "second = compute(1, 2)" in str(error)
