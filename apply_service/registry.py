@@ -34,8 +34,8 @@ CHECKS = {
 
 PROMPT_FORMATS = {
     "compact": "apply_service.prompts.compact:Compact",
-    "fastapply": "apply_service.prompts.fastapply:FastApply",
-    "osmosis": "apply_service.prompts.osmosis:Osmosis",
+    "fastapply": "apply_service.prompts.chat:FastApply",
+    "osmosis": "apply_service.prompts.chat:Osmosis",
     "plain_bytes": "apply_service.prompts.plain_bytes:PlainBytes",
     "chat": "apply_service.prompts.chat:Chat",
     "replay": "apply_service.prompts.replay:Replay",

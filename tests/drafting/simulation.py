@@ -11,7 +11,7 @@ from apply_service.decoding.verify import Decoding
 from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tagged import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction

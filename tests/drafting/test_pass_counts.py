@@ -21,7 +21,7 @@ from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
-from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tagged import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import DraftContext, DraftSources, EditJob
 
