@@ -14,9 +14,8 @@ from typing import NamedTuple
 from apply_service.checks.edit_scope import EditScope, speaks_of_removal
 from apply_service.checks.line_changes import find_changes, report
 from apply_service.protocols import CheckInput
-from apply_service.syntax.imports import find_imports
 from apply_service.syntax.languages import has_grammar
-from apply_service.syntax.symbols import find_symbols
+from apply_service.syntax.symbols import find_imports, find_symbols
 from apply_service.types import Verdict
 
 HEADER = re.compile(

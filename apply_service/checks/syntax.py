@@ -7,8 +7,7 @@ from collections import Counter
 from apply_service.checks.edit_scope import EditScope
 from apply_service.checks.line_changes import LineChanges, find_changes, report
 from apply_service.protocols import CheckInput
-from apply_service.syntax.syntax_errors import APPROXIMATE, count_syntax_errors, python_error
-from apply_service.syntax.trees import parse
+from apply_service.syntax.trees import APPROXIMATE, count_syntax_errors, parse, python_error
 from apply_service.types import Verdict
 
 MAX_ERRORS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.syntax.imports import find_imports
+from apply_service.syntax.symbols import find_imports
 from tests.syntax.samples import SAMPLES
 
 IMPORTS: dict[str, list[str]] = {
