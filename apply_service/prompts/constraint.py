@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -232,13 +230,12 @@ class SourceConstraint(WalkedConstraint[TextState]):
         state = self._state_after(output_ids)
         if state.is_lost or state.is_over or self._encode is None:
             return draft_ids
+        first, last = self._units_from(state.line)
         rest = b""  # how every line that may come here goes on
         if state.is_opening:
             rest = self._before[len(state.line) :]
-        else:
-            first, last = (bisect_left(self._units, text) for text in (state.line, state.line + NO_TEXT))
-            if first < last:
-                rest = self._units[first][len(state.line) : _n_common(self._units[first], self._units[last - 1])]
+        elif first < last:
+            rest = self._units[first][len(state.line) : _n_common(self._units[first], self._units[last - 1])]
         drafted = b"".join(self._vocabulary.piece(token) for token in draft_ids[: len(rest)])
         if not rest or (drafted and (drafted.startswith(rest) or rest.startswith(drafted))):
             return draft_ids
@@ -273,9 +270,8 @@ class SourceConstraint(WalkedConstraint[TextState]):
             if not end or line + end not in self._lines:
                 break
             state.line = rest
-        at = bisect_left(self._units, state.line)
-        begins_unit = at < len(self._units) and self._units[at].startswith(state.line)
-        state.is_lost = bool(state.line) and not begins_unit
+        first, last = self._units_from(state.line)
+        state.is_lost = bool(state.line) and first == last
 
     def _allowed(self, state: TextState) -> TokenSet | None:
         if state.is_lost:
@@ -284,44 +280,28 @@ class SourceConstraint(WalkedConstraint[TextState]):
             return np.array([self._end_id], dtype=np.int64)
         place = (state.is_opening, state.line)
         if place not in self._kept:
-            found = self._opening(state.line) if state.is_opening else self._following(state.line)
-            self._kept[place] = np.array(sorted(found), dtype=np.int64)
+            self._kept[place] = np.array(sorted(self._following(*place)), dtype=np.int64)
         return self._kept[place]
 
-    def _opening(self, written: bytes) -> set[int]:
-        rest = self._before[len(written) :]
-        found = self._prefixes(rest, 0)
-        for piece, ids in self._vocabulary.longer(rest):
-            if self._is_start(piece[len(rest) :]):
-                found.update(ids)
-        return found
-
-    def _following(self, line: bytes) -> set[int]:
-        found = {self._end_id} if line in self._ends else set()
-        before = b""
-        for at in range(bisect_left(self._units, line), len(self._units)):
-            unit = self._units[at]
-            if not unit.startswith(line):
-                break
+    def _following(self, is_opening: bool, line: bytes) -> set[int]:
+        vocabulary = self._vocabulary
+        found = {self._end_id} if line in self._ends and not is_opening else set()
+        known = b""  # the unit before, from here on: its prefixes have been looked up
+        first, last = self._units_from(line)
+        for unit in [self._before] if is_opening else self._units[first:last]:
             rest = unit[len(line) :]
-            found |= self._prefixes(rest, _n_common(before, rest))
-            found.update(self._straddling.get(rest, ()))
-            before = rest
+            for size in range(_n_common(known, rest) + 1, min(len(rest), vocabulary.longest) + 1):
+                found.update(vocabulary.ids(rest[:size]))
+            if is_opening or unit in self._lines:
+                for piece, ids in vocabulary.longer(rest):
+                    if self._is_start(piece[len(rest) :]):
+                        found.update(ids)
+            known = rest
         return found
 
-    def _prefixes(self, text: bytes, n_known: int) -> set[int]:
-        """Ids of the pieces that `text` begins with, longer than `n_known` bytes."""
-        longest = min(len(text), self._vocabulary.longest)
-        return {token for n in range(n_known + 1, longest + 1) for token in self._vocabulary.ids(text[:n])}
-
-    @cached_property
-    def _straddling(self) -> dict[bytes, list[int]]:
-        """What is left of a line -> ids that end it and go on with what may follow."""
-        found: dict[bytes, list[int]] = defaultdict(list)
-        for head, rests in self._vocabulary.straddling.items():
-            if ids := [token for rest, token in rests if self._is_start(rest)]:
-                found[head] = ids
-        return found
+    def _units_from(self, line: bytes) -> tuple[int, int]:
+        """The range of the units that begin so."""
+        return bisect_left(self._units, line), bisect_left(self._units, line + NO_TEXT)
 
     def _is_start(self, text: bytes) -> bool:
         """Whether the output may go on with this at the start of a line."""

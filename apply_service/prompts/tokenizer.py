@@ -213,16 +213,6 @@ class VocabularyBytes:
     def _sorted(self) -> list[bytes]:
         return sorted(self._ids)
 
-    @cached_property
-    def straddling(self) -> Mapping[bytes, list[tuple[bytes, int]]]:
-        """Of the pieces that go on after a line end: up to that line end -> (the rest, id)."""
-        found: dict[bytes, list[tuple[bytes, int]]] = defaultdict(list)
-        for token, piece in self._pieces.items():
-            head, end, tail = piece.partition(b"\n")
-            if tail:
-                found[head + end].append((tail, token))
-        return found
-
 
 def _has_byte_level(decoder: Any) -> bool:
     return bool(decoder) and (decoder["type"] == "ByteLevel" or any(map(_has_byte_level, decoder.get("decoders", ()))))

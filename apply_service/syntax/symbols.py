@@ -1,8 +1,5 @@
 """The names that a file declares outside its functions (functions, classes, methods, constants, keys, headings), and
-those that it imports.  Empty without a grammar.
-
-Import statements only; `const x = require("y")` is a symbol.
-"""
+those that it imports.  None without a grammar."""
 
 from __future__ import annotations
 
@@ -30,34 +27,43 @@ MAX_NESTING = 20
 
 
 class Symbol(NamedTuple):
-    """One declared name.  Lines are 0-based, `end_line` half open."""
+    """One declared or imported name."""
 
-    name: str
     kind: str
-    """As `Scope.kind` but for methods, which are functions; or variable, export."""
+    """As `Scope.kind` but for methods, which are functions; or variable, export, import."""
+    name: str
+    """Of an import `module:name` where the statement names both; what the language writes otherwise."""
     container: str
     """Names of the classes, modules and sections around it, joined by "."; empty at top level."""
-    start_line: int
-    end_line: int
-    header_line: int
-    signature: str
-    """The header line, white space evened out: tells overloads apart."""
-    branch: str = ""
+    branch: str
     """The conditional blocks around it that do not hide it (`if TYPE_CHECKING:`, `#ifdef X`), joined by "|"."""
+    signature: str
+    """The header line, white space evened out: tells overloads apart.  Empty for an import."""
+    line: int
+    """0-based, of the header, or of the name in an import statement."""
+    is_indented: bool = False
+    """Of an import: inside a function, say."""
 
 
 def find_symbols(text: str, language: str | None) -> list[Symbol]:
-    """The symbols of `text`, in order of their header.  Cost: as `find_scopes`."""
+    """The declared names in order, and then the imported ones.  Cost: as `find_scopes`."""
     tree = parse(text, language)
     query = load_query(tree.language) if tree is not None else None
-    if tree is None or query is None:
-        return []
+    return [] if tree is None or query is None else [*_declared(text, language, tree, query), *_imported(tree, query)]
+
+
+def _declared(text: str, language: str | None, tree: SyntaxTree, query: tree_sitter.Query) -> Iterator[Symbol]:
     lines, scopes = text.split("\n"), find_scopes(text, language)
     # The container of what is declared in each scope, and at each line; None inside a function or the like.
     inner: list[str | None] = []
     container_at: list[str | None] = [""] * len(lines)
     branches: list[str] = []  # the blocks around what is declared in each scope
-    found: list[Symbol] = []
+    found: dict[tuple[str, int], tuple[int, Symbol]] = {}
+
+    def add(kind: str, name: str, container: str, branch: str, line: int, end: int) -> None:
+        signature = " ".join(lines[line][:MAX_SIGNATURE_CHARS].split())
+        found.setdefault((name, line), (end, Symbol(kind, name, container, branch, signature, line)))
+
     for scope in scopes:
         container, branch = ("", "") if scope.parent is None else (inner[scope.parent], branches[scope.parent])
         is_open = scope.kind == "element" or (scope.kind == "block" and tree.language in TRANSPARENT_BLOCKS)
@@ -78,56 +84,28 @@ def find_symbols(text: str, language: str | None) -> list[Symbol]:
             is_declared = scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
         if is_declared:
             kind = "function" if scope.kind == "method" else scope.kind
-            place = (scope.start_line, scope.end_line, scope.header_line)
-            found.append(Symbol(scope.name, kind, container, *place, _signature(lines[scope.header_line]), branch))
+            add(kind, scope.name, container, branch, scope.header_line, scope.end_line)
     for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
         if capture := next((name for name in captures if name.startswith("definition.")), None):
-            start, end = captures[capture][0].start_point[0], captures[capture][0].end_point[0] + 1
-            container = container_at[start]
+            node = captures[capture][0]
+            container = container_at[node.start_point[0]]
             if container is not None:
                 name, kind = plain_name(tree, captures["name"][0]), capture.removeprefix("definition.")
-                found.append(Symbol(name, kind, container, start, end, start, _signature(lines[start])))
-    unique: dict[tuple[str, int], Symbol] = {}
-    for symbol in found:
-        unique.setdefault((symbol.name, symbol.header_line), symbol)
-    return sorted(unique.values(), key=lambda symbol: (symbol.header_line, symbol.end_line))
+                add(kind, name, container, "", node.start_point[0], node.end_point[0] + 1)
+    return (symbol for _, symbol in sorted(found.values(), key=lambda item: (item[1].line, item[0])))
 
 
-def _signature(line: str) -> str:
-    return " ".join(line[:MAX_SIGNATURE_CHARS].split())
-
-
-class Import(NamedTuple):
-    """One imported name and the statement that brings it.  Lines are 0-based, `end_line` half open."""
-
-    name: str
-    """Module and name, as `module:name` where the statement names both; what the language writes otherwise."""
-    start_line: int
-    end_line: int
-    line: int
-    """Where the name itself is, or the statement starts."""
-    column: int
-    """Of the statement, in bytes: an import inside a function is indented."""
-
-
-def find_imports(text: str, language: str | None) -> list[Import]:
-    """The imports of `text` in order, one for each name."""
-    tree = parse(text, language)
-    query = load_query(tree.language) if tree is not None else None
-    if tree is None or query is None:
-        return []
-    names_of = {
-        "python": _python_names,
-        "javascript": _javascript_names,
-        "typescript": _javascript_names,
-        "tsx": _javascript_names,
-    }.get(tree.language, _plain_names)
+def _imported(tree: SyntaxTree, query: tree_sitter.Query) -> Iterator[Symbol]:
+    """Import statements only; `const x = require("y")` is a variable."""
+    names_of = _plain_names
+    if tree.language == "python":
+        names_of = _python_names
+    elif tree.language in ("javascript", "typescript", "tsx"):
+        names_of = _javascript_names
     nodes = tree_sitter.QueryCursor(query).captures(tree.root).get("import", [])
-    return [
-        Import(name, node.start_point[0], node.end_point[0] + (node.end_point[1] > 0), line, node.start_point[1])
-        for node in sorted(nodes, key=lambda node: node.start_byte)
-        for name, line in names_of(tree, node)
-    ]
+    for node in sorted(nodes, key=lambda node: node.start_byte):
+        for name, line in names_of(tree, node):
+            yield Symbol("import", name, "", "", "", line, is_indented=node.start_point[1] > 0)
 
 
 def _plain_names(tree: SyntaxTree, node: tree_sitter.Node) -> Iterator[tuple[str, int]]:
