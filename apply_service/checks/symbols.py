@@ -11,7 +11,7 @@ from collections import Counter
 
 from apply_service.checks.changes import MAX_FINDINGS, REMOVAL, EditLines, count_stripped, find_changes, report
 from apply_service.protocols import CheckInput
-from apply_service.syntax.languages import has_grammar
+from apply_service.syntax.languages import load_grammar
 from apply_service.syntax.symbols import Symbol, find_symbols
 from apply_service.types import Verdict
 
@@ -31,7 +31,7 @@ MAX_HEADER_CHARS = 500
 
 def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     """Warning.  Needs a grammar; nothing is found without one."""
-    if not answer.original.strip() or not has_grammar(answer.language):
+    if not answer.original.strip() or load_grammar(answer.language) is None:
         return []
     edit, changes = EditLines(answer), find_changes(answer.original, answer.merged)
     said = edit.dropped - edit.unsaid

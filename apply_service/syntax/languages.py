@@ -146,23 +146,6 @@ def detect_language(*, name: str | None = None, path: str | None = None) -> str 
     return "tsx" if is_tsx else declared.name
 
 
-def line_comment(name: str | None) -> tuple[str, ...]:
-    """What starts a comment to the end of the line, the usual one first; empty where there is none."""
-    language = find_language(name)
-    return language.line_comment if language is not None else ()
-
-
-def block_comment(name: str | None) -> tuple[tuple[str, str], ...]:
-    """Pairs (opening, closing); empty where there is none."""
-    language = find_language(name)
-    return language.block_comment if language is not None else ()
-
-
-def has_grammar(name: str | None) -> bool:
-    language = find_language(name)
-    return language is not None and language.grammar is not None
-
-
 @cache
 def load_grammar(name: str | None) -> tree_sitter.Language | None:
     """The tree-sitter grammar of a language; None where it has none."""
