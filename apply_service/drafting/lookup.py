@@ -137,33 +137,27 @@ class SuffixAutomaton:
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens; amortised O(1) each."""
+        nexts, link = self._next, self._link
         for token in tokens:
-            self._append(token)
-            self._repeated = self._link[self._last]
+            self.n_tokens += 1
+            new = self._add_state(self.n_tokens, {}, 0, self.n_tokens)
+            state, self._last = self._last, new
+            while state >= 0 and token not in nexts[state]:
+                nexts[state][token] = new
+                state = link[state]
+            if state >= 0:
+                target = link[new] = nexts[state][token]
+                length = self._length[state] + 1
+                if length != self._length[target]:
+                    # The shorter strings of `target` now occur in one place more: they get a state of their own.
+                    copy = self._add_state(length, dict(nexts[target]), link[target], self._end[target])
+                    while state >= 0 and nexts[state].get(token) == target:
+                        nexts[state][token] = copy
+                        state = link[state]
+                    link[new] = link[target] = copy
+            self._repeated = link[new]
             self._repeated_end = self._end[self._repeated]
             self._end[self._repeated] = self.n_tokens
-
-    def _append(self, token: int) -> None:
-        self.n_tokens += 1
-        new = self._add_state(self.n_tokens, {}, 0, self.n_tokens)
-        nexts, link = self._next, self._link
-        state, self._last = self._last, new
-        while state >= 0 and token not in nexts[state]:
-            nexts[state][token] = new
-            state = link[state]
-        if state < 0:
-            return
-        target = nexts[state][token]
-        link[new] = target
-        if self._length[state] + 1 != self._length[target]:
-            # The shorter strings of `target` now occur in one place more: they get a state of their own.
-            copy = link[new] = self._add_state(
-                self._length[state] + 1, dict(nexts[target]), link[target], self._end[target]
-            )
-            while state >= 0 and nexts[state].get(token) == target:
-                nexts[state][token] = copy
-                state = link[state]
-            link[target] = copy
 
     def _add_state(self, length: int, nexts: dict[int, int], link: int, end: int) -> int:
         self._next.append(nexts)

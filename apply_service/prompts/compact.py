@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -250,20 +250,19 @@ class ListingStream:
         self._is_over = False
 
     def push(self, ids: Sequence[int]) -> str:
-        return self._without_first_newline(self._decoder.decode(self._vocabulary.decode_bytes(self._written(ids))))
-
-    def finish(self) -> str:
-        return self._without_first_newline(self._decoder.decode(b"", final=True))
-
-    def _written(self, ids: Sequence[int]) -> Iterator[int]:
+        written = []
         for token in ids:
             self._is_over |= token == self._vocabulary.end
             if self._is_over:
-                return
+                break
             if self._vocabulary.is_tag(token):
                 self._is_dropping = self._vocabulary.kind_of(token) == "drop"
             elif not self._is_dropping:
-                yield token
+                written.append(token)
+        return self._without_first_newline(self._decoder.decode(self._vocabulary.decode_bytes(written)))
+
+    def finish(self) -> str:
+        return self._without_first_newline(self._decoder.decode(b"", final=True))
 
     def _without_first_newline(self, text: str) -> str:
         """Every line opens with a newline; the first one's is no part of the text."""

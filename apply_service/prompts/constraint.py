@@ -148,28 +148,23 @@ class LineConstraint(WalkedConstraint[ListingState]):
     def _begin_line(self, state: ListingState, tag: int) -> None:
         kind, phase = self._vocabulary.kind_of(tag), self._vocabulary.phase_of(tag)
         state.line_at = 0
-        at = state.original_at
+        at, reached = state.original_at, self._last_reached(state.update_at)
         if kind == "take":
             taken = state.update_at + (phase - state.update_at) % N_PHASES
-            state.is_lost = taken >= self._last_reached(state.update_at)
+            state.is_lost = taken >= reached
             if not state.is_lost:
                 state.line, state.update_at = self._update[taken], taken + 1
-        elif at >= len(self._original) or phase != at % N_PHASES:
-            state.is_lost = True
-        else:
-            state.line, state.original_at = self._original[at], at + 1
-            if kind == "both":
-                state.update_at = self._after_match(at, state.update_at)
-
-    def _after_match(self, original_line: int, update_at: int) -> int:
-        """The update's pointer once its copy of an original line is passed; unmoved where it can't be told."""
-        match = self._matches.get(original_line, -1)
-        if match >= update_at:
-            return match + 1
-        for line in range(update_at, self._last_reached(update_at)):
-            if self._update_text[line] == self._original_text[original_line]:
-                return line + 1
-        return update_at
+            return
+        state.is_lost = at >= len(self._original) or phase != at % N_PHASES
+        if state.is_lost:
+            return
+        state.line, state.original_at = self._original[at], at + 1
+        if kind == "both":
+            # The update's pointer passes its copy of the line; it stays where that can't be told.
+            rows, text = range(state.update_at, reached), self._original_text[at]
+            past_alike = next((row + 1 for row in rows if self._update_text[row] == text), state.update_at)
+            match = self._matches.get(at, -1)
+            state.update_at = match + 1 if match >= state.update_at else past_alike
 
 
 # -- plain text --------------------------------------------------------------------------------------------------------
@@ -222,7 +217,7 @@ class SourceConstraint(WalkedConstraint[TextState]):
         self._ends = frozenset(ends if closing.startswith(b"\n") else ends | {line + closing for line in known})
         self._lines = frozenset(line + b"\n" for line in known)
         self._units = sorted((self._lines | self._ends) - {b""})
-        self._starts: dict[bytes, bool] = {}
+        self._starts: dict[bytes, bool] = {}  # whether the output may go on with this at the start of a line
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
@@ -286,7 +281,7 @@ class SourceConstraint(WalkedConstraint[TextState]):
     def _following(self, is_opening: bool, line: bytes) -> set[int]:
         vocabulary = self._vocabulary
         found = {self._end_id} if line in self._ends and not is_opening else set()
-        known = b""  # the unit before, from here on: its prefixes have been looked up
+        known = b""  # the rest of the unit before, whose beginnings have been looked up
         first, last = self._units_from(line)
         for unit in [self._before] if is_opening else self._units[first:last]:
             rest = unit[len(line) :]
@@ -294,7 +289,12 @@ class SourceConstraint(WalkedConstraint[TextState]):
                 found.update(vocabulary.ids(rest[:size]))
             if is_opening or unit in self._lines:
                 for piece, ids in vocabulary.longer(rest):
-                    if self._is_start(piece[len(rest) :]):
+                    start = piece[len(rest) :]
+                    if start not in self._starts:
+                        state = TextState(start)
+                        self._end_lines(state)
+                        self._starts[start] = not state.is_lost
+                    if self._starts[start]:
                         found.update(ids)
             known = rest
         return found
@@ -302,14 +302,6 @@ class SourceConstraint(WalkedConstraint[TextState]):
     def _units_from(self, line: bytes) -> tuple[int, int]:
         """The range of the units that begin so."""
         return bisect_left(self._units, line), bisect_left(self._units, line + NO_TEXT)
-
-    def _is_start(self, text: bytes) -> bool:
-        """Whether the output may go on with this at the start of a line."""
-        if text not in self._starts:
-            state = TextState(text)
-            self._end_lines(state)
-            self._starts[text] = not state.is_lost
-        return self._starts[text]
 
 
 def _n_common(one: bytes, other: bytes) -> int:

@@ -182,10 +182,16 @@ class VocabularyBytes:
     def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
         """The vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None for any
         other, found by writing a probe."""
-        decoder = json.loads(tokenizer.to_str()).get("decoder")
-        read = _bytes_of_alphabet if _has_byte_level(decoder) else _bytes_of_marked_spaces
-        vocabulary = tokenizer.get_vocab(with_added_tokens=False)
-        pieces = {token: piece for text, token in vocabulary.items() if (piece := read(text)) is not None}
+        is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
+        pieces: dict[int, bytes] = {}
+        for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
+            if is_byte_level:
+                if BYTE_ALPHABET.keys() >= set(text):
+                    pieces[token] = bytes(BYTE_ALPHABET[char] for char in text)
+            elif (byte := re.fullmatch("<0x([0-9A-Fa-f]{2})>", text)) is not None:
+                pieces[token] = bytes.fromhex(byte[1])
+            else:
+                pieces[token] = text.replace("\u2581", " ").encode()
         written = b"".join(pieces.get(token, b"") for token in tokenizer.encode(PROBE, add_special_tokens=False).ids)
         try:
             return cls(pieces) if written == PROBE.encode() else None
@@ -212,21 +218,3 @@ class VocabularyBytes:
     @cached_property
     def _sorted(self) -> list[bytes]:
         return sorted(self._ids)
-
-
-def _has_byte_level(decoder: Any) -> bool:
-    return bool(decoder) and (decoder["type"] == "ByteLevel" or any(map(_has_byte_level, decoder.get("decoders", ()))))
-
-
-def _bytes_of_alphabet(text: str) -> bytes | None:
-    try:
-        return bytes(BYTE_ALPHABET[char] for char in text)
-    except KeyError:
-        return None
-
-
-def _bytes_of_marked_spaces(text: str) -> bytes | None:
-    """`<0x0A>` is a byte, and U+2581 a space."""
-    if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
-        return bytes([int(text[3:5], 16)])
-    return text.replace("\u2581", " ").encode()

@@ -103,14 +103,14 @@ class Language(NamedTuple):
     block_comment: tuple[tuple[str, str], ...] = ()
     grammar: str | None = None
 
+    @classmethod
+    def from_row(cls, row: str) -> Language:
+        names, extensions, line, block, grammar = ([*map(str.split, row.split("|")), [], [], [], []])[:5]
+        pairs = tuple(zip(block[::2], block[1::2], strict=True))
+        return cls(names[0], tuple(names[1:]), tuple(extensions), tuple(line), pairs, grammar[0] if grammar else None)
 
-def _read_row(row: str) -> Language:
-    names, extensions, line, block, grammar = ([*map(str.split, row.split("|")), [], [], [], []])[:5]
-    pairs = tuple(zip(block[::2], block[1::2], strict=True))
-    return Language(names[0], tuple(names[1:]), tuple(extensions), tuple(line), pairs, grammar[0] if grammar else None)
 
-
-LANGUAGES = tuple(map(_read_row, TABLE.strip().splitlines()))
+LANGUAGES = tuple(map(Language.from_row, TABLE.strip().splitlines()))
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
 BY_FILENAME = {file.lower(): BY_NAME[name] for name, files in FILENAMES.items() for file in files.split()}
 BY_EXTENSION = {end.lower(): language for language in reversed(LANGUAGES) for end in language.extensions}
