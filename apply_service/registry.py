@@ -1,7 +1,8 @@
 """name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never
 load torch.
 
-To add a drafter, prompt format, edit format or check: write its class (a check is a function), add its line here.
+To add a drafter, edit format or check: write its class (a check is a function), add its line here.  Prompt formats are
+in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -30,15 +31,6 @@ CHECKS = {
     "chat_text": "apply_service.checks.leaks:find_chat_text",
     "indentation": "apply_service.checks.syntax:find_odd_indentation",
     "edit_markup": "apply_service.checks.leaks:find_edit_markup",
-}
-
-PROMPT_FORMATS = {
-    "compact": "apply_service.prompts.compact:Compact",
-    "fastapply": "apply_service.prompts.chat:FastApply",
-    "osmosis": "apply_service.prompts.chat:Osmosis",
-    "plain_bytes": "apply_service.prompts.plain_bytes:PlainBytes",
-    "chat": "apply_service.prompts.chat:Chat",
-    "replay": "apply_service.prompts.replay:Replay",
 }
 
 COPY_DRAFTERS = {

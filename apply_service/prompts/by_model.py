@@ -7,13 +7,13 @@ from pathlib import Path
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.model_folder import RECORD_FILE
+from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
-from apply_service.registry import PROMPT_FORMATS, resolve
 
-COMPACT = "compact"
-TAGGED = ("chat", "fastapply", "osmosis")
+TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis)}
+"""To add the format of a published model: write its class, add it here and its name to `infer_prompt_format`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
@@ -36,13 +36,13 @@ def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
         raise ModelNotLoadable(message, value=str(Path(source)), remedy="mend or remove it") from error
     is_named = isinstance(record, dict) and "prompt_format" in record
     own = str(record["prompt_format"]) if is_named else infer_prompt_format(source)
-    if own == COMPACT:
+    if own == Compact.name:
         return (Compact.from_directory(Path(source)),)
     if own not in TAGGED:
         raise ModelNotLoadable(
             "no prompt format that reads a model's own tokenizer",
             value=own,
-            limit=[COMPACT, *TAGGED],
+            limit=[Compact.name, *TAGGED],
             remedy=f"name one of these as prompt_format in the folder's {RECORD_FILE}",
         )
     from transformers import AutoTokenizer
@@ -52,8 +52,7 @@ def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
     except (OSError, ValueError) as error:
         message, remedy = f"no tokenizer can be read: {error}", "put the model's tokenizer into its folder"
         raise ModelNotLoadable(message, value=source, remedy=remedy) from error
-    # Stable: the model's own format first.
-    return tuple(resolve(PROMPT_FORMATS, name)(chat) for name in sorted(TAGGED, key=lambda name: name != own))
+    return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
 
 
 def infer_prompt_format(source: str) -> str:

@@ -7,42 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from apply_service.errors import Truncated
 from apply_service.prompts.constraint import SourceConstraint, source_lines
-from apply_service.prompts.tokenizer import Encoded, IncrementalDecoder, VocabularyBytes, lines_of_tokens
-from apply_service.protocols import CompletingConstraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
+from apply_service.prompts.tagged import UntaggedOutput
+from apply_service.prompts.tokenizer import Encoded, VocabularyBytes
+from apply_service.protocols import CompletingConstraint, DraftSource, DraftSources, EditJob
 
 ORIGINAL, UPDATE, MERGED, END = range(256, 260)
 N_VOCAB = 260
 BYTES = VocabularyBytes({byte: bytes([byte]) for byte in range(256)})
-
-
-class UntaggedOutput:
-    """Base of the formats that write the file and then the end token, with nothing around it."""
-
-    takes_instructions = False
-    constrains_by_default = False
-
-    def __init__(self, end_id: int) -> None:
-        self.end_id = end_id
-        self.stop_ids = frozenset({end_id})
-
-    def decode(self, ids: Sequence[int]) -> str:
-        raise NotImplementedError
-
-    def decode_output(self, ids: Sequence[int]) -> str:
-        if not ids or ids[-1] != self.end_id:
-            raise Truncated("the output lacks its end token", remedy="allow more tokens")
-        return self.decode(ids)
-
-    def open_stream(self) -> TextStream:
-        return IncrementalDecoder(self.decode)
-
-    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        return lines_of_tokens(ids, self.decode)
-
-    def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
-        return None
 
 
 class PlainBytes(UntaggedOutput):

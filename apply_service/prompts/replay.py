@@ -13,8 +13,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
-from apply_service.prompts.plain_bytes import UntaggedOutput
-from apply_service.prompts.tagged import text_sources
+from apply_service.prompts.tagged import UntaggedOutput, text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import CompletingConstraint, DraftSources, EditJob
 

@@ -1,4 +1,5 @@
-"""Output that is the plain file between an opening and a closing tag, as the published apply models write it."""
+"""Output that is the plain file: between an opening and a closing tag, as the published apply models write it, or with
+nothing around it."""
 
 from __future__ import annotations
 
@@ -178,6 +179,34 @@ class TaggedStream:
 
     def finish(self) -> str:
         return self._text.push(self._decoder.finish()) + self._text.finish()
+
+
+class UntaggedOutput:
+    """Base of the formats that write the file and then the end token, with nothing around it."""
+
+    takes_instructions = False
+    constrains_by_default = False
+
+    def __init__(self, end_id: int) -> None:
+        self.end_id = end_id
+        self.stop_ids = frozenset({end_id})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise NotImplementedError
+
+    def decode_output(self, ids: Sequence[int]) -> str:
+        if not ids or ids[-1] != self.end_id:
+            raise Truncated("the output lacks its end token", remedy="allow more tokens")
+        return self.decode(ids)
+
+    def open_stream(self) -> TextStream:
+        return IncrementalDecoder(self.decode)
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, self.decode)
+
+    def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
+        return None
 
 
 def text_sources(job: EditJob, tokenizer: ContentTokenizer, *, before: str, after: str, end_id: int) -> DraftSources:

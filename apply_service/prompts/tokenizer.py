@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,10 +49,6 @@ class ContentTokenizer:
             raise ModelNotLoadable(
                 "the tokenizer does not give text back unchanged", remedy="use a model with a byte-level tokenizer"
             )
-
-    @classmethod
-    def from_directory(cls, directory: Path) -> ContentTokenizer:
-        return cls((directory / "tokenizer.json").read_text(encoding="utf-8"))
 
     def encode(self, text: str) -> Encoded:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)

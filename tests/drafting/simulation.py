@@ -59,4 +59,7 @@ def tokenizers() -> dict[str, ContentTokenizer]:
     """Two ways to cut text: line ends at the start of the indentation's token, and at the end of the token before."""
     models = embedded_directory().parent
     replay = lzma.decompress((models / "replay" / "tokenizer.json.xz").read_bytes()).decode()
-    return {"before": ContentTokenizer.from_directory(models / "embedded"), "after": ContentTokenizer(replay)}
+    return {
+        "before": ContentTokenizer((models / "embedded" / "tokenizer.json").read_text(encoding="utf-8")),
+        "after": ContentTokenizer(replay),
+    }

@@ -33,7 +33,7 @@ WINDOW = 255
 @cache
 def tokenizer() -> ContentTokenizer:
     """The embedded model's vocabulary, here for plain text."""
-    return ContentTokenizer.from_directory(embedded_directory())
+    return ContentTokenizer((embedded_directory() / "tokenizer.json").read_text(encoding="utf-8"))
 
 
 def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:
