@@ -37,8 +37,8 @@ def find_changes(original: str, merged: str) -> LineChanges:
     counted, so a moved line shows as neither gone nor new.  Cached, because several checks ask about the same answer.
     """
     old, new = original.split("\n"), merged.split("\n")
-    head = _n_common(old, new)
-    tail = _n_common(old[head:][::-1], new[head:][::-1])
+    head = _common_head(old, new)
+    tail = _common_head(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(old) * len(new) > MAX_CELLS:
         return LineChanges(_surplus(old, new, head), _surplus(new, old, head))
@@ -51,7 +51,7 @@ def find_changes(original: str, merged: str) -> LineChanges:
     )
 
 
-def _n_common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_head(one: Sequence[str], other: Sequence[str]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((count for count, (left, right) in pairs if left != right), min(len(one), len(other)))
 
@@ -73,7 +73,7 @@ def count_stripped(text: str) -> Counter[str]:
     return Counter(line.strip() for line in text.split("\n"))
 
 
-def report(
+def verdicts_at(
     check: str,
     severity: Severity,
     message: str,

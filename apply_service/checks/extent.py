@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from apply_service.checks.changes import MAX_FINDINGS, EditLines, count_stripped, find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, EditLines, count_stripped, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, FinishReason, Verdict
 
@@ -76,10 +76,10 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
             repeated.append(number)
     unsaid = [number for number in edit.unsaid.intersection(changes.removed) if original[number].strip()]
     repeated = repeated if len(repeated) >= MIN_REPEATED else []
-    found = report("outside_edit", "warning", "lines that the edit keeps are gone", lost, "original")
-    found += report("outside_edit", "warning", "lines stand neither in the original nor in the update", invented)
-    found += report("outside_edit", "warning", "lines of the original stand here a second time", repeated)
-    found += report("outside_edit", "warning", "the update does not say that these lines go", unsaid, "original")
+    found = verdicts_at("outside_edit", "warning", "lines that the edit keeps are gone", lost, "original")
+    found += verdicts_at("outside_edit", "warning", "lines stand neither in the original nor in the update", invented)
+    found += verdicts_at("outside_edit", "warning", "lines of the original stand here a second time", repeated)
+    found += verdicts_at("outside_edit", "warning", "the update does not say that these lines go", unsaid, "original")
     return found[:MAX_FINDINGS]
 
 
@@ -103,12 +103,12 @@ def find_truncation(answer: CheckInput) -> list[Verdict]:
         if is_guess or len(prediction.text) > len(merged) * SLACK:
             lost = 1 - len(merged) / len(original)
             return [Verdict("truncation", "error", f"{lost:.0%} of the file's characters are gone")]
-    if _is_cut(answer):
+    if _is_end_missing(answer):
         return [Verdict("truncation", "error", "the end of the file is missing", (n_after, n_after))]
     return []
 
 
-def _is_cut(answer: CheckInput) -> bool:
+def _is_end_missing(answer: CheckInput) -> bool:
     """Whether the last lines of the original, which the prediction keeps, are gone with nothing in their place."""
     edit = EditLines(answer)
     predicted, merged = answer.prediction.text.rstrip(), answer.merged.rstrip()

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.types import Verdict
 
@@ -94,8 +94,8 @@ def find_marker_leak(answer: CheckInput) -> list[Verdict]:
             markers.append(number)
         elif is_note and len(text) >= MIN_NOTE_CHARS:
             notes.append(number)
-    found = report("marker_leak", "error", "a lazy marker was written into the file", markers)
-    found += report("marker_leak", "warning", "a note of the update was written into the file", notes)
+    found = verdicts_at("marker_leak", "error", "a lazy marker was written into the file", markers)
+    found += verdicts_at("marker_leak", "warning", "a note of the update was written into the file", notes)
     return found[:MAX_FINDINGS]
 
 
@@ -136,9 +136,9 @@ def find_chat_text(answer: CheckInput) -> list[Verdict]:
             tags.append(number)
         if not is_prose and number in edges and PHRASE.match(line.strip()):
             phrases.append(number)
-    found = report("chat_text", "error", "a code fence was written into the file", fences)
-    found += report("chat_text", "error", "a tag of the prompt was written into the file", tags)
-    found += report("chat_text", "warning", "chat text was written into the file", phrases)
+    found = verdicts_at("chat_text", "error", "a code fence was written into the file", fences)
+    found += verdicts_at("chat_text", "error", "a tag of the prompt was written into the file", tags)
+    found += verdicts_at("chat_text", "warning", "chat text was written into the file", phrases)
     return found[:MAX_FINDINGS]
 
 
@@ -181,7 +181,7 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
         if is_sign or is_fence or _is_markup(line):
             (again if text in rows else new).append(number)
     message = "signs of an edit format were written into the file as text"
-    found = report("edit_markup", "error", message, new) + report("edit_markup", "warning", message, again)
+    found = verdicts_at("edit_markup", "error", message, new) + verdicts_at("edit_markup", "warning", message, again)
     return found[:MAX_FINDINGS]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from apply_service.checks.changes import MAX_FINDINGS, REMOVAL, EditLines, count_stripped, find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, REMOVAL, EditLines, count_stripped, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.syntax.languages import load_grammar
 from apply_service.syntax.symbols import Symbol, find_symbols
@@ -52,12 +52,12 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
         named = re.compile(rf"(?<!\w){word}(?!\w)")
         is_said = item.line in said or any(REMOVAL.search(line) and named.search(line) for line in edit.unplaced)
         if lost[original[item.line].strip()] > 0 and not is_said:
-            found += report("symbols", "warning", f"{item.kind} `{item.name}` is gone", [item.line], "original")
+            found += verdicts_at("symbols", "warning", f"{item.kind} `{item.name}` is gone", [item.line], "original")
     known, seen = Counter(item[:5] for item in before), Counter[tuple[str, ...]]()
     for item in after:
         seen[item[:5]] += 1
         if seen[item[:5]] > max(1, known[item[:5]]) and not _may_repeat(item, answer):
-            found += report("symbols", "warning", f"{item.kind} `{item.name}` stands twice", [item.line])
+            found += verdicts_at("symbols", "warning", f"{item.kind} `{item.name}` stands twice", [item.line])
     return found[:MAX_FINDINGS]
 
 

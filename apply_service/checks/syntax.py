@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.syntax.trees import APPROXIMATE, count_syntax_errors, parse, python_error
 from apply_service.types import Verdict
@@ -31,7 +31,7 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     errors = count_syntax_errors(answer.merged, answer.language)
     if not errors or count_syntax_errors(answer.original, answer.language):
         return []
-    return report("syntax", "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
+    return verdicts_at("syntax", "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
 
 
 def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
@@ -67,10 +67,10 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
             and lines[number] not in expected
             and sum(char.isalnum() for char in text) > 1
         ]
-    found = report("indentation", "warning", "tabs and spaces are mixed: the file indents with the other", mixed)
-    found += report("indentation", "warning", "the statement does not line up with its block", odd)
+    found = verdicts_at("indentation", "warning", "tabs and spaces are mixed: the file indents with the other", mixed)
+    found += verdicts_at("indentation", "warning", "the statement does not line up with its block", odd)
     message = "the line stands at another indentation than the edit gives it"
-    return (found + report("indentation", "warning", message, shifted))[:MAX_FINDINGS]
+    return (found + verdicts_at("indentation", "warning", message, shifted))[:MAX_FINDINGS]
 
 
 def _style(line: str) -> str:

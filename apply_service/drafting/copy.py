@@ -183,7 +183,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Shift:
+class IndentShift:
     """How the target's indentation follows from a source's: the pairs seen, and for other depths a straight line
     through them.  With one pair the slope is 1, or the ratio of the steps where tabs meet spaces or the steps fit."""
 
@@ -224,7 +224,7 @@ class Reindenter:
     def __init__(self, given: DraftSources, sources: Sources) -> None:
         self._encode, self._decode = given.encode, given.decode
         self._sources = sources
-        self._shift = Shift()
+        self._shift = IndentShift()
         self._shifted_source: Source | None = None
 
     def resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
@@ -255,8 +255,8 @@ class Reindenter:
         """The source's lines from the one at `line_start` on, whose text starts at `content`, indented as if its
         indentation were the `expected` one, less the `line` that the output has already."""
         text, indentation = source.text, source.text[line_start:content]
-        old = self._shift if self._shifted_source is source else Shift()
-        shift = Shift(dict(old.seen), old.last, old.slope)
+        old = self._shift if self._shifted_source is source else IndentShift()
+        shift = IndentShift(dict(old.seen), old.last, old.slope)
         if shift.seen.get(indentation) != expected:
             file_step = self._sources.by_name["original"].step
             shift.learn(indentation, expected, source_step=source.step, file_step=file_step)

@@ -4,7 +4,7 @@ is what they were trained on.  The original comes first, as its keys and values 
 from __future__ import annotations
 
 from apply_service.prompts.tagged import TaggedOutput, Tags
-from apply_service.prompts.tokenizer import Message
+from apply_service.prompts.tokenizer import ChatMessage
 from apply_service.protocols import EditJob
 
 TAGS = Tags("<merged>", "</merged>", padding="\n")
@@ -31,7 +31,7 @@ Answer with the whole file after the edit, between <code> and </code>, and with 
 edit does not touch exactly as it is, blank lines and indentation included."""
 
 
-def chat_messages(job: EditJob) -> list[Message]:
+def chat_messages(job: EditJob) -> list[ChatMessage]:
     """The chat that asks any instruct model for the merged file, in `TAGS`."""
     parts = [f"<original>\n{job.original}\n</original>"]
     if job.update:
@@ -46,7 +46,7 @@ class Chat(TaggedOutput):
     tags = TAGS
     takes_instructions = True
 
-    def messages(self, job: EditJob) -> list[Message]:
+    def messages(self, job: EditJob) -> list[ChatMessage]:
         return chat_messages(job)
 
 
@@ -56,7 +56,7 @@ class FastApply(TaggedOutput):
     name = "fastapply"
     tags = Tags("<updated-code>", "</updated-code>")
 
-    def messages(self, job: EditJob) -> list[Message]:
+    def messages(self, job: EditJob) -> list[ChatMessage]:
         sources = f"<code>{job.original}</code>\n\n<update>{job.update}</update>"
         return _messages(FASTAPPLY_SYSTEM, f"{FASTAPPLY_RULES}\n{sources}\n\nProvide the complete updated code.")
 
@@ -68,9 +68,9 @@ class Osmosis(TaggedOutput):
     tags = Tags("", "</code>", padding="\n")
     prefill = "<code>"
 
-    def messages(self, job: EditJob) -> list[Message]:
+    def messages(self, job: EditJob) -> list[ChatMessage]:
         return _messages(OSMOSIS_SYSTEM, f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update}\n</edit>")
 
 
-def _messages(system: str, user: str) -> list[Message]:
+def _messages(system: str, user: str) -> list[ChatMessage]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from apply_service.errors import Truncated
 from apply_service.prompts.compact_lines import LineVocabulary
 from apply_service.prompts.constraint import LineConstraint
+from apply_service.prompts.tokenizer import Offsets
 from apply_service.protocols import (
     CompletingConstraint,
     DraftSource,
@@ -32,8 +32,6 @@ from apply_service.protocols import (
     TokenIds,
 )
 from apply_service.types import LineOp, Prediction
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class Compact:
             decode=lambda ids: self.vocabulary.decode_bytes(ids).decode(errors="replace"),
         )
 
-    def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Places]:
+    def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Offsets]:
         """Tokens [n_tokens] of the operations, dropped lines included, and where each line starts [n_lines + 1]."""
         lines = self.vocabulary.encode_lines([op.text for op in ops])
         pieces: list[TokenIds] = [np.zeros(0, np.int64)]
@@ -223,7 +221,7 @@ def _with_added_lines(prediction: Prediction) -> Prediction:
     return replace(prediction, ops=tuple(reversed(ops)), update_lines=tuple(lines))
 
 
-def _alignment(predicted_starts: Places, other_starts: Places, lines: Sequence[int | None]) -> Places:
+def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
     """For every token of the predicted merge and its end [n_predicted + 1 with the end token]: the place in the other
     source.  `lines[k]` is operation k's line there; where it has none the place is the next one's start."""
     base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))

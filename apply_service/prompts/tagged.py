@@ -9,20 +9,19 @@ from itertools import accumulate
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from apply_service.errors import Truncated
 from apply_service.prompts.constraint import SourceConstraint, source_lines
 from apply_service.prompts.tokenizer import (
+    ChatMessage,
     ChatTokenizer,
     ContentTokenizer,
     IncrementalDecoder,
-    Message,
+    Offsets,
     lines_of_tokens,
 )
 from apply_service.protocols import CompletingConstraint, DraftSource, DraftSources, EditJob, StopFinder, TextStream
 
-Places = npt.NDArray[np.int64]
 OTHER_MODEL = "use a model trained for this format, or another prompt format"
 
 
@@ -113,7 +112,7 @@ class TaggedOutput:
         self._content = chat.content
         self.stop_ids = frozenset({chat.end_id})
 
-    def messages(self, job: EditJob) -> list[Message]:
+    def messages(self, job: EditJob) -> list[ChatMessage]:
         raise NotImplementedError
 
     def encode_prompt(self, job: EditJob) -> list[int]:
@@ -223,8 +222,8 @@ def text_sources(job: EditJob, tokenizer: ContentTokenizer, *, before: str, afte
     # For every character of the predicted merge [n_chars + 1]: the character at which the original and the update are.
     original_starts = list(accumulate((len(op.text) + 1 for op in ops if op.original_line is not None), initial=0))
     update_starts = list(accumulate((len(line) + 1 for line in update_lines), initial=0))
-    to_original: list[Places] = []
-    to_update: list[Places] = []
+    to_original: list[Offsets] = []
+    to_update: list[Offsets] = []
     original_at = update_at = 0
     for op in ops:
         span = np.arange(len(op.text) + 1, dtype=np.int64)
@@ -236,7 +235,7 @@ def text_sources(job: EditJob, tokenizer: ContentTokenizer, *, before: str, afte
         original_at = here if op.original_line is None else here + len(op.text) + 1
         update_at = there if op.update_line is None else update_starts[op.update_line + 1]
 
-    def token_places(chars: list[Places], other: DraftSource) -> Places:
+    def token_places(chars: list[Offsets], other: DraftSource) -> Offsets:
         """Token indices in `other` for every token of the predicted merge; the first token (the tag's) maps to the
         first."""
         all_chars = np.concatenate(chars)

@@ -26,11 +26,14 @@ MAX_HELD = 3
 """A character has at most four bytes, so at most three tokens of it can be waiting for the last."""
 
 
+Offsets = npt.NDArray[np.int64]
+
+
 class Encoded(NamedTuple):
     """`ids` [n]; token i covers `text[starts[i]:starts[i + 1]]` (`starts` [n + 1])."""
 
     ids: list[int]
-    starts: npt.NDArray[np.int64]
+    starts: Offsets
 
 
 class ContentTokenizer:
@@ -65,7 +68,7 @@ class ContentTokenizer:
         return VocabularyBytes.of(self._tokenizer)
 
 
-Message = dict[str, str]
+ChatMessage = dict[str, str]
 """`role` and `content`."""
 
 
@@ -83,7 +86,7 @@ class ChatTokenizer:
             raise ModelNotLoadable("the tokenizer has no end token", remedy="use an instruct model")
         self.end_id: int = tokenizer.eos_token_id
 
-    def encode_chat(self, messages: Sequence[Message], *, prefill: str = "") -> list[int]:
+    def encode_chat(self, messages: Sequence[ChatMessage], *, prefill: str = "") -> list[int]:
         """Ids up to the place where the assistant's answer goes on after `prefill`.
 
         Raises:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from apply_service.checks import changes
-from apply_service.checks.changes import find_changes, report
+from apply_service.checks.changes import find_changes, verdicts_at
 from apply_service.types import Verdict
 
 
@@ -40,9 +40,9 @@ def test_past_the_limit_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_each_run_of_lines_is_one_finding() -> None:
-    found = report("syntax", "error", "broken", [0, 1, 2, 5, 7, 6], "original")
+    found = verdicts_at("syntax", "error", "broken", [0, 1, 2, 5, 7, 6], "original")
     assert found == [
         Verdict("syntax", "error", "broken", (1, 3), "original"),
         Verdict("syntax", "error", "broken", (6, 8), "original"),
     ]
-    assert report("syntax", "error", "broken", []) == []
+    assert verdicts_at("syntax", "error", "broken", []) == []

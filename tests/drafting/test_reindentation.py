@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apply_service.drafting.copy import MergedEdit, Shift, Source
+from apply_service.drafting.copy import IndentShift, MergedEdit, Source
 from apply_service.protocols import DraftSource
 from tests.drafting.simulation import job, passes, passes_in, tokenizers
 
@@ -60,8 +60,8 @@ def test_a_blank_line_more_or_less_costs_a_rejection_or_two(vocabulary: str | No
 
 
 class TestShift:
-    def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> Shift:
-        shift = Shift()
+    def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> IndentShift:
+        shift = IndentShift()
         for source, written in pairs:
             shift.learn(source, written, source_step=source_step, file_step=file_step)
         return shift
