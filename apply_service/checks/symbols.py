@@ -39,8 +39,8 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     counts = count_stripped(answer.merged)
     lines = (merged[number].strip() for number in changes.added)
     may_be_lost = any(original[number].strip() and number not in said for number in changes.removed)
-    may_repeat = (counts[line] > 1 and len(line) < MAX_HEADER_CHARS and HEADER.match(line) for line in lines)
-    if not may_be_lost and not any(may_repeat):
+    is_doubled = (counts[line] > 1 and len(line) < MAX_HEADER_CHARS and HEADER.match(line) for line in lines)
+    if not may_be_lost and not any(is_doubled):
         return []  # as with most edits: the trees are not asked
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
     found: list[Verdict] = []
