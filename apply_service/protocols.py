@@ -53,14 +53,9 @@ class CheckInput:
     finish_reason: FinishReason
 
 
-class Check(Protocol):
-    """One question asked of every answer."""
-
-    name: str
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        """The findings, worst first; empty where all is well.  Pure, never raises; milliseconds at 1,500 lines."""
-        ...
+Check = Callable[[CheckInput], list[Verdict]]
+"""One question asked of every answer: its findings, worst first; empty where all is well.  Pure, never raises;
+milliseconds at 1,500 lines."""
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------

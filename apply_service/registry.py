@@ -1,7 +1,8 @@
 """name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never
 load torch.
 
-To add a drafter, prompt format, edit format or check: write its class, add its line here.
+To add a drafter, edit format or check: write its class (a check is a function), add its line here.  Prompt formats are
+in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -21,24 +22,15 @@ EDIT_FORMATS = {
 """`edits.reply` tells them apart by their markers; the last takes what has none."""
 
 CHECKS = {
-    "marker_leak": "apply_service.checks.leaks:MarkerLeak",
-    "truncation": "apply_service.checks.extent:Truncation",
-    "no_op": "apply_service.checks.extent:NoOp",
-    "outside_edit": "apply_service.checks.extent:OutsideEdit",
-    "symbols": "apply_service.checks.symbols:Symbols",
-    "syntax": "apply_service.checks.syntax:Syntax",
-    "chat_text": "apply_service.checks.leaks:ChatText",
-    "indentation": "apply_service.checks.syntax:Indentation",
-    "edit_markup": "apply_service.checks.leaks:EditMarkup",
-}
-
-PROMPT_FORMATS = {
-    "compact": "apply_service.prompts.compact:Compact",
-    "fastapply": "apply_service.prompts.fastapply:FastApply",
-    "osmosis": "apply_service.prompts.osmosis:Osmosis",
-    "plain_bytes": "apply_service.prompts.plain_bytes:PlainBytes",
-    "chat": "apply_service.prompts.chat:Chat",
-    "replay": "apply_service.prompts.replay:Replay",
+    "marker_leak": "apply_service.checks.leaks:find_marker_leak",
+    "truncation": "apply_service.checks.extent:find_truncation",
+    "no_op": "apply_service.checks.extent:find_no_op",
+    "outside_edit": "apply_service.checks.extent:find_outside_edit",
+    "symbols": "apply_service.checks.symbols:find_symbol_changes",
+    "syntax": "apply_service.checks.syntax:find_broken_syntax",
+    "chat_text": "apply_service.checks.leaks:find_chat_text",
+    "indentation": "apply_service.checks.syntax:find_odd_indentation",
+    "edit_markup": "apply_service.checks.leaks:find_edit_markup",
 }
 
 COPY_DRAFTERS = {

@@ -21,9 +21,8 @@ import torch
 from apply_eval.line_diff import diff_lines
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import ApplyError
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_hints import hints_of
-from apply_service.prompts.line_constraint import LineConstraint
+from apply_service.prompts.compact import Compact, hints_of
+from apply_service.prompts.constraint import LineConstraint
 from apply_service.protocols import TokenSet
 from apply_service.types import LineOp
 from training.corpus import Edit, read_edits, split_by_repository

@@ -18,8 +18,7 @@ from apply_eval.line_diff import diff_lines
 from apply_eval.sketch import draw_style, sketch
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import ApplyError
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_hints import Hints, hints_of
+from apply_service.prompts.compact import Compact, Hints, hints_of
 from apply_service.types import LineOp, Prediction
 from training.corpus import Edit
 from training.corruption import corrupt_ops

@@ -14,14 +14,13 @@ from collections.abc import Iterable
 
 from apply_service.protocols import Check, CheckInput
 from apply_service.registry import CHECKS, resolve
-from apply_service.registry import names as registered
 from apply_service.types import Verdict
 
 
 def run_checks(answer: CheckInput, names: Iterable[str] | None = None) -> tuple[Verdict, ...]:
     """For each check (all of them by default) its findings, or one `pass` verdict.  KeyError for an unknown name."""
     verdicts: list[Verdict] = []
-    for name in registered(CHECKS) if names is None else names:
-        check: Check = resolve(CHECKS, name)()
-        verdicts.extend(check.find(answer) or [Verdict(name, "pass")])
+    for name in CHECKS if names is None else names:
+        check: Check = resolve(CHECKS, name)
+        verdicts.extend(check(answer) or [Verdict(name, "pass")])
     return tuple(verdicts)

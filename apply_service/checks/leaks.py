@@ -9,12 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from apply_service.checks.edit_scope import EditScope
-from apply_service.checks.line_changes import find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
 from apply_service.types import Verdict
-
-MAX_FINDINGS = 5
 
 
 def find_arrivals(answer: CheckInput, expected: Iterable[str]) -> list[tuple[int, str]]:
@@ -63,7 +60,7 @@ WITHOUT_DOTS = re.compile(
 )
 
 
-def is_marker(line: str) -> bool:
+def is_lazy_marker(line: str) -> bool:
     """Whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words.
 
     Stricter than the merger is with a snippet: here a line of a real file must never be taken for a marker.
@@ -78,36 +75,28 @@ def is_marker(line: str) -> bool:
     return WITH_DOTS.search(core) is not None or WITHOUT_DOTS.match(core) is not None
 
 
-def _is_bare_dots(text: str) -> bool:
-    """Whether a comment holds dots and nothing else: a marker in most snippets, but also written by people."""
-    comment = COMMENT.match(text)
-    return comment is not None and re.fullmatch(DOTS, comment["core"]) is not None
-
-
-class MarkerLeak:
+def find_marker_leak(answer: CheckInput) -> list[Verdict]:
     """A lazy marker of the update, or one that the target made up.  Error: code is missing.
 
     A note of the update that is no marker (a hint, a file name) is a warning.  Counted against the original, so a file
     that speaks of "existing code" may go on doing so.
     """
-
-    name = "marker_leak"
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        scope = EditScope(answer)
-        unplaced = frozenset(scope.unplaced)
-        # What the update gives as content is content, whatever it says.
-        expected = [text for text in scope.taken if not is_marker(text)]
-        markers, notes = [], []
-        for number, line in find_arrivals(answer, expected):
-            text = line.strip()
-            if is_marker(text) or (text in unplaced and _is_bare_dots(text)):
-                markers.append(number)
-            elif text in unplaced and len(text) >= MIN_NOTE_CHARS:
-                notes.append(number)
-        found = report(self.name, "error", "a lazy marker was written into the file", markers)
-        found += report(self.name, "warning", "a note of the update was written into the file", notes)
-        return found[:MAX_FINDINGS]
+    edit = EditLines(answer)
+    markers, notes = [], []
+    # What the update gives as content is content, whatever it says.
+    for number, line in find_arrivals(answer, [text for text in edit.taken if not is_lazy_marker(text)]):
+        text = line.strip()
+        is_note = text in edit.unplaced
+        # Dots and nothing else are a marker in most snippets, but also written by people.
+        comment = COMMENT.match(text)
+        is_dots = comment is not None and re.fullmatch(DOTS, comment["core"]) is not None
+        if is_lazy_marker(text) or (is_note and is_dots):
+            markers.append(number)
+        elif is_note and len(text) >= MIN_NOTE_CHARS:
+            notes.append(number)
+    found = verdicts_at("marker_leak", "error", "a lazy marker was written into the file", markers)
+    found += verdicts_at("marker_leak", "warning", "a note of the update was written into the file", notes)
+    return found[:MAX_FINDINGS]
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------
@@ -129,32 +118,28 @@ EDGE_LINES = 3
 """Phrases are looked for in this many lines of text at either end."""
 
 
-class ChatText:
+def find_chat_text(answer: CheckInput) -> list[Verdict]:
     """What a chat model says around code: fences and tags of a prompt format (errors), "Here is the updated code"
     (warning).
 
     Fences count in a Markdown file only as its first line, tags only where neither the original nor the update holds
     them: a file may be about such tags.
     """
-
-    name = "chat_text"
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        solid = [number for number, line in enumerate(answer.merged.split("\n")) if line.strip()]
-        edges = {*solid[:EDGE_LINES], *solid[-EDGE_LINES:]}
-        is_prose = answer.language in ("markdown", "html", None)
-        fences, tags, phrases = [], [], []
-        for number, line in find_arrivals(answer, EditScope(answer).taken):
-            if FENCE.match(line) and (answer.language != "markdown" or number == solid[0]):
-                fences.append(number)
-            if any(tag not in answer.original and tag not in answer.update for tag in TAG.findall(line)):
-                tags.append(number)
-            if not is_prose and number in edges and PHRASE.match(line.strip()):
-                phrases.append(number)
-        found = report(self.name, "error", "a code fence was written into the file", fences)
-        found += report(self.name, "error", "a tag of the prompt was written into the file", tags)
-        found += report(self.name, "warning", "chat text was written into the file", phrases)
-        return found[:MAX_FINDINGS]
+    solid = [number for number, line in enumerate(answer.merged.split("\n")) if line.strip()]
+    edges = {*solid[:EDGE_LINES], *solid[-EDGE_LINES:]}
+    is_prose = answer.language in ("markdown", "html", None)
+    fences, tags, phrases = [], [], []
+    for number, line in find_arrivals(answer, EditLines(answer).taken):
+        if FENCE.match(line) and (answer.language != "markdown" or number == solid[0]):
+            fences.append(number)
+        if any(tag not in answer.original and tag not in answer.update for tag in TAG.findall(line)):
+            tags.append(number)
+        if not is_prose and number in edges and PHRASE.match(line.strip()):
+            phrases.append(number)
+    found = verdicts_at("chat_text", "error", "a code fence was written into the file", fences)
+    found += verdicts_at("chat_text", "error", "a tag of the prompt was written into the file", tags)
+    found += verdicts_at("chat_text", "warning", "chat text was written into the file", phrases)
+    return found[:MAX_FINDINGS]
 
 
 # -- edit formats ------------------------------------------------------------------------------------------------------
@@ -166,47 +151,38 @@ MIN_RUN = 5
 MAX_MARKUP_CHARS = 300
 
 
-class EditMarkup:
+def find_edit_markup(answer: CheckInput) -> list[Verdict]:
     """Signs of an edit format: block markers, a patch's directives, hunk headers, `+` and `-` prefixes, a fence around
-    a snippet.  Error; a warning where the same line stood in the original before.
+    a snippet.  Error; a warning where the same line was in the original before.
 
-    Asked of new lines that stand in the update as they are written.  A format that reads markers of its own leaves them
+    Asked of new lines that are in the update as they are written.  A format that reads markers of its own leaves them
     unplaced, and has looked at what it takes in spite of that; one that gives every line a sign, or puts its text in
     strings, writes none as it is.  Fences in Markdown are text, and so are `+` and `-` in the languages of lists.
     """
-
-    name = "edit_markup"
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        scope = EditScope(answer)
-        if not scope.has_update:
-            return []
-        reads_markers = any(_is_markup(line) for line in scope.unplaced)
-        accepted = {text.strip() for text in scope.taken} if reads_markers else set()
-        written = {line.rstrip() for line in answer.update.split("\n")}
-        rows = {line.strip() for line in answer.original.split("\n")}
-        has_plus = "\n+" in f"\n{answer.original}"
-        new: list[int] = []
-        again: list[int] = []
-        for number, line in find_arrivals(answer, ()):
-            text = line.strip()
-            if text in accepted or (line.rstrip() not in written and text not in written):
-                continue
-            is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
-            if is_fence or _is_markup(line) or _is_sign(line, answer.language, rows, has_plus=has_plus):
-                (again if text in rows else new).append(number)
-        message = "signs of an edit format were written into the file as text"
-        found = report(self.name, "error", message, new) + report(self.name, "warning", message, again)
-        return found[:MAX_FINDINGS]
-
-
-def _is_sign(line: str, language: str | None, rows: set[str], *, has_plus: bool) -> bool:
-    """Whether a line begins with a diff's sign rather than with one of the file's."""
-    if language in LIST_LANGUAGES or line[:2] in ("++", "--"):
-        return False
-    if line[:1] == "-":
-        return sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows
-    return line[:1] == "+" and not has_plus and len(line.strip()) > 1
+    edit = EditLines(answer)
+    if not edit.is_given:
+        return []
+    accepted = {text.strip() for text in edit.taken} if any(map(_is_markup, edit.unplaced)) else set()
+    written = {line.rstrip() for line in answer.update.split("\n")}
+    rows = {line.strip() for line in answer.original.split("\n")}
+    has_plus = "\n+" in f"\n{answer.original}"
+    new: list[int] = []
+    again: list[int] = []
+    for number, line in find_arrivals(answer, ()):
+        text = line.strip()
+        if text in accepted or (line.rstrip() not in written and text not in written):
+            continue
+        is_sign = False  # of a diff rather than of the file
+        if answer.language not in LIST_LANGUAGES and line[:2] not in ("++", "--"):
+            is_plus = line[:1] == "+" and not has_plus and len(text) > 1
+            is_minus = line[:1] == "-" and sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows
+            is_sign = is_plus or is_minus
+        is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
+        if is_sign or is_fence or _is_markup(line):
+            (again if text in rows else new).append(number)
+    message = "signs of an edit format were written into the file as text"
+    found = verdicts_at("edit_markup", "error", message, new) + verdicts_at("edit_markup", "warning", message, again)
+    return found[:MAX_FINDINGS]
 
 
 def _is_markup(line: str) -> bool:

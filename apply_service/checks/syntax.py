@@ -4,78 +4,73 @@ from __future__ import annotations
 
 from collections import Counter
 
-from apply_service.checks.edit_scope import EditScope
-from apply_service.checks.line_changes import LineChanges, find_changes, report
+from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
-from apply_service.syntax.syntax_errors import APPROXIMATE, count_syntax_errors, python_error
-from apply_service.syntax.trees import parse
+from apply_service.syntax.trees import APPROXIMATE, count_syntax_errors, parse, python_error
 from apply_service.types import Verdict
 
 MAX_ERRORS = 3
-MAX_FINDINGS = 5
+MIN_INDENTED = 5
+"""A file with fewer indented lines has no style to keep."""
 
 
-class Syntax:
+def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
     approximation of its language, warning.
 
     Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing).  Nothing is found
     without a grammar, nor in a file that the grammar could not read before.
     """
-
-    name = "syntax"
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        if answer.merged == answer.original:
-            return []
-        said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
-        if answer.language == "python" and not python_error(answer.original):
-            error = python_error(answer.merged)
-            if error is not None:
-                return [Verdict(self.name, "error", f"{said}: {error.msg}", (error.lineno or 1, error.lineno or 1))]
-        errors = count_syntax_errors(answer.merged, answer.language)
-        if not errors or count_syntax_errors(answer.original, answer.language):
-            return []
-        return report(self.name, "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
+    if answer.merged == answer.original:
+        return []
+    said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
+    if answer.language == "python" and not python_error(answer.original):
+        error = python_error(answer.merged)
+        if error is not None:
+            return [Verdict("syntax", "error", f"{said}: {error.msg}", (error.lineno or 1, error.lineno or 1))]
+    errors = count_syntax_errors(answer.merged, answer.language)
+    if not errors or count_syntax_errors(answer.original, answer.language):
+        return []
+    return verdicts_at("syntax", "warning" if answer.language in APPROXIMATE else "error", said, errors)[:MAX_ERRORS]
 
 
-MIN_INDENTED = 5
-"""A file with fewer indented lines has no style to keep."""
-
-
-class Indentation:
+def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     """Indentation that does not fit.  Warning.
 
     Three signs, each on lines that the merge brought: tabs in a file that indents with spaces, or the reverse; a Python
-    statement that does not line up with the block around it; a line of the original or the update that stands at
-    another indentation than in the predicted merge.
+    statement that does not line up with the block around it; a line of the original or the update that has another
+    indentation than in the predicted merge.
     """
-
-    name = "indentation"
-
-    def find(self, answer: CheckInput) -> list[Verdict]:
-        if answer.merged == answer.original:
-            return []
-        changes = find_changes(answer.original, answer.merged)
-        odd = _odd_statements(answer.merged) if answer.language == "python" else []
-        if odd and _odd_statements(answer.original):
-            odd = []
-        found = [
-            (_wrong_style(answer, changes), "tabs and spaces are mixed: the file indents with the other"),
-            (odd, "the statement does not line up with its block"),
-            (_shifted(answer, changes), "the line stands at another indentation than the edit gives it"),
-        ]
-        verdicts = [verdict for rows, said in found for verdict in report(self.name, "warning", said, rows)]
-        return verdicts[:MAX_FINDINGS]
-
-
-def _wrong_style(answer: CheckInput, changes: LineChanges) -> list[int]:
-    styles = Counter(_style(line) for line in answer.original.split("\n"))
-    if styles["space"] + styles["tab"] < MIN_INDENTED or (styles["space"] and styles["tab"]) or styles["mixed"]:
+    if answer.merged == answer.original:
         return []
-    foreign = "tab" if styles["space"] else "space"
-    lines = answer.merged.split("\n")
-    return [number for number in changes.added if _style(lines[number]) in (foreign, "mixed")]
+    lines, added = answer.merged.split("\n"), find_changes(answer.original, answer.merged).added
+    styles = Counter(map(_style, answer.original.split("\n")))
+    mixed: list[int] = []
+    if (
+        styles["space"] + styles["tab"] >= MIN_INDENTED
+        and not (styles["space"] and styles["tab"])
+        and not styles["mixed"]
+    ):
+        foreign = "tab" if styles["space"] else "space"
+        mixed = [number for number in added if _style(lines[number]) in (foreign, "mixed")]
+    odd = _odd_statements(answer.merged) if answer.language == "python" else []
+    if odd and _odd_statements(answer.original):
+        odd = []
+    shifted: list[int] = []
+    if answer.prediction.text != answer.merged and EditLines(answer).is_given:
+        expected = set(answer.prediction.text.split("\n"))
+        stripped = {line.strip() for line in expected}
+        shifted = [
+            number
+            for number in added
+            if (text := lines[number].strip()) in stripped
+            and lines[number] not in expected
+            and sum(char.isalnum() for char in text) > 1
+        ]
+    found = verdicts_at("indentation", "warning", "tabs and spaces are mixed: the file indents with the other", mixed)
+    found += verdicts_at("indentation", "warning", "the statement does not line up with its block", odd)
+    message = "the line stands at another indentation than the edit gives it"
+    return (found + verdicts_at("indentation", "warning", message, shifted))[:MAX_FINDINGS]
 
 
 def _style(line: str) -> str:
@@ -110,19 +105,3 @@ def _odd_statements(text: str) -> list[int]:
                 found.append(row)
             last_row = child.end_point[0]
     return found
-
-
-def _shifted(answer: CheckInput, changes: LineChanges) -> list[int]:
-    """Added lines that the predicted merge holds too, but at another indentation."""
-    if answer.prediction.text == answer.merged or not EditScope(answer).has_update:
-        return []
-    expected = set(answer.prediction.text.split("\n"))
-    stripped = {line.strip() for line in expected}
-    lines = answer.merged.split("\n")
-    return [
-        number
-        for number in changes.added
-        if (text := lines[number].strip()) in stripped
-        and lines[number] not in expected
-        and sum(char.isalnum() for char in text) > 1
-    ]

@@ -1,5 +1,5 @@
-"""Drafters by name, and two of them in a chain: `merged_edit+suffix` copies with the first and asks the second for
-novel text, where the first is lost.  Around either: what a constraint determines.
+"""Drafters by name, alone or two in a chain: `merged_edit+suffix` copies with the first and asks the second for novel
+text.
 
 The one place that says which names are legal; pipeline, settings and `doctor` ask here.
 """
@@ -13,7 +13,6 @@ from apply_service.errors import UnknownDrafter, UnsupportedParameter
 from apply_service.protocols import CompletingConstraint, Draft, DraftContext, Drafter
 from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, resolve
 
-JOINT = "+"
 NO_DRAFTS = "none"
 DRAFT_MODEL = "draft_model"
 CONSTRAINT = "constraint"
@@ -27,7 +26,7 @@ def drafter_names(*, has_draft_model: bool) -> Iterator[str]:
     novel = [name for name in NOVEL_DRAFTERS if has_draft_model or name != DRAFT_MODEL]
     yield from (name for name in DRAFTERS if name not in NOVEL_DRAFTERS)
     yield from novel
-    yield from (first + JOINT + second for first in COPY_DRAFTERS for second in novel)
+    yield from (f"{first}+{second}" for first in COPY_DRAFTERS for second in novel)
 
 
 def check_drafter(name: str, *, has_draft_model: bool) -> None:
@@ -36,26 +35,22 @@ def check_drafter(name: str, *, has_draft_model: bool) -> None:
         UnknownDrafter: no such drafter or chain; names those there are.
         UnsupportedParameter: it needs a draft model, and none is configured.
     """
+    legal = list(drafter_names(has_draft_model=has_draft_model))
+    if name in legal:
+        return
     if name not in drafter_names(has_draft_model=True):
-        raise UnknownDrafter(
-            "no such drafter",
-            value=name,
-            limit=list(drafter_names(has_draft_model=has_draft_model)),
-            remedy="name one of these",
-        )
-    if DRAFT_MODEL in name.split(JOINT) and not has_draft_model:
-        raise UnsupportedParameter(
-            "this service has no draft model",
-            value=name,
-            limit=list(drafter_names(has_draft_model=False)),
-            remedy="name another drafter, or set draft_model to a smaller model with the target's tokenizer",
-        )
+        raise UnknownDrafter("no such drafter", value=name, limit=legal, remedy="name one of these")
+    raise UnsupportedParameter(
+        "this service has no draft model",
+        value=name,
+        limit=legal,
+        remedy="name another drafter, or set draft_model to a smaller model with the target's tokenizer",
+    )
 
 
 def open_drafter(name: str, context: DraftContext, constraint: CompletingConstraint | None = None) -> Drafter:
-    """The drafter of a legal name, for one request whose output is held to `constraint`; `none` never drafts.  Closing
-    it closes both of a chain."""
-    first, *second = (resolve(DRAFTERS, part)(context) for part in name.split(JOINT))
+    """The drafter of a legal name, for one request whose output is held to `constraint`; `none` never drafts."""
+    first, *second = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
     drafter: Drafter = Chain(first, second[0]) if second else first
     return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
 
@@ -63,42 +58,36 @@ def open_drafter(name: str, context: DraftContext, constraint: CompletingConstra
 class Chain:
     """Copies with `first` while it knows its way; else the better of its guess and what `second` expects.
 
-    Both follow what the target writes by themselves, whoever drafted it, so neither observes the other's drafts.
+    Both follow what the target writes, whoever drafted it, so neither observes the other's drafts.
     """
 
     def __init__(self, first: Drafter, second: Drafter) -> None:
-        self._drafters = (first, second)
+        self._first, self._second = first, second
         self._used = first
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        first, second = self._drafters
-        self._used, copied = first, first.propose(output_ids, limit)
+        self._used, copied = self._first, self._first.propose(output_ids, limit)
         if copied.expected_acceptance >= SURE or limit <= 0:
             return copied
-        novel = second.propose(output_ids, limit)
-        if _expected(novel) <= _expected(copied):
+        novel = self._second.propose(output_ids, limit)
+        if expected_tokens(novel) <= expected_tokens(copied):
             return copied
-        self._used = second
+        self._used = self._second
         return novel
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         self._used.observe(n_accepted, next_id)
 
     def close(self) -> None:
-        for drafter in self._drafters:
-            drafter.close()
-
-
-def _expected(draft: Draft) -> float:
-    """Tokens expected to be accepted."""
-    return expected_tokens(draft.expected_acceptance, len(draft.token_ids))
+        self._first.close()
+        self._second.close()
 
 
 class Completed:
     """`drafter`, but where the constraint leaves one way to go on, that is the draft.
 
-    Such a stretch of the output then costs no pass of its own: it is verified in the window of the next decision.  A
-    drafter follows what the target writes by itself, so it does not observe drafts that took its own one's place.
+    Such a stretch of the output then costs no pass of its own: it is verified in the window of the next decision.  The
+    drafter does not observe a draft that took the place of its own.
     """
 
     def __init__(self, drafter: Drafter, constraint: CompletingConstraint) -> None:

@@ -8,16 +8,16 @@ output comes, never what it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from apply_service.drafting.acceptance import Counts, LearningDrafter
-from apply_service.drafting.lookup import MAX_MATCH, Positions, agreement
-from apply_service.drafting.reindentation import Reindenter
-from apply_service.drafting.sources import Cursor, Source, Sources
-from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource
+from apply_service.drafting.lookup import MAX_MATCH, agreement
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource, DraftSources
 
 MIN_MATCH = 3
 """Fewest agreeing tokens that are trusted anywhere; 3 took 2-4% fewer rejections than 2 where the merge was wrong
@@ -32,29 +32,252 @@ TEXT_TAILS = (64, 32, 16, 8)
 """Characters of output text to look for where no token suffix matches, longest first."""
 SETTLED_TOKENS = 32
 """A cursor that has agreed for so long counts as followed, however it was found."""
-
-Found = Literal["start", "long", "short", "loose", "guess"]
-"""How a cursor was found: it is the first one; by so many agreeing tokens; by one token near by, by text or by another
-indentation; by nothing."""
-
-PRIORS = {
-    "followed predicted": Counts(2500.0, 0.5),
-    "followed": Counts(400.0, 1.0),
-    "long": Counts(50.0, 1.0),
-    "short": Counts(20.0, 1.0),
-    "loose": Counts(8.0, 1.0),
-    "guess": Counts(0.5, 2.0),
+PRIORS: dict[str, Counts] = {
+    "followed predicted": (2500.0, 0.5),
+    "followed": (400.0, 1.0),
+    "long": (50.0, 1.0),
+    "short": (20.0, 1.0),
+    "loose": (8.0, 1.0),
+    "guess": (0.5, 2.0),
 }
-"""By how the cursor was found, or that it has been followed for long; means measured on mined edits (docs/log.md)."""
+"""By how the cursor was found: by many or few agreeing tokens; loosely (one token near by, text, another indentation);
+by nothing; or that it has been followed for long.  Means measured on mined edits (docs/log.md)."""
+
+MAX_REINDENTED_CHARS = 1500
+"""Text written anew at a time: about a window's worth."""
+KEPT_TOKENS = 16
+"""So many tokens in a row that the predicted merge keeps from the original end a shifted block: they are right."""
+MAX_LINE_TOKENS = 12
+"""Tokens that the indentation of a line may have."""
+BLANKS = " \t"
 
 
-class Match(NamedTuple):
-    """A place to draft from, and how much speaks for it."""
+def indentation_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(BLANKS))]
 
-    score: float
+
+class Source:
+    """A text to copy from.  The output has come to `position` in it, or to any place from `earliest` on where the
+    predicted merge is wrong to leave out what lies between the two."""
+
+    def __init__(self, name: str, given: DraftSource) -> None:
+        self.name, self.text, self.ids, self.starts = name, given.text, given.ids, given.starts
+        self.position = self.earliest = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def move_to(self, position: int) -> None:
+        self.position = self.earliest = position
+
+    @cached_property
+    def step(self) -> int:
+        """Characters by which it indents: the least step between lines that follow each other; 4 where there is
+        none."""
+        widths = [len(indentation_of(line)) for line in self.text.split("\n") if line.strip()]
+        return min((abs(a - b) for a, b in pairwise(widths) if a != b), default=4)
+
+    def token_at(self, char: int) -> tuple[int, int]:
+        """The first token that starts at this character or after it, and where it starts: a line end may belong to the
+        token before."""
+        place = int(np.searchsorted(self.starts[:-1], char))
+        return place, int(self.starts[place])
+
+    def cursor_at(self, char: int) -> Cursor | None:
+        """None where no token starts just there."""
+        place, start = self.token_at(char)
+        return Cursor(self, place) if place < len(self) and start == char else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """What to draft: the rest of `prefix` from `n_used` on, then `source` from token `place` on.
+
+    The prefix is text of the source tokenised anew (and perhaps indented otherwise); `prefix_char` is the character of
+    the source's text where it begins.
+    """
+
     source: Source
     place: int
-    n_tokens: int = 0
+    prefix: tuple[int, ...] = ()
+    prefix_char: int = 0
+    n_used: int = 0
+
+    @property
+    def is_in_prefix(self) -> bool:
+        return self.n_used < len(self.prefix)
+
+    def peek(self, n_tokens: int) -> list[int]:
+        """The next tokens, at most `n_tokens`."""
+        head = list(self.prefix[self.n_used : self.n_used + n_tokens])
+        room = n_tokens - len(head)
+        return head + self.source.ids[self.place : self.place + room].tolist() if room else head
+
+    def advance(self, n_tokens: int) -> Cursor:
+        """The cursor `n_tokens` further on; the source's position moves along."""
+        n_used = min(len(self.prefix), self.n_used + n_tokens)
+        place = min(len(self.source), self.place + n_tokens - (n_used - self.n_used))
+        if n_used == len(self.prefix):
+            self.source.move_to(place)
+        return replace(self, place=place, n_used=n_used)
+
+    def source_char(self, decode: Callable[[Sequence[int]], str]) -> int:
+        """The character of the source's text that comes next."""
+        text = self.source.text
+        if not self.is_in_prefix:
+            return int(self.source.starts[min(self.place, len(self.source))])
+        *above, last = decode(self.prefix[: self.n_used]).split("\n")
+        at = self.prefix_char
+        if not above:
+            return at + len(last)
+        for _ in above:
+            at = text.find("\n", at) + 1 or len(text)
+        # The line's own indentation is not the one that was written.
+        line_end = text.find("\n", at) + 1 or len(text)
+        content = last.lstrip(BLANKS)
+        return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
+
+
+class Sources:
+    """The sources of one drafter in order of preference, kept in step along the alignment of the predicted merge."""
+
+    def __init__(self, given: DraftSources, names: Sequence[str]) -> None:
+        known: dict[str, DraftSource] = {
+            "predicted": given.predicted,
+            "original": given.original,
+            "update": given.update,
+        }
+        self.by_name = {name: Source(name, known[name]) for name in names}
+        self.ordered = list(self.by_name.values())
+        self._alignment = {"original": given.predicted_to_original, "update": given.predicted_to_update}
+
+    def follow(self, moved: Source) -> None:
+        """Move the others to where they stand by the alignment when the output has reached the position of `moved`."""
+        predicted = self.by_name.get("predicted")
+        if predicted is None:
+            return
+        if moved is not predicted:
+            predicted.move_to(int(np.searchsorted(self._alignment[moved.name], moved.position)))
+            return
+        # Lines dropped before this line may be wanted after all, though the output has begun as the line does.
+        newline = moved.text.rfind("\n", 0, int(moved.starts[moved.position]))
+        line = min(moved.position, int(np.searchsorted(moved.starts[:-1], max(0, newline))))
+        for name, places in self._alignment.items():
+            if (other := self.by_name.get(name)) is not None:
+                other.position = int(places[moved.position])
+                kept_before = np.flatnonzero(self.kept[name][:line])
+                other.earliest = int(places[kept_before[-1]]) + 1 if len(kept_before) else 0
+
+    @cached_property
+    def kept(self) -> dict[str, np.ndarray]:
+        """By source [n_predicted]: whether each token of the predicted merge is the source's, moving on with it.
+
+        Made at the first rejection."""
+        predicted, found = self.by_name["predicted"].ids, {}
+        for name, places in self._alignment.items():
+            other, here = self.by_name[name].ids, places[:-1]
+            is_kept = (np.diff(places) == 1) & (here < len(other))
+            is_kept[is_kept] = other[here[is_kept]] == predicted[: len(here)][is_kept]
+            found[name] = is_kept
+        return found
+
+
+@dataclass(slots=True)
+class IndentShift:
+    """How the target's indentation follows from a source's: the pairs seen, and for other depths a straight line
+    through them.  With one pair the slope is 1, or the ratio of the steps where tabs meet spaces or the steps fit."""
+
+    seen: dict[str, str] = field(default_factory=dict)
+    last: tuple[str, str] = ("", "")
+    slope: float = 1.0
+
+    def learn(self, source: str, written: str, *, source_step: int, file_step: int) -> None:
+        self.seen[source] = written
+        self.last = (source, written)
+        widths = sorted((len(a), len(b)) for a, b in self.seen.items())
+        (low, low_to), (high, high_to) = widths[0], widths[-1]
+        if high > low:
+            self.slope = (high_to - low_to) / (high - low)
+        elif source and written:
+            is_other_blank = ("\t" in source) != ("\t" in written)
+            fits_steps = source_step != file_step and len(source) * file_step == len(written) * source_step
+            if is_other_blank or fits_steps:
+                self.slope = len(written) / len(source)
+
+    def apply(self, source: str) -> str:
+        """The indentation that the target is expected to write for the source's."""
+        if source in self.seen:
+            return self.seen[source]
+        known, written = self.last
+        blank = "\t" if "\t" in written or (not written and "\t" in known) else " "
+        return blank * max(0, round(len(written) + (len(source) - len(known)) * self.slope))
+
+
+class Reindenter:
+    """Follows a target that indents a source's lines otherwise than the source does.
+
+    Models write snippets at another depth, or with another width, than the file has, and the predicted merge may carry
+    that over wrongly.  One rejection tells how the target indents one line; the lines after it are written anew with
+    the same shift, so that a block costs one pass instead of one for each line.
+    """
+
+    def __init__(self, given: DraftSources, sources: Sources) -> None:
+        self._encode, self._decode = given.encode, given.decode
+        self._sources = sources
+        self._shift = IndentShift()
+        self._shifted_source: Source | None = None
+
+    def resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
+        """The cursor after the start of a line that the target writes as the source has it but for white space; None
+        where it does not, or the text can't be tokenised so.  `output_tail`: the output's last tokens."""
+        source, text = cursor.source, cursor.source.text
+        _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
+        if not newline:
+            return None
+        content = len(text) - len(text[cursor.source_char(self._decode) :].lstrip(" \t\n"))
+        line_start = text.rfind("\n", 0, content) + 1
+        indentation, written = text[line_start:content], indentation_of(line)
+        if content == len(text) or indentation.strip() or not text.startswith(line[len(written) :], content):
+            return None
+        if not line and (unindented := source.cursor_at(line_start)) is not None:
+            return unindented
+        n_content = len(line) - len(written)
+        if indentation == written:
+            return source.cursor_at(content + n_content)
+        # Some vocabularies give the last blank of an indentation to the word after it.
+        for expected in [written] if n_content else [written, written + " "]:
+            shifted = self._shifted(source, line, line_start, content, expected)
+            if shifted is not None:
+                return shifted
+        return None
+
+    def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
+        """The source's lines from the one at `line_start` on, whose text starts at `content`, indented as if its
+        indentation were the `expected` one, less the `line` that the output has already."""
+        text, indentation = source.text, source.text[line_start:content]
+        old = self._shift if self._shifted_source is source else IndentShift()
+        shift = IndentShift(dict(old.seen), old.last, old.slope)
+        if shift.seen.get(indentation) != expected:
+            file_step = self._sources.by_name["original"].step
+            shift.learn(indentation, expected, source_step=source.step, file_step=file_step)
+        end = line_start + MAX_REINDENTED_CHARS
+        if source.name == "predicted":
+            first = int(np.searchsorted(source.starts[:-1], line_start))
+            is_kept = self._sources.kept["original"][first:]
+            runs = np.convolve(is_kept, np.ones(KEPT_TOKENS), "valid") if len(is_kept) >= KEPT_TOKENS else np.zeros(0)
+            stops = np.flatnonzero(runs == KEPT_TOKENS)
+            end = min(end, int(source.starts[first + stops[0]])) if len(stops) else end
+        line_end = text.rfind("\n", content, end + 1) if end < len(text) else len(text)
+        line_end = line_end if line_end > 0 else text.find("\n", content)
+        place, end = source.token_at(len(text) if line_end < 0 else line_end)
+        rest, *lines = text[content:end].split("\n")
+        shifted = [shift.apply(indentation_of(one)) + one.lstrip(BLANKS) if one.strip() else one for one in lines]
+        ids = self._encode("\n" + "\n".join([expected + rest, *shifted]))
+        for n_begun in range(1, min(len(ids), MAX_LINE_TOKENS)):
+            if self._decode(ids[:n_begun]) == "\n" + line:
+                self._shift, self._shifted_source = shift, source
+                return Cursor(source, place, tuple(ids[n_begun:]), content)
+        return None
 
 
 class CopyDrafter(LearningDrafter):
@@ -68,7 +291,7 @@ class CopyDrafter(LearningDrafter):
         self._sources = Sources(context.sources, self.names)
         self._reindenter = Reindenter(context.sources, self._sources)
         self._cursor = Cursor(self._sources.ordered[0], 0)
-        self._found: Found = "start"
+        self._found = "followed"
         self._n_agreed = 0
         self._n_seen = 0
 
@@ -85,15 +308,14 @@ class CopyDrafter(LearningDrafter):
             n_agreed = next((i for i, (a, b) in pairs if a != b), len(expected))
             self._found, self._cursor = self._realign(self._cursor.advance(n_agreed), output_ids)
             self._n_agreed = 0
-        return self.draft(self._cursor.peek(limit), self._kind, self._cursor.source.name) if limit > 0 else EMPTY_DRAFT
+        if limit <= 0:
+            return EMPTY_DRAFT
+        name = self._cursor.source.name
+        kind = self._found if self._n_agreed < SETTLED_TOKENS else "followed"
+        kind = "followed predicted" if kind == "followed" and name == "predicted" else kind
+        return self.draft(self._cursor.peek(limit), kind, name)
 
-    @property
-    def _kind(self) -> str:
-        if self._found != "start" and self._n_agreed < SETTLED_TOKENS:
-            return self._found
-        return "followed predicted" if self._cursor.source.name == "predicted" else "followed"
-
-    def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[Found, Cursor]:
+    def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
         """Where to go on after the target has left `cursor`, and how that was found."""
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
         if cursor.is_in_prefix:
@@ -103,10 +325,11 @@ class CopyDrafter(LearningDrafter):
         resumed = self._reindenter.resume(cursor, tail)
         if resumed is not None and source.name == "predicted":
             return "loose", resumed
-        best = max((_best_match(one, tail) for one in self._sources.ordered), key=lambda match: match.score)
-        if best.score > 0:
-            found: Found = "loose" if best.n_tokens < 2 else "short" if best.n_tokens < LONG_MATCH else "long"
-            return found, Cursor(best.source, best.place)
+        matches = [(*_best_match(one, tail), one) for one in self._sources.ordered]
+        score, place, n_tokens, matched = max(matches, key=lambda match: match[0])
+        if score > 0:
+            found = "loose" if n_tokens < 2 else "short" if n_tokens < LONG_MATCH else "long"
+            return found, Cursor(matched, place)
         resumed = resumed or self._by_text(output_ids) or _in_output(output_ids, tail)
         # Where nothing matches, one token is taken to have been replaced.
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
@@ -132,24 +355,21 @@ class CopyDrafter(LearningDrafter):
         return None
 
 
-def _best_match(source: Source, tail: Sequence[int]) -> Match:
-    """The longest agreeing suffix of the output in a source, less the distance from where the source stands; score 0
-    where none is long enough."""
+def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
+    """The longest agreeing suffix of the output in a source, less the distance from where the source stands: its score
+    (0 where none is long enough), the place after it, and its length."""
     places = np.flatnonzero(source.ids == tail[-1])
     if not len(places):
-        return Match(0.0, source, source.position)
+        return 0.0, source.position, 0
     lengths, ends = agreement(source.ids, places, tail), places + 1
     from_position, from_earliest = ends - source.position, ends - source.earliest
-    is_near = _is_near(from_position) | _is_near(from_earliest)
+    is_near = (from_position >= 0) & (from_position <= NEAR_TOKENS)
+    is_near |= (from_earliest >= 0) & (from_earliest <= NEAR_TOKENS)
     distance = np.minimum(np.abs(from_position), np.abs(from_earliest))
     penalty = np.log2(1 + distance) / 2 + np.where(from_earliest < 0, BACKWARD_PENALTY, 0.0)
     scores = np.where((lengths >= MIN_MATCH) | is_near, np.maximum(lengths - penalty, 0.01 * lengths), 0.0)
     best = int(np.argmax(scores))
-    return Match(float(scores[best]), source, int(ends[best]), int(lengths[best]))
-
-
-def _is_near(distances: Positions) -> np.ndarray:
-    return (distances >= 0) & (distances <= NEAR_TOKENS)
+    return float(scores[best]), int(ends[best]), int(lengths[best])
 
 
 def _in_output(output_ids: Sequence[int], tail: Sequence[int]) -> Cursor | None:

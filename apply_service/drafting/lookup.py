@@ -2,14 +2,12 @@
 there.
 
 `prompt_lookup` looks for n-grams with numpy; `suffix` for the longest suffix of whatever length, with an automaton.
-Each is the second drafter of a chain, or one of its own.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,29 +22,12 @@ MAX_NGRAM = 8
 """Tokens of an n-gram; the same place after so many is settled by which is nearest."""
 LEAST_CHANCE = 0.005
 """A draft ends where its next token is reached and accepted with less than this probability."""
-NGRAM_PRIORS = {
-    "1": Counts(2.0, 2.0),
-    "2": Counts(5.0, 1.0),
-    "4": Counts(8.0, 1.0),
-    "8": Counts(20.0, 1.0),
-}
+NGRAM_PRIORS = {"1": (2.0, 2.0), "2": (5.0, 1.0), "4": (8.0, 1.0), "8": (20.0, 1.0)}
 """By the length of the n-gram, rounded down to a power of two; means measured on mined edits (docs/log.md)."""
-SUFFIX_PRIORS = {
-    "1": Counts(0.4, 1.0),
-    "2": Counts(2.4, 1.6),
-    "4": Counts(2.8, 1.2),
-    "8": Counts(6.0, 1.0),
-    "16": Counts(12.0, 1.0),
-    "32": Counts(30.0, 1.0),
-    "1 sole": Counts(2.0, 1.3),
-    "2 sole": Counts(6.5, 1.0),
-    "4 sole": Counts(9.0, 1.0),
-    "8 sole": Counts(14.0, 1.0),
-    "16 sole": Counts(30.0, 1.0),
-    "32 sole": Counts(50.0, 1.0),
-}
-"""By the length of the match, rounded down to a power of two, and whether one token alone has followed it so far; means
-measured on mined edits (docs/log.md)."""
+SEVERAL = {"1": (0.4, 1.0), "2": (2.4, 1.6), "4": (2.8, 1.2), "8": (6.0, 1.0), "16": (12.0, 1.0), "32": (30.0, 1.0)}
+SOLE = {"1": (2.0, 1.3), "2": (6.5, 1.0), "4": (9.0, 1.0), "8": (14.0, 1.0), "16": (30.0, 1.0), "32": (50.0, 1.0)}
+SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.items()}
+"""As above, and by whether one token alone has followed the match so far."""
 
 
 def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
@@ -64,46 +45,56 @@ def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: in
     return lengths
 
 
-class PromptLookup(LearningDrafter):
+class LookupDrafter(LearningDrafter):
+    """Base of drafters that go on as the text did from an earlier place on."""
+
+    def __init__(self, priors: dict[str, Counts], context: DraftContext) -> None:
+        super().__init__(priors)
+        self._n_prompt = len(context.prompt_ids)
+        self._known = list(context.prompt_ids)
+
+    def draft_from(self, start: int, match_length: int, limit: int, note: str = "") -> Draft:
+        """What was written from `start` on, over and over where it ends: so a run goes on past what there is of it.
+        The kind is the length of the match rounded down to a power of two, and `note`."""
+        kind = f"{1 << (match_length.bit_length() - 1)}{note}"
+        n_tokens = worthwhile_length(self.expected(kind), LEAST_CHANCE, limit)
+        piece = self._known[start : start + n_tokens]
+        ids = (piece * -(-n_tokens // len(piece)))[:n_tokens] if piece else []
+        return self.draft(ids, kind, "prompt" if start < self._n_prompt else "output")
+
+
+class PromptLookup(LookupDrafter):
     """By n-gram, the longest first; of its places the nearest one after the place that the last draft was copied from,
     as copying goes forward, else the last one."""
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(NGRAM_PRIORS)
-        self._n_prompt = self._n_known = len(context.prompt_ids)
-        self._known = np.zeros(self._n_prompt + max(64, context.max_new_tokens), dtype=np.int64)
-        self._known[: self._n_prompt] = context.prompt_ids
+        super().__init__(NGRAM_PRIORS, context)
+        self._ids = np.zeros(self._n_prompt + max(64, context.max_new_tokens), dtype=np.int64)
+        self._ids[: self._n_prompt] = self._known
         self._pointer = 0
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        self._extend(output_ids[self._n_known - self._n_prompt :])
-        known = self._known[: self._n_known]
-        tail = known[-MAX_NGRAM:].tolist()
+        n_read = len(self._known)
+        self._known += output_ids[n_read - self._n_prompt :]
+        if len(self._known) > len(self._ids):
+            self._ids = np.concatenate([self._ids, np.zeros(len(self._known), dtype=np.int64)])
+        self._ids[n_read : len(self._known)] = self._known[n_read:]
+        known, tail = self._ids[: len(self._known)], self._known[-MAX_NGRAM:]
         places = np.flatnonzero(known[:-1] == tail[-1]) if tail else np.zeros(0, np.int64)
         if limit <= 0 or not len(places):
             return EMPTY_DRAFT
         lengths = agreement(known, places, tail, MAX_NGRAM)
         starts = places[lengths == lengths.max()] + 1
         ahead = starts[starts >= self._pointer]
-        start = self._pointer = int(ahead[0] if len(ahead) else starts[-1])
-        kind = _kind_of_length(int(lengths.max()), longest=MAX_NGRAM)
-        n_tokens = worthwhile_length(self.acceptance.expected(kind), LEAST_CHANCE, limit)
-        ids = repeat(known[start : start + n_tokens].tolist(), n_tokens)
-        return self.draft(ids, kind, "prompt" if start < self._n_prompt else "output")
+        self._pointer = int(ahead[0] if len(ahead) else starts[-1])
+        return self.draft_from(self._pointer, int(lengths.max()), limit)
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         self._pointer += n_accepted + 1
         super().observe(n_accepted, next_id)
 
-    def _extend(self, new: Sequence[int]) -> None:
-        n_needed = self._n_known + len(new)
-        if n_needed > len(self._known):
-            self._known = np.concatenate([self._known, np.zeros(n_needed, dtype=np.int64)])
-        self._known[self._n_known : n_needed] = new
-        self._n_known = n_needed
 
-
-class Suffix(LearningDrafter):
+class Suffix(LookupDrafter):
     """By the longest suffix.  The prompt is read at the first `propose`.
 
     After SuffixDecoding's idea (Oliaro et al. 2024) that the length of a match and the counts of what followed it tell
@@ -111,43 +102,16 @@ class Suffix(LearningDrafter):
     """
 
     def __init__(self, context: DraftContext) -> None:
-        super().__init__(SUFFIX_PRIORS)
-        self._n_prompt = len(context.prompt_ids)
-        self._known = list(context.prompt_ids)
+        super().__init__(SUFFIX_PRIORS, context)
         self._automaton = SuffixAutomaton()
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         self._known += output_ids[len(self._known) - self._n_prompt :]
         self._automaton.extend(self._known[self._automaton.n_tokens :])
-        match = self._automaton.repeat
-        if limit <= 0 or not match.length:
+        length, end, n_next = self._automaton.longest_repeat()
+        if limit <= 0 or not length:
             return EMPTY_DRAFT
-        kind = _kind_of_length(match.length, longest=MAX_MATCH) + (" sole" if match.n_next == 1 else "")
-        n_tokens = worthwhile_length(self.acceptance.expected(kind), LEAST_CHANCE, limit)
-        ids = repeat(self._known[match.end : match.end + n_tokens], n_tokens)
-        return self.draft(ids, kind, "prompt" if match.end < self._n_prompt else "output")
-
-
-def _kind_of_length(n_tokens: int, *, longest: int) -> str:
-    """The length of a match rounded down to a power of two, at most `longest`."""
-    return str(1 << (min(n_tokens, longest).bit_length() - 1))
-
-
-def repeat(piece: list[int], n_tokens: int) -> list[int]:
-    """`piece`, over and over until it has `n_tokens`: how a run goes on past what is written of it."""
-    return (piece * -(-n_tokens // len(piece)))[:n_tokens] if piece else []
-
-
-class Repeat(NamedTuple):
-    """The text's longest suffix that occurred before.
-
-    `length` in tokens, 0 where the last token is new; `end`: the place right after that earlier occurrence; `n_next`:
-    how many different tokens have followed its occurrences.
-    """
-
-    length: int
-    end: int
-    n_next: int
+        return self.draft_from(end, min(length, MAX_MATCH), limit, " sole" if n_next == 1 else "")
 
 
 class SuffixAutomaton:
@@ -166,42 +130,34 @@ class SuffixAutomaton:
         self._end = array("q", [0])
         self._last = self._repeated = self._repeated_end = 0
 
+    def longest_repeat(self) -> tuple[int, int, int]:
+        """Of the longest suffix that occurred before: its length in tokens (0 where the last token is new), the place
+        right after that earlier occurrence, and how many different tokens have followed its occurrences."""
+        return self._length[self._repeated], self._repeated_end, len(self._next[self._repeated])
+
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens; amortised O(1) each."""
+        nexts, link = self._next, self._link
         for token in tokens:
-            self._append(token)
-            self._repeated = self._link[self._last]
+            self.n_tokens += 1
+            new = self._add_state(self.n_tokens, {}, 0, self.n_tokens)
+            state, self._last = self._last, new
+            while state >= 0 and token not in nexts[state]:
+                nexts[state][token] = new
+                state = link[state]
+            if state >= 0:
+                target = link[new] = nexts[state][token]
+                length = self._length[state] + 1
+                if length != self._length[target]:
+                    # The shorter strings of `target` now occur in one place more: they get a state of their own.
+                    copy = self._add_state(length, dict(nexts[target]), link[target], self._end[target])
+                    while state >= 0 and nexts[state].get(token) == target:
+                        nexts[state][token] = copy
+                        state = link[state]
+                    link[new] = link[target] = copy
+            self._repeated = link[new]
             self._repeated_end = self._end[self._repeated]
             self._end[self._repeated] = self.n_tokens
-
-    @property
-    def repeat(self) -> Repeat:
-        """As of the last token."""
-        state = self._repeated
-        return Repeat(self._length[state], self._repeated_end, len(self._next[state]))
-
-    def _append(self, token: int) -> None:
-        self.n_tokens += 1
-        new = self._add_state(self.n_tokens, {}, 0, self.n_tokens)
-        nexts, link = self._next, self._link
-        state, self._last = self._last, new
-        while state >= 0 and token not in nexts[state]:
-            nexts[state][token] = new
-            state = link[state]
-        if state < 0:
-            return
-        target = nexts[state][token]
-        link[new] = target if self._length[state] + 1 == self._length[target] else self._split(state, token, target)
-
-    def _split(self, state: int, token: int, target: int) -> int:
-        """A copy of `target` for its shorter strings, which now occur in one place more."""
-        nexts, link = self._next, self._link
-        copy = self._add_state(self._length[state] + 1, dict(nexts[target]), link[target], self._end[target])
-        while state >= 0 and nexts[state].get(token) == target:
-            nexts[state][token] = copy
-            state = link[state]
-        link[target] = copy
-        return copy
 
     def _add_state(self, length: int, nexts: dict[int, int], link: int, end: int) -> int:
         self._next.append(nexts)

@@ -9,14 +9,13 @@ from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext
 
 
 class NoDraft:
-    def __init__(self, context: DraftContext | None = None) -> None:
-        """Takes a context as every drafter does, and looks at nothing."""
+    """Takes a context as every drafter does, looks at nothing, learns nothing and holds nothing."""
+
+    def __init__(self, context: DraftContext | None = None) -> None: ...
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         return EMPTY_DRAFT
 
-    def observe(self, n_accepted: int, next_id: int) -> None:
-        """Nothing to learn."""
+    def observe(self, n_accepted: int, next_id: int) -> None: ...
 
-    def close(self) -> None:
-        """Holds nothing."""
+    def close(self) -> None: ...

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.model_folder import RECORD_FILE
-from apply_service.prompts.chat_tokenizer import ChatTokenizer
+from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
+from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
-from apply_service.registry import PROMPT_FORMATS, resolve
 
-COMPACT = "compact"
-TAGGED = ("chat", "fastapply", "osmosis")
+TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis)}
+"""To add the format of a published model: write its class, add it here and its name to `infer_prompt_format`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
@@ -29,25 +27,32 @@ def open_prompt_format(source: str) -> PromptFormat:
 
 def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
     """The same, and then every other format in which a model with this tokenizer can be asked.  Raises alike."""
-    own = _recorded(Path(source)) or infer_prompt_format(source)
-    if own == COMPACT:
+    try:
+        record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
+    except OSError:
+        record = {}
+    except ValueError as error:
+        message = f"{RECORD_FILE} can't be read: {error}"
+        raise ModelNotLoadable(message, value=str(Path(source)), remedy="mend or remove it") from error
+    is_named = isinstance(record, dict) and "prompt_format" in record
+    own = str(record["prompt_format"]) if is_named else infer_prompt_format(source)
+    if own == Compact.name:
         return (Compact.from_directory(Path(source)),)
     if own not in TAGGED:
-        limit = [COMPACT, *TAGGED]
-        remedy = f"name one of these as prompt_format in the folder's {RECORD_FILE}"
         raise ModelNotLoadable(
-            "no prompt format that reads a model's own tokenizer", value=own, limit=limit, remedy=remedy
+            "no prompt format that reads a model's own tokenizer",
+            value=own,
+            limit=[Compact.name, *TAGGED],
+            remedy=f"name one of these as prompt_format in the folder's {RECORD_FILE}",
         )
     from transformers import AutoTokenizer
 
     try:
         chat = ChatTokenizer(AutoTokenizer.from_pretrained(source))
     except (OSError, ValueError) as error:
-        raise ModelNotLoadable(
-            f"no tokenizer can be read: {error}", value=source, remedy="put the model's tokenizer into its folder"
-        ) from error
-    factories: dict[str, Callable[[Any], PromptFormat]] = {name: resolve(PROMPT_FORMATS, name) for name in TAGGED}
-    return (factories.pop(own)(chat), *(factory(chat) for factory in factories.values()))
+        message, remedy = f"no tokenizer can be read: {error}", "put the model's tokenizer into its folder"
+        raise ModelNotLoadable(message, value=source, remedy=remedy) from error
+    return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
 
 
 def infer_prompt_format(source: str) -> str:
@@ -57,15 +62,3 @@ def infer_prompt_format(source: str) -> str:
     if "fastapply" in name or "fast-apply" in name:
         return "fastapply"
     return "osmosis" if "osmosis-apply" in name else "chat"
-
-
-def _recorded(directory: Path) -> str | None:
-    try:
-        record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
-    except OSError:
-        return None
-    except ValueError as error:
-        raise ModelNotLoadable(
-            f"{RECORD_FILE} can't be read: {error}", value=str(directory), remedy="mend or remove it"
-        ) from error
-    return str(record["prompt_format"]) if isinstance(record, dict) and "prompt_format" in record else None

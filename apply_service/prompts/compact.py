@@ -1,26 +1,27 @@
 """The embedded model's prompt format: an annotated listing in, an annotated listing out.
 
 Prompt: `<|original|>` its lines, `<|update|>` its lines, `<|merge|>`; each line is a tag and its text, and the tags
-tell what the predicted merge would do with it (`compact_hints`).  Output: for every operation of the merge its tag and
-its line, dropped lines included, then `<|end|>`.  The tag is the target's decision; the text after it is determined,
-which `line_constraint` makes a guarantee.  Text <-> ids only: nothing is merged here.
+tell what the predicted merge would do with it (`Hints`).  Output: for every operation of the merge its tag and its
+line, dropped lines included, then `<|end|>`.  The tag is the target's decision; the text after it is determined, which
+`LineConstraint` makes a guarantee.  Text <-> ids only: nothing is merged here.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from apply_service.errors import Truncated
-from apply_service.prompts.compact_hints import Hints, hints_of, no_hints, op_tag, with_added_lines
 from apply_service.prompts.compact_lines import LineVocabulary
-from apply_service.prompts.line_constraint import LineConstraint
+from apply_service.prompts.constraint import LineConstraint
+from apply_service.prompts.tokenizer import Offsets
 from apply_service.protocols import (
     CompletingConstraint,
     DraftSource,
@@ -30,9 +31,41 @@ from apply_service.protocols import (
     TextStream,
     TokenIds,
 )
-from apply_service.types import LineOp
+from apply_service.types import LineOp, Prediction
 
-Places = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags, None where the next line's own tag says it.
+
+    Every line that the prediction uses is followed by the tag of the prediction's next operation.  So "write what
+    followed this line before" carries the prediction out, and the target's work is to know better.
+    """
+
+    first: int | None
+    original: tuple[int, ...]
+    after_original: tuple[int | None, ...]
+    update: tuple[int, ...]
+    after_update: tuple[int | None, ...]
+
+
+def hints_of(vocabulary: LineVocabulary, ops: Sequence[LineOp], n_original: int, n_update: int) -> Hints:
+    """Hints that tell the prediction `ops`."""
+    original, update = [vocabulary.pad] * n_original, [vocabulary.skip] * n_update
+    after_original: list[int | None] = [None] * n_original
+    after_update: list[int | None] = [None] * n_update
+    tags = [*(_tag_of(vocabulary, op) for op in ops), vocabulary.end]
+    for op, following, tag, next_tag in zip(ops, [*ops[1:], None], tags[:-1], tags[1:], strict=True):
+        if op.original_line is not None:
+            original[op.original_line] = tag
+            is_next = following is not None and following.original_line is not None
+            after_original[op.original_line] = None if is_next else next_tag
+        if op.update_line is not None:
+            update[op.update_line] = tag
+            is_next = following is not None and following.update_line == op.update_line + 1
+            after_update[op.update_line] = None if is_next else next_tag
+    first = tags[0] if ops and ops[0].original_line is None else None
+    return Hints(first, tuple(original), tuple(after_original), tuple(update), tuple(after_update))
 
 
 class Compact:
@@ -51,29 +84,35 @@ class Compact:
         """Raises ModelNotLoadable where `tokenizer.json` is missing or lacks the format's control tokens."""
         return cls(LineVocabulary.from_file(directory / "tokenizer.json"))
 
-    # -- prompt --------------------------------------------------------------------------------------------------------
     def encode_prompt(self, job: EditJob) -> list[int]:
-        original, prediction = job.original.split("\n"), with_added_lines(job.prediction)
+        original, prediction = job.original.split("\n"), _with_added_lines(job.prediction)
         hints = hints_of(self.vocabulary, prediction.ops, len(original), len(prediction.update_lines))
         return self.encode_listing(original, prediction.update_lines, hints)
 
     def encode_listing(self, original: Sequence[str], update: Sequence[str], hints: Hints | None) -> list[int]:
-        """The prompt's ids; None gives no hints (training drops them at times)."""
+        """The prompt's ids; None gives no hints but the lines' numbers (training drops them at times)."""
         vocabulary = self.vocabulary
-        hints = no_hints(vocabulary, len(original), len(update)) if hints is None else hints
+        if hints is None:
+            keeps = tuple(vocabulary.tag("keep", i) for i in range(len(original)))
+            takes = tuple(vocabulary.tag("take", i) for i in range(len(update)))
+            hints = Hints(None, keeps, (None,) * len(keeps), takes, (None,) * len(takes))
         ids = [vocabulary.original]
         if hints.first is not None:
             ids.append(hints.first)
-        _append_lines(ids, vocabulary.encode_lines(original), hints.original, hints.after_original)
-        ids.append(vocabulary.update)
-        _append_lines(ids, vocabulary.encode_lines(update), hints.update, hints.after_update)
-        ids.append(vocabulary.merge)
+        for lines, tags, after, end in (
+            (original, hints.original, hints.after_original, vocabulary.update),
+            (update, hints.update, hints.after_update, vocabulary.merge),
+        ):
+            for line, tag, bare in zip(vocabulary.encode_lines(lines), tags, after, strict=True):
+                ids += [tag, *line.tolist()]
+                if bare is not None:
+                    ids.append(bare)
+            ids.append(end)
         return ids
 
-    # -- output --------------------------------------------------------------------------------------------------------
     def encode_ops(self, ops: Sequence[LineOp]) -> list[int]:
         """The output that carries out `ops`, end token included."""
-        return [*_encode(self.vocabulary, ops).ids.tolist(), self.vocabulary.end]
+        return [*self._encode(ops)[0].tolist(), self.vocabulary.end]
 
     def decode_output(self, ids: Sequence[int]) -> str:
         if self.vocabulary.end not in ids:
@@ -86,12 +125,13 @@ class Compact:
 
     def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """A tag decides the line that it opens; that of a dropped line, and the end, the one that would come there."""
+        vocabulary = self.vocabulary
         lines: list[tuple[int, int]] = []
         n_begun, is_dropping = 0, False
         for token in ids:
-            is_mark = self.vocabulary.is_tag(token) or token == self.vocabulary.end
+            is_mark = vocabulary.is_tag(token) or token == vocabulary.end
             if is_mark:
-                is_dropping = token == self.vocabulary.end or self.vocabulary.kind_of(token) == "drop"
+                is_dropping = token == vocabulary.end or vocabulary.kind_of(token) == "drop"
             line = n_begun if is_mark or is_dropping else n_begun - 1
             lines.append((line, line))
             n_begun += is_mark and not is_dropping
@@ -101,97 +141,104 @@ class Compact:
         return None
 
     def constraint(self, job: EditJob) -> CompletingConstraint | None:
-        prediction = with_added_lines(job.prediction)
+        prediction = _with_added_lines(job.prediction)
         pairs = ((op.original_line, op.update_line) for op in prediction.ops if op.kind == "both")
         matches = {original: update for original, update in pairs if original is not None and update is not None}
-        original = job.original.split("\n")
-        return LineConstraint(self.vocabulary, original, prediction.update_lines, matches)
+        return LineConstraint(self.vocabulary, job.original.split("\n"), prediction.update_lines, matches)
 
     # -- drafts --------------------------------------------------------------------------------------------------------
     def encode_sources(self, job: EditJob) -> DraftSources:
-        prediction = with_added_lines(job.prediction)
+        prediction = _with_added_lines(job.prediction)
         ops = prediction.ops
         keeps = [LineOp("keep", i, None, line) for i, line in enumerate(job.original.split("\n"))]
         takes = [LineOp("take", None, i, line) for i, line in enumerate(prediction.update_lines)]
-        predicted, original, update = (_encode(self.vocabulary, lines) for lines in (ops, keeps, takes))
+        (predicted, predicted_starts), (original, original_starts), (update, update_starts) = map(
+            self._encode, (ops, keeps, takes)
+        )
         return DraftSources(
-            predicted=predicted.source("predicted", self.vocabulary, is_ended=True),
-            original=original.source("original", self.vocabulary),
-            update=update.source("update", self.vocabulary),
-            predicted_to_original=_alignment(predicted, original, [op.original_line for op in ops]),
-            predicted_to_update=_alignment(predicted, update, [op.update_line for op in ops]),
+            predicted=self._source("predicted", ops, np.append(predicted, self.vocabulary.end)),
+            original=self._source("original", keeps, original),
+            update=self._source("update", takes, update),
+            predicted_to_original=_alignment(predicted_starts, original_starts, [op.original_line for op in ops]),
+            predicted_to_update=_alignment(predicted_starts, update_starts, [op.update_line for op in ops]),
             encode=self.vocabulary.encode_text,
-            decode=self._decode_text,
+            decode=lambda ids: self.vocabulary.decode_bytes(ids).decode(errors="replace"),
         )
 
-    def _decode_text(self, ids: Sequence[int]) -> str:
-        return self.vocabulary.decode_bytes(ids).decode(errors="replace")
+    def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Offsets]:
+        """Tokens [n_tokens] of the operations, dropped lines included, and where each line starts [n_lines + 1]."""
+        lines = self.vocabulary.encode_lines([op.text for op in ops])
+        pieces: list[TokenIds] = [np.zeros(0, np.int64)]
+        for op, line in zip(ops, lines, strict=True):
+            pieces += (self.vocabulary.singles[_tag_of(self.vocabulary, op)], line)
+        starts = accumulate((len(line) + 1 for line in lines), initial=0)
+        return np.concatenate(pieces), np.fromiter(starts, np.int64, len(lines) + 1)
 
-
-def _append_lines(ids: list[int], lines: Iterable[TokenIds], tags: Sequence[int], after: Sequence[int | None]) -> None:
-    for line, tag, bare in zip(lines, tags, after, strict=True):
-        ids.append(tag)
-        ids += line.tolist()
-        if bare is not None:
-            ids.append(bare)
-
-
-class _Listing(NamedTuple):
-    """Encoded operations: `ids` [n_tokens], where each line starts [n_lines + 1], and the text of all lines, dropped
-    ones included."""
-
-    ids: TokenIds
-    line_starts: Places
-    text: str
-
-    def source(
-        self, name: Literal["predicted", "original", "update"], vocabulary: LineVocabulary, *, is_ended: bool = False
+    def _source(
+        self, name: Literal["predicted", "original", "update"], ops: Sequence[LineOp], ids: TokenIds
     ) -> DraftSource:
-        ids = np.append(self.ids, vocabulary.end) if is_ended else self.ids
-        starts = np.concatenate([[0], np.cumsum(vocabulary.byte_lengths(ids))])
-        return DraftSource(name, self.text, ids, _chars_of_bytes(self.text, starts))
+        text = "".join(["\n" + op.text for op in ops])
+        starts = np.concatenate([[0], np.cumsum(self.vocabulary.byte_lengths(ids))])
+        if not text.isascii():
+            # Bytes to characters; a place inside a character counts as its start.
+            is_start = np.append((np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80, True)
+            starts = (np.cumsum(is_start) - 1)[starts]
+        return DraftSource(name, text, ids, starts)
 
 
-def _encode(vocabulary: LineVocabulary, ops: Sequence[LineOp]) -> _Listing:
-    lines = vocabulary.encode_lines([op.text for op in ops])
-    pieces: list[TokenIds] = []
-    for op, line in zip(ops, lines, strict=True):
-        pieces += (vocabulary.singles[op_tag(vocabulary, op)], line)
-    starts = np.fromiter(accumulate((len(line) + 1 for line in lines), initial=0), np.int64, len(lines) + 1)
-    ids = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-    return _Listing(ids, starts, "".join(["\n" + op.text for op in ops]))
+def _tag_of(vocabulary: LineVocabulary, op: LineOp) -> int:
+    """The tag with which the output names an operation."""
+    line = op.update_line if op.original_line is None else op.original_line
+    assert line is not None, "an operation names a line"
+    return vocabulary.tag(op.kind, line)
 
 
-def _chars_of_bytes(text: str, places: Places) -> Places:
-    """Byte offsets as character offsets; a place inside a character counts as its start."""
-    if text.isascii():
-        return places
-    encoded = np.frombuffer(text.encode(), dtype=np.uint8)
-    begins = np.append((encoded & 0xC0) != 0x80, True)
-    return (np.cumsum(begins) - 1)[places]
+def _with_added_lines(prediction: Prediction) -> Prediction:
+    """The prediction with every line that it takes among the lines of the update: the merger adds blank lines of its
+    own, each of which is listed before the update's line that follows it in the merge."""
+    added, following = [], len(prediction.update_lines)
+    for op in reversed(prediction.ops):
+        if op.kind == "take" and op.update_line is None:
+            added.append(following)
+        elif op.update_line is not None:
+            following = op.update_line
+    if not added:
+        return prediction
+    added.sort()
+    lines, ops = list(prediction.update_lines), []
+    for at in reversed(added):
+        lines.insert(at, "")
+    following = len(lines)
+    for op in reversed(prediction.ops):
+        if op.kind == "take" and op.update_line is None:
+            following -= 1
+            lines[following] = op.text
+            op = op._replace(update_line=following)
+        elif op.update_line is not None:
+            following = op.update_line + bisect_right(added, op.update_line)
+            op = op._replace(update_line=following)
+        ops.append(op)
+    return replace(prediction, ops=tuple(reversed(ops)), update_lines=tuple(lines))
 
 
-def _alignment(predicted: _Listing, other: _Listing, lines: Sequence[int | None]) -> Places:
-    """For every token of the predicted merge and its end [n_predicted + 1 with the end token]: the place in `other`.
-    `lines[k]` is operation k's line there; where it has none the place is the next one's start."""
-    base = np.zeros(len(lines), np.int64)
-    moves = np.array([line is not None for line in lines], dtype=np.int64)
-    limit = np.zeros(len(lines), np.int64)
+def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
+    """For every token of the predicted merge and its end [n_predicted + 1 with the end token]: the place in the other
+    source.  `lines[k]` is operation k's line there; where it has none the place is the next one's start."""
+    base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))
     next_line = 0
     for at, line in enumerate(lines):
         here = next_line if line is None else line
-        base[at] = other.line_starts[here]
-        limit[at] = other.line_starts[min(here + 1, len(other.line_starts) - 1)]
+        base[at], moves[at] = other_starts[here], line is not None
+        limit[at] = other_starts[min(here + 1, len(other_starts) - 1)]
         next_line = here if line is None else line + 1
-    sizes = np.diff(predicted.line_starts)
-    within = np.arange(len(predicted.ids)) - np.repeat(predicted.line_starts[:-1], sizes)
+    sizes = np.diff(predicted_starts)
+    within = np.arange(predicted_starts[-1]) - np.repeat(predicted_starts[:-1], sizes)
     places = np.minimum(np.repeat(base, sizes) + within * np.repeat(moves, sizes), np.repeat(limit, sizes))
-    end = other.line_starts[next_line]
-    return np.concatenate([places, [end, end]])
+    return np.append(places, [other_starts[next_line]] * 2)
 
 
 class ListingStream:
-    """Output ids -> merged text, piece by piece: tags dropped, dropped lines left out, split characters held back."""
+    """Output ids -> merged text, piece by piece: tags and dropped lines left out, split characters held back."""
 
     def __init__(self, vocabulary: LineVocabulary) -> None:
         self._vocabulary = vocabulary
@@ -201,26 +248,21 @@ class ListingStream:
         self._is_over = False
 
     def push(self, ids: Sequence[int]) -> str:
-        return self._write(self._decoder.decode(self._vocabulary.decode_bytes(self._written(ids))))
+        written = []
+        for token in ids:
+            self._is_over |= token == self._vocabulary.end
+            if self._is_over:
+                break
+            if self._vocabulary.is_tag(token):
+                self._is_dropping = self._vocabulary.kind_of(token) == "drop"
+            elif not self._is_dropping:
+                written.append(token)
+        return self._without_first_newline(self._decoder.decode(self._vocabulary.decode_bytes(written)))
 
     def finish(self) -> str:
-        return self._write(self._decoder.decode(b"", final=True))
+        return self._without_first_newline(self._decoder.decode(b"", final=True))
 
-    def _written(self, ids: Sequence[int]) -> Iterable[int]:
-        vocabulary = self._vocabulary
-        for token in ids:
-            if token == vocabulary.end:
-                self._is_over = True
-            if self._is_over:
-                return
-            if vocabulary.is_tag(token):
-                self._is_dropping = vocabulary.kind_of(token) == "drop"
-            elif not self._is_dropping:
-                yield token
-
-    def _write(self, text: str) -> str:
+    def _without_first_newline(self, text: str) -> str:
         """Every line opens with a newline; the first one's is no part of the text."""
-        if self._is_first and text:
-            self._is_first = False
-            return text.removeprefix("\n")
-        return text
+        is_first, self._is_first = self._is_first, self._is_first and not text
+        return text.removeprefix("\n") if is_first else text

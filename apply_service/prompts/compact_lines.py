@@ -1,8 +1,7 @@
 """The vocabulary of the compact format: text tokens of a line, and control tokens that no file text can spell.
 
 A line is written as one tag and then the tokens of newline + line, so it tokenises the same wherever it stands.  Tags
-carry a phase (a line number mod 64): with it a line's tag is nearly unique, and copying from it sharp.  Knows nothing
-of edits; `compact` and `line_constraint` build on it.
+carry a phase (a line number mod 64): with it a line's tag is nearly unique, and copying from it sharp.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.tokenizer import BYTE_ALPHABET
 from apply_service.protocols import TokenIds, TokenSet
 
 N_PHASES = 64
@@ -31,14 +31,6 @@ MAX_CACHED_LINES = 50_000
 def control_tokens() -> list[str]:
     """All control tokens in the order of their ids."""
     return [*CONTROLS, *(f"<|{kind}:{phase}|>" for kind in TAG_KINDS for phase in range(N_PHASES))]
-
-
-def _byte_of_char() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for: printable Latin-1 itself, the others moved
-    to 256 and on, in order."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    moved = [byte for byte in range(256) if byte not in set(printable)]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(moved)}
 
 
 class LineVocabulary:
@@ -58,7 +50,10 @@ class LineVocabulary:
         self.first_tag = added[f"<|{TAG_KINDS[0]}:0|>"]
         self.n_text = min(added.values())
         self.n_tokens = max(added.values()) + 1
-        self._bytes = self._read_bytes(spec["model"]["vocab"])
+        self._bytes = [b""] * self.n_tokens
+        for text, token in spec["model"]["vocab"].items():
+            self._bytes[token] = bytes(BYTE_ALPHABET[char] for char in text)
+        self._lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
         self._cache: dict[str, TokenIds] = {}
 
     @classmethod
@@ -73,13 +68,6 @@ class LineVocabulary:
                 remedy="put the one that the model was trained with there",
             ) from error
 
-    def _read_bytes(self, vocabulary: dict[str, int]) -> list[bytes]:
-        table, bytes_of = _byte_of_char(), [b""] * self.n_tokens
-        for text, token in vocabulary.items():
-            bytes_of[token] = bytes(table[char] for char in text)
-        return bytes_of
-
-    # -- tags ----------------------------------------------------------------------------------------------------------
     def tag(self, kind: TagKind, line: int) -> int:
         return self.first_tag + TAG_KINDS.index(kind) * N_PHASES + line % N_PHASES
 
@@ -97,7 +85,6 @@ class LineVocabulary:
         """For every token the set that holds it alone."""
         return list(np.arange(self.n_tokens, dtype=np.int64)[:, None])
 
-    # -- text ----------------------------------------------------------------------------------------------------------
     def encode_lines(self, lines: Sequence[str]) -> list[TokenIds]:
         """The tokens of newline + line for each; linear, and free for lines seen before."""
         new = [line for line in dict.fromkeys(lines) if line not in self._cache]
@@ -109,7 +96,7 @@ class LineVocabulary:
         return [self._cache[line] for line in lines]
 
     def encode_text(self, text: str) -> list[int]:
-        """Tokens of a piece of text from anywhere in a line on, as they stand in encoded lines from its first newline
+        """Tokens of a piece of text from anywhere in a line on, as they are in encoded lines from its first newline
         on."""
         head, *lines = text.split("\n")
         ids = self._tokenizer.encode(head, add_special_tokens=False).ids if head else []
@@ -123,7 +110,3 @@ class LineVocabulary:
     def byte_lengths(self, ids: TokenIds) -> npt.NDArray[np.int64]:
         """How many bytes each token covers."""
         return self._lengths[ids]
-
-    @cached_property
-    def _lengths(self) -> npt.NDArray[np.int64]:
-        return np.array([len(piece) for piece in self._bytes], dtype=np.int64)

@@ -1,7 +1,7 @@
 """The prompt format of the replay target: the original, then the update, in; the whole merged file out.
 
 Shaped like the prompts of published apply models (rules, the file, the edit, the rewritten file), so that prompt and
-output are as long as theirs.  What stands between the parts are control tokens, which no file text can become.
+output are as long as theirs.  Between the parts are control tokens, which no file text can become.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.sources import text_sources
-from apply_service.prompts.token_lines import lines_of_tokens
-from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder
-from apply_service.protocols import CompletingConstraint, DraftSources, EditJob, StopFinder, TextStream
+from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.tagged import UntaggedOutput, text_sources
+from apply_service.prompts.tokenizer import ContentTokenizer
+from apply_service.protocols import CompletingConstraint, DraftSources, EditJob
 
 TOKENIZER_FILE = "tokenizer.json.xz"
 CONTROL_TOKENS = ("<|rules|>", "<|original|>", "<|update|>", "<|instruction|>", "<|merged|>", "<|end|>")
 RULES = """Write the file that results from the edit, whole and without remarks. Placeholder comments in the edit stand
 for lines that stay as they are; copy those lines exactly. Keep order, indentation and comments."""
 
-
 Suggest = Callable[[Sequence[int], Callable[[], Sequence[int]]], None]
 """Told of every prompt, and given the output that writes its predicted merge, made only where it is asked for."""
 
 
-class Replay:
+class Replay(UntaggedOutput):
     """`PromptFormat` over the replay tokenizer."""
 
     name = "replay"
-    takes_instructions = False
-    constrains_by_default = False
 
     def __init__(self, tokenizer_json: str, *, suggest: Suggest | None = None) -> None:
         self._suggest = suggest
@@ -47,9 +43,8 @@ class Replay:
                 remedy="reinstall the package",
             )
         self._controls = {name: vocabulary[name] for name in CONTROL_TOKENS}
-        self.end_id = self._controls["<|end|>"]
+        super().__init__(self._controls["<|end|>"])
         self.n_vocab = len(vocabulary)
-        self.stop_ids = frozenset({self.end_id})
 
     @classmethod
     def from_directory(cls, directory: Path, *, suggest: Suggest | None = None) -> Replay:
@@ -80,22 +75,8 @@ class Replay:
     def encode_sources(self, job: EditJob) -> DraftSources:
         return text_sources(job, self._content, before="", after="", end_id=self.end_id)
 
-    def decode_output(self, ids: Sequence[int]) -> str:
-        if not ids or ids[-1] != self.end_id:
-            raise Truncated("the output lacks its end token", remedy="allow more tokens")
-        return self._decode(ids)
-
-    def open_stream(self) -> TextStream:
-        return IncrementalDecoder(self._decode)
-
-    def _decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         return self._content.decode([token for token in ids if token != self.end_id])
-
-    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        return lines_of_tokens(ids, self._decode)
-
-    def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
-        return None
 
     def constraint(self, job: EditJob) -> CompletingConstraint | None:  # noqa: ARG002
         return None

@@ -40,7 +40,7 @@ def encode_call(model: str, job: EditJob, request: ApplyRequest, endpoint: Endpo
     takes = endpoint.takes
     body: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": message.role, "content": message.text} for message in chat_messages(job)],
+        "messages": chat_messages(job),
         "temperature": request.temperature,
         "stream": endpoint.is_streamed,
     }

@@ -15,8 +15,8 @@ from apply_service.deadline import Deadline
 from apply_service.decider import Decided, Deciding, Reading, least_by_line
 from apply_service.errors import UnsupportedParameter
 from apply_service.prompts.chat import TAGS
-from apply_service.prompts.tags import TagStream
-from apply_service.prompts.token_lines import lines_of_tokens
+from apply_service.prompts.tagged import TagStream
+from apply_service.prompts.tokenizer import lines_of_tokens
 from apply_service.protocols import EditJob
 from apply_service.remote.client import RemoteClient
 from apply_service.remote.messages import Reply, Token, encode_call
@@ -68,7 +68,7 @@ class RemoteTarget:
         Raises:
             UnsupportedParameter: the request asks for what can't be done from here.
             ContextLimitExceeded, Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client`
-                and `prompts.tags`.
+                and `prompts.tagged`.
         """
         del drafter  # the service's default, which says nothing about this target
         endpoint = self.client.endpoint

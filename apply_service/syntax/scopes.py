@@ -13,12 +13,15 @@ from typing import NamedTuple
 import tree_sitter
 
 from apply_service.syntax.languages import Language, find_language, load_query
-from apply_service.syntax.scope_lines import MAX_NAME_CHARS, Scope, ScopeLines
 from apply_service.syntax.trees import CACHED_TREES, SyntaxTree, parse
 
-__all__ = ["Scope", "find_scopes", "is_fallback", "plain_name"]
-
 KINDS = frozenset({"function", "class", "module", "block", "key", "section", "element"})
+CLOSER = re.compile(r"\s*(?:[}\])]|end\b|done\b|fi\b|esac\b|;;|</)")
+ATTRIBUTE = re.compile(r"\s*(?:#!?\[|@\w|\[\w)")
+ATTRIBUTE_NODES = frozenset({"attribute_list", "modifiers", "attribute_group", "annotation", "marker_annotation"})
+MAX_NAME_CHARS = 120
+MAX_LEAD_LINES = 200
+TAB_COLUMNS = 8
 
 DECLARED = re.compile(
     r"(operator\s*(?:\(\)|\[\]|[^\s(\w]+|\s\w+)|[~\w]+(?:<[^<>()]*>)?(?:::[~\w]+(?:<[^<>()]*>)?)*)\s*(?:\(|\[|$)"
@@ -30,13 +33,30 @@ HEADING_MARKS = re.compile(r"^\s*#+\s*|\s+#+\s*$|\n.*", re.DOTALL)
 QUOTED_NAMES = frozenset({"json", "yaml", "toml", "javascript", "typescript", "tsx"})
 
 
-class _ScopeNode(NamedTuple):
-    """A scope before its lines are worked out."""
+class Scope(NamedTuple):
+    """One scope.  Lines are 0-based; `lead_line <= start_line <= header_line < body_start_line <= body_end_line <=
+    end_line`, but for a scope within one line, where the body is empty and starts at `end_line`."""
 
+    name: str
+    """As declared; the stripped first line for what declares no name (blocks)."""
     kind: str
-    node: tree_sitter.Node
-    name: tree_sitter.Node | None
-    body: tree_sitter.Node | None
+    """function, method, class, module, key, section, element or block."""
+    start_line: int
+    """With decorators, attributes, `export`, `template <...>`."""
+    end_line: int
+    """Half open; blank lines after the scope are not in it."""
+    header_line: int
+    """The line with the declaration itself."""
+    body_start_line: int
+    """The first line after the header."""
+    body_end_line: int
+    """Half open; before the closing line (`}`, `end`, `</div>`) where there is one."""
+    lead_line: int
+    """With comments that touch it from above."""
+    indent: str
+    """White space before the header."""
+    parent: int | None
+    """Index of the innermost scope around this one."""
 
 
 def is_fallback(text: str, language: str | None) -> bool:
@@ -54,59 +74,40 @@ def find_scopes(text: str, language: str | None) -> list[Scope]:
 
 @lru_cache(maxsize=CACHED_TREES)
 def _find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
-    row = find_language(language) or Language("")
-    lines, tree, query = ScopeLines(text, row), parse(text, language), load_query(row.name)
+    known = find_language(language) or Language("")
+    lines, tree, query = ScopeLines(text, known), parse(text, language), load_query(known.name)
     if tree is None or query is None:
         return tuple(lines.measure_indented())
-    nodes, outer_rows = _scope_nodes(query, tree.root)
-    scopes: list[Scope] = []
-    open_scopes: list[tuple[int, int]] = []  # end byte and index
-    for kind, node, name, body in nodes:
-        while open_scopes and open_scopes[-1][0] <= node.start_byte:
-            open_scopes.pop()
-        parent = open_scopes[-1][1] if open_scopes else None
-        is_method = kind == "function" and parent is not None and scopes[parent].kind == "class"
-        open_scopes.append((node.end_byte, len(scopes)))
-        scopes.append(
-            lines.measure(
-                node,
-                body,
-                outer_row=outer_rows.get(node.start_byte, node.start_point[0]),
-                name=_scope_name(tree, node, name) if name is not None else "",
-                kind="method" if is_method else kind,
-                parent=parent,
-            )
-        )
-    return tuple(scopes)
-
-
-def _scope_nodes(query: tree_sitter.Query, root: tree_sitter.Node) -> tuple[list[_ScopeNode], dict[int, int]]:
-    """The scope nodes, outer before inner, one for each extent; and for the first byte of a wrapped declaration the row
-    where its wrapper starts."""
-    found: dict[tuple[int, int], _ScopeNode] = {}
+    # For the first byte of a wrapped declaration (`export`, decorators) the row where its wrapper starts.
     outer_rows: dict[int, int] = {}
-    for _, captures in tree_sitter.QueryCursor(query).matches(root):
+    found: dict[tuple[int, int], tuple[str, tree_sitter.Node, tree_sitter.Node | None, tree_sitter.Node | None]] = {}
+    for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
         if "wrapper" in captures:
             wrapper, wrapped = captures["wrapper"][0], captures["wrapped"][0]
             row = outer_rows.get(wrapper.start_byte, wrapper.start_point[0])
             outer_rows[wrapped.start_byte] = min(row, outer_rows.get(wrapped.start_byte, row))
-            continue
-        kind = next(iter(KINDS.intersection(captures)), None)
-        if kind is None:
-            continue
-        node = captures[kind][0]
-        name = captures["name"][0] if "name" in captures else None
-        body = captures["body"][0] if "body" in captures else None
-        # Several patterns may match one node: the one with a name wins.
-        known = found.get((node.start_byte, node.end_byte))
-        if known is None or (known.name is None and name is not None):
-            found[node.start_byte, node.end_byte] = _ScopeNode(kind, node, name, body)
-    return sorted(found.values(), key=lambda scope: (scope.node.start_byte, -scope.node.end_byte)), outer_rows
-
-
-def _scope_name(tree: SyntaxTree, node: tree_sitter.Node, name: tree_sitter.Node) -> str:
-    trait = node.child_by_field_name("trait") if node.type == "impl_item" else None
-    return f"{tree.text_of(trait)} for {tree.text_of(name)}" if trait is not None else plain_name(tree, name)
+        elif kind := next(iter(KINDS.intersection(captures)), None):
+            node = captures[kind][0]
+            name, body = (captures[part][0] if part in captures else None for part in ("name", "body"))
+            # Several patterns may match one node: the one with a name wins.
+            extent = (node.start_byte, node.end_byte)
+            if extent not in found or (found[extent][2] is None and name is not None):
+                found[extent] = (kind, node, name, body)
+    scopes: list[Scope] = []
+    open_scopes: list[tuple[int, int]] = []  # end byte and index
+    for (start, end), (kind, node, name, body) in sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])):
+        while open_scopes and open_scopes[-1][0] <= start:
+            open_scopes.pop()
+        parent = open_scopes[-1][1] if open_scopes else None
+        open_scopes.append((end, len(scopes)))
+        if kind == "function" and parent is not None and scopes[parent].kind == "class":
+            kind = "method"
+        declared = "" if name is None else plain_name(tree, name)
+        if name is not None and node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
+            declared = f"{tree.text_of(trait)} for {tree.text_of(name)}"
+        outer_row = outer_rows.get(start, node.start_point[0])
+        scopes.append(lines.measure(node, body, outer_row, declared, kind, parent))
+    return tuple(scopes)
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
@@ -124,3 +125,139 @@ def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
     elif tree.language in QUOTED_NAMES and len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
     return " ".join(text.split())[:MAX_NAME_CHARS]
+
+
+class ScopeLines:
+    """The lines of one text, by which its scopes are measured: from a syntax node, or from indentation alone."""
+
+    def __init__(self, text: str, language: Language) -> None:
+        self._language = language
+        self._lines = text.split("\n")
+        # Stripped once: a minified file has all its scopes on one long line, which must not be copied for each.
+        self._stripped = [line.strip() for line in self._lines]
+        self._line_comment = language.line_comment or ("\0",)
+
+    def measure(
+        self,
+        node: tree_sitter.Node,
+        body: tree_sitter.Node | None,
+        outer_row: int,
+        name: str,
+        kind: str,
+        parent: int | None,
+    ) -> Scope:
+        """The scope of `node`.  `outer_row`: where what is wrapped around the node (`export`) starts."""
+        header, start = self._header_row(node, body), min(outer_row, node.start_point[0])
+        end = max(self._end(node, header), header + 1)
+        body_start = header + 1
+        if body is not None:
+            row, column = body.start_point
+            # Bytes before the body, characters of indentation: equal where only white space comes before it.
+            is_after_text = row == header or column > len(self._indent(row).encode())
+            if is_after_text or self._stripped[row][:1] in ("{", "(", "["):
+                body_start = row + 1
+            else:
+                # The body node starts at its first statement: comments and blank lines between are body too.
+                while row - 1 > header and (
+                    not self._stripped[row - 1] or self._stripped[row - 1].startswith(self._line_comment)
+                ):
+                    row -= 1
+                body_start = row
+        body_start = min(body_start, end)
+        has_closer = end - 1 >= body_start and CLOSER.match(self._lines[end - 1]) is not None
+        return self._scope(header, name, kind, parent, start, end, body_start, end - 1 if has_closer else end)
+
+    def measure_indented(self) -> list[Scope]:
+        """The scopes of a text without a syntax tree, outer before inner: a line is a header where the next line that
+        is not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation is the scope's last.
+        Linear in the number of lines."""
+        scopes: list[Scope] = []
+        open_scopes: list[tuple[int, int]] = []
+        rows = [
+            (row, len(self._indent(row).expandtabs(TAB_COLUMNS))) for row, text in enumerate(self._stripped) if text
+        ]
+        rows.append((len(self._lines), -1))
+        last = 0
+        for (row, columns), (_, next_columns) in zip(rows, [*rows[1:], (0, -1)], strict=True):
+            while open_scopes and open_scopes[-1][0] >= columns:
+                opened, index = open_scopes.pop()
+                is_closer = opened == columns and CLOSER.match(self._lines[row]) is not None
+                body_end, end = (row, row + 1) if is_closer else (last, last)
+                scopes[index] = scopes[index]._replace(end_line=end, body_end_line=body_end)
+            if next_columns > columns:
+                parent = open_scopes[-1][1] if open_scopes else None
+                open_scopes.append((columns, len(scopes)))
+                scopes.append(self._scope(row, "", "block", parent, row, row + 1, row + 1, row + 1))
+            last = row + 1
+        return scopes
+
+    def _scope(
+        self,
+        header: int,
+        name: str,
+        kind: str,
+        parent: int | None,
+        start: int,
+        end: int,
+        body_start: int,
+        body_end: int,
+    ) -> Scope:
+        name = name or self._stripped[header][:MAX_NAME_CHARS]
+        lead, indent = self._lead(start), self._indent(header)
+        return Scope(name, kind, start, end, header, body_start, body_end, lead, indent, parent)
+
+    def _indent(self, row: int) -> str:
+        """The white space before a line's text; all of a blank line."""
+        line, text = self._lines[row], self._stripped[row]
+        return line[: line.index(text[0])] if text else line
+
+    def _header_row(self, node: tree_sitter.Node, body: tree_sitter.Node | None) -> int:
+        """The first row that is not an attribute or annotation inside the node."""
+        row, last = node.start_point[0], (body or node).start_point[0]
+        if last == row or ATTRIBUTE.match(self._lines[row]) is None:
+            return row
+        for child in node.children:
+            if child.type not in ATTRIBUTE_NODES:
+                return child.start_point[0] if child.start_point[0] <= last else row
+            if child.type == "modifiers":
+                # The first plain modifier (`public`), else what follows the annotations.
+                plain = next((part for part in child.children if "annotation" not in part.type), child.next_sibling)
+                row = (plain or child).start_point[0]
+        return row
+
+    def _end(self, node: tree_sitter.Node, header: int) -> int:
+        row, column = node.end_point
+        end = min(row + (column > 0), len(self._lines))
+        if self._language.name in ("python", "yaml"):
+            # Their grammars leave the comments at the end of a block outside it.
+            width = len(self._indent(header))
+            for row in range(end, len(self._lines)):
+                text = self._stripped[row]
+                if text and not (text.startswith("#") and len(self._indent(row)) > width):
+                    break
+                end = row + 1 if text else end
+        while end > header + 1 and not self._stripped[end - 1]:
+            end -= 1
+        return end
+
+    def _lead(self, start: int) -> int:
+        """The first of the comment and attribute lines that touch `start` from above."""
+        first = start
+        while first > 0 and start - first < MAX_LEAD_LINES:
+            row, line = first - 1, self._stripped[first - 1]
+            opening = next(
+                (opening for opening, closing in self._language.block_comment if line.endswith(closing)), None
+            )
+            if line.startswith(self._line_comment):
+                first = row
+            elif opening is not None:
+                above = range(row, max(-1, row - MAX_LEAD_LINES), -1)
+                opened = next((n for n in above if opening in self._stripped[n]), None)
+                if opened is None or not self._stripped[opened].startswith(opening):
+                    break
+                first = opened
+            elif line.endswith("]") and self._language.name in ("rust", "cpp", "php") and ATTRIBUTE.match(line):
+                first = row
+            else:
+                break
+        return first

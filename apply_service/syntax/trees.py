@@ -1,4 +1,5 @@
-"""Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them.
+"""Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them, and where
+a text breaks its grammar.
 
 Trees are only read after parsing, so threads share them; parsers keep state and are made for each parse.  Some grammars
 take quadratic time or memory on hostile text, one overruns its own stack, and the binding has no limit that works.  So
@@ -10,41 +11,41 @@ Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` fr
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 import zlib
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import tree_sitter
 
-from apply_service.syntax.languages import Language, find_language, load_grammar
+from apply_service.syntax.languages import DIALECTS, find_language, load_grammar
 
 MAX_CHARS = 1_500_000
 """Longer texts have no tree."""
-
 CACHED_TREES = 16
 """A request touches four texts (original, update, prediction, merged); a few requests run side by side."""
-
 MAX_PLAIN_BYTES = 8192
 MAX_COMPRESSION = 40
 """Longer texts that shrink more than this (code: 3 to 10 times) are one pattern repeated, on which error recovery takes
 time quadratic in the length: seconds at 50 kB.  Random tokens of the same length take a tenth of a second."""
-
 READ_BYTES = 1024
 MAX_READS = 250
 """How often a parse that may hang may read each piece of the text.  Real files need up to 40 reads, broken ones 100."""
-
+MAY_HANG = frozenset({"kotlin"})
+"""Their grammars may loop for ever on broken code."""
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
-
 DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
 """YAML's scanner writes its indentation stack into a buffer for some 250 levels without a look; each takes a column."""
-
 STATEMENT_END = re.compile(r"[;{}]")
+APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
+"""Macros, templates and dialects that the grammars do not know."""
+MAX_ERRORS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SyntaxTree:
+class SyntaxTree(NamedTuple):
     """A parsed text.  `language` is the grammar's, which may be a dialect of what was asked for."""
 
     root: tree_sitter.Node
@@ -64,17 +65,20 @@ def parse(text: str, language: str | None) -> SyntaxTree | None:
     Where the grammar finds errors and the language has a dialect (TypeScript: TSX, C: C++) whose grammar finds none,
     the tree is the dialect's.
     """
-    row = find_language(language)
-    tree = _parse_with(text, row)
-    if row is None or tree is None or row.dialect is None or not tree.root.has_error:
+    known = find_language(language)
+    tree = _parse_with(text, known.name) if known is not None else None
+    if known is None or tree is None or known.name not in DIALECTS or not tree.root.has_error:
         return tree
-    other = _parse_with(text, find_language(row.dialect))
+    other = _parse_with(text, DIALECTS[known.name])
     return other if other is not None and not other.root.has_error else tree
 
 
-def _parse_with(text: str, row: Language | None) -> SyntaxTree | None:
-    grammar = load_grammar(row.name) if row is not None else None
-    if row is None or grammar is None or len(text) > MAX_CHARS or _is_deep(text, row.name):
+def _parse_with(text: str, language: str) -> SyntaxTree | None:
+    grammar = load_grammar(language)
+    if grammar is None or len(text) > MAX_CHARS or (language == "yaml" and DEEP_LINE.search(text) is not None):
+        return None
+    has_angles = text.count("<") > MAX_OPEN_ANGLES and language not in ("html", "markdown")
+    if has_angles and max(part.count("<") for part in STATEMENT_END.split(text)) > MAX_OPEN_ANGLES:
         return None
     # A lone surrogate has no UTF-8 form; it becomes one "?", which moves no row.
     source = text.encode("utf-8", "replace")
@@ -84,8 +88,8 @@ def _parse_with(text: str, row: Language | None) -> SyntaxTree | None:
     if len(source) > MAX_PLAIN_BYTES and len(zlib.compress(source, 1)) * MAX_COMPRESSION < len(source):
         return None
     parser = tree_sitter.Parser(grammar)
-    root = _parse_counted(parser, source) if row.may_hang else parser.parse(source).root_node
-    return SyntaxTree(root, source, row.name) if root is not None else None
+    root = _parse_counted(parser, source) if language in MAY_HANG else parser.parse(source).root_node
+    return SyntaxTree(root, source, language) if root is not None else None
 
 
 def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
@@ -110,10 +114,40 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
     return root if n_left >= 0 else None
 
 
-def _is_deep(text: str, language: str) -> bool:
-    """Whether the text nests deeper than the language's parser can bear."""
-    if language == "yaml" and DEEP_LINE.search(text) is not None:
-        return True
-    if text.count("<") <= MAX_OPEN_ANGLES or language in ("html", "markdown"):
+def count_syntax_errors(text: str, language: str | None) -> list[int]:
+    """0-based lines where ERROR and MISSING nodes start, in order; empty where there is none, and without a grammar.
+
+    Cost: that of the parse, plus the damaged part of the tree; stops at `MAX_ERRORS`.
+    """
+    tree = parse(text, language)
+    lines: list[int] = []
+    stack = [tree.root] if tree is not None and tree.root.has_error else []
+    while stack and len(lines) < MAX_ERRORS:
+        node = stack.pop()
+        if node.is_error or node.is_missing:
+            lines.append(min(node.start_point[0], text.count("\n")))
+        else:
+            stack.extend(child for child in reversed(node.children) if child.has_error or child.is_missing)
+    return lines
+
+
+def python_error(text: str) -> SyntaxError | None:
+    """Why this Python does not compile; None where it does, or where the compiler can't tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return None
+
+
+def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
+    """Whether a text that parsed does not any more; never where the grammar is only an approximation."""
+    if language in APPROXIMATE or merged == original:
         return False
-    return max(part.count("<") for part in STATEMENT_END.split(text)) > MAX_OPEN_ANGLES
+    if language == "python":
+        return python_error(merged) is not None and python_error(original) is None
+    return bool(count_syntax_errors(merged, language)) and not count_syntax_errors(original, language)

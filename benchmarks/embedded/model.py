@@ -32,7 +32,7 @@ from apply_service.checks import run_checks
 from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
-from apply_service.prompts.line_constraint import LineConstraint
+from apply_service.prompts.constraint import LineConstraint
 from apply_service.protocols import CheckInput, CompletingConstraint, EditJob
 from apply_service.runtime import Runtime
 from apply_service.settings import Settings

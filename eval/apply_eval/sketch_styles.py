@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from apply_service.syntax.languages import block_comment, line_comment
+from apply_service.syntax.languages import Language, find_language
 
 
 class CommentSyntax(NamedTuple):
@@ -90,8 +90,9 @@ def comment_syntax(language: str | None, choice: int) -> CommentSyntax:
 
 @cache
 def _known_syntaxes(language: str | None) -> tuple[CommentSyntax, ...]:
-    blocks = [CommentSyntax(*pair) for pair in block_comment(language) if pair[0] not in _NOT_ONE_LINE]
-    lines = [CommentSyntax(sign, "") for sign in line_comment(language) if language != "css"]
+    known = find_language(language) or Language("")
+    blocks = [CommentSyntax(*pair) for pair in known.block_comment if pair[0] not in _NOT_ONE_LINE]
+    lines = [CommentSyntax(sign, "") for sign in known.line_comment if language != "css"]
     family = [_JSX] if language in _JSX_FAMILY else []
     return tuple(dict.fromkeys((*lines, *blocks, *family))) or (CommentSyntax("//", ""),)
 

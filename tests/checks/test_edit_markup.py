@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.checks.leaks import EditMarkup
+from apply_service.checks.leaks import find_edit_markup
 from apply_service.edits.fidelity import ops_from_texts
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, FinishReason, Prediction
@@ -21,7 +21,7 @@ def severities(original: str, merged: str, update: str, language: str | None = "
     ]
     prediction = Prediction(tuple(ops), tuple(lines), Certainty.LIKELY)
     answer = CheckInput(original, merged, update, prediction, language, FinishReason.STOP)
-    return [verdict.severity for verdict in EditMarkup().find(answer)]
+    return [verdict.severity for verdict in find_edit_markup(answer)]
 
 
 @pytest.mark.parametrize(

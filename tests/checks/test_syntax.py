@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.syntax.syntax_errors import APPROXIMATE
+from apply_service.syntax.trees import APPROXIMATE
 from tests.checks.answers import answer, findings, severities
 from tests.syntax.samples import SAMPLES
 

@@ -11,7 +11,7 @@ from apply_service.decoding.verify import Decoding
 from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tagged import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
@@ -59,4 +59,7 @@ def tokenizers() -> dict[str, ContentTokenizer]:
     """Two ways to cut text: line ends at the start of the indentation's token, and at the end of the token before."""
     models = embedded_directory().parent
     replay = lzma.decompress((models / "replay" / "tokenizer.json.xz").read_bytes()).decode()
-    return {"before": ContentTokenizer.from_directory(models / "embedded"), "after": ContentTokenizer(replay)}
+    return {
+        "before": ContentTokenizer((models / "embedded" / "tokenizer.json").read_text(encoding="utf-8")),
+        "after": ContentTokenizer(replay),
+    }

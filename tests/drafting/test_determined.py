@@ -13,8 +13,8 @@ from apply_service.drafting.chain import CONSTRAINT, Completed
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.compact import Compact
+from apply_service.prompts.constraint import WalkedConstraint
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
-from apply_service.prompts.walked_constraint import WalkedConstraint
 from apply_service.protocols import EMPTY_DRAFT, Draft, Drafter, EditJob, SamplingParams, TokenSet
 from apply_service.types import Certainty, LineOp, Prediction
 from tests.adversarial import RandomDraft

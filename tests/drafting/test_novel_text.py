@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from apply_service.drafting.lookup import PromptLookup, Suffix, repeat
+from apply_service.drafting.lookup import PromptLookup, Suffix
 from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import Draft, DraftContext, Drafter
 from tests.drafting.simulation import job, passes
@@ -91,12 +91,6 @@ def test_a_file_is_copied_from_the_prompt(drafter: Made) -> None:
     stats = passes(drafter, job(original, "", ""), after)
     assert stats.completion_tokens / stats.passes > 40
     assert set(stats.accepted_by_source) <= {"prompt", "output"}
-
-
-def test_cycles() -> None:
-    assert repeat([1, 2, 3], 7) == [1, 2, 3, 1, 2, 3, 1]
-    assert repeat([1, 2, 3], 2) == [1, 2]
-    assert repeat([], 5) == []
 
 
 def test_drafts_hold_plain_integers() -> None:

@@ -21,7 +21,7 @@ from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
-from apply_service.prompts.sources import text_sources
+from apply_service.prompts.tagged import text_sources
 from apply_service.prompts.tokenizer import ContentTokenizer
 from apply_service.protocols import DraftContext, DraftSources, EditJob
 
@@ -33,7 +33,7 @@ WINDOW = 255
 @cache
 def tokenizer() -> ContentTokenizer:
     """The embedded model's vocabulary, here for plain text."""
-    return ContentTokenizer.from_directory(embedded_directory())
+    return ContentTokenizer((embedded_directory() / "tokenizer.json").read_text(encoding="utf-8"))
 
 
 def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from apply_service.drafting.copy import MergedEdit
-from apply_service.drafting.reindentation import Shift
-from apply_service.drafting.sources import step_of
+from apply_service.drafting.copy import IndentShift, MergedEdit, Source
+from apply_service.protocols import DraftSource
 from tests.drafting.simulation import job, passes, passes_in, tokenizers
 
 BLOCK = ["if ready:", "    for item in items:", "        handle(item)", "        count += 1", "    report()", "done()"]
@@ -60,8 +60,8 @@ def test_a_blank_line_more_or_less_costs_a_rejection_or_two(vocabulary: str | No
 
 
 class TestShift:
-    def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> Shift:
-        shift = Shift()
+    def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> IndentShift:
+        shift = IndentShift()
         for source, written in pairs:
             shift.learn(source, written, source_step=source_step, file_step=file_step)
         return shift
@@ -87,5 +87,6 @@ class TestShift:
 
 
 def test_the_step_of_a_text_is_its_least() -> None:
-    assert step_of("a\n    b\n      c\n\n\n    d\n") == 2
-    assert step_of("a\nb\n") == 4
+    for text, step in (("a\n    b\n      c\n\n\n    d\n", 2), ("a\nb\n", 4)):
+        nothing = np.zeros(0, np.int64)
+        assert Source("update", DraftSource("update", text, nothing, nothing)).step == step

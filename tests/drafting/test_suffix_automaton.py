@@ -24,19 +24,18 @@ def test_the_longest_repeat_is_found_after_every_token(text: list[int], step: in
     for start in range(0, len(text), step):
         automaton.extend(text[start : start + step])
         seen = text[: start + step]
-        repeat = automaton.repeat
-        assert repeat.length == longest_repeat(seen)
-        if repeat.length:
-            suffix = seen[-repeat.length :]
-            ends = [i for i in range(repeat.length, len(seen)) if seen[i - repeat.length : i] == suffix]
-            assert repeat.end in ends
-            assert repeat.n_next == len({seen[end] for end in ends})
+        length, end, n_next = automaton.longest_repeat()
+        assert length == longest_repeat(seen)
+        if length:
+            ends = [i for i in range(length, len(seen)) if seen[i - length : i] == seen[-length:]]
+            assert end in ends
+            assert n_next == len({seen[end] for end in ends})
 
 
 def test_the_copied_place_is_where_the_repeat_was_last_seen() -> None:
     automaton = SuffixAutomaton()
     automaton.extend([1, 2, 9, 1, 2, 8, 1, 2])
-    assert (automaton.repeat.length, automaton.repeat.end) == (2, 5)
+    assert automaton.longest_repeat()[:2] == (2, 5)
 
 
 def test_states_grow_with_the_text_alone() -> None:

@@ -12,8 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from apply_service.build import load_target
 from apply_service.engine.loading import load_model
 from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
-from apply_service.prompts.chat import Chat
-from apply_service.prompts.fastapply import FastApply
+from apply_service.prompts.chat import Chat, FastApply
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings
 from tests.engine.tiny_models import save_tiny, tiny_tokenizer

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import apply_service.types
 from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.compact_hints import hints_of
+from apply_service.prompts.compact import Compact, hints_of
 from apply_service.prompts.compact_lines import LineVocabulary, control_tokens
-from apply_service.prompts.line_constraint import LOOK_AHEAD
+from apply_service.prompts.constraint import LOOK_AHEAD
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 

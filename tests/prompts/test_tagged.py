@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.chat import Chat
-from apply_service.prompts.chat_tokenizer import ChatTokenizer, Message
-from apply_service.prompts.closing_tag import ClosingTag
-from apply_service.prompts.fastapply import FastApply
-from apply_service.prompts.osmosis import Osmosis
+from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.tagged import TaggedOutput
+from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 from tests.engine.tiny_models import tiny_tokenizer
@@ -127,7 +124,6 @@ def test_stop_at_the_closing_tag_passes_over_those_of_the_file(chat: ChatTokeniz
     text = "tag = '</updated-code>'\n"
     output = FastApply(chat)
     finder = output.stop_finder(job(merged=text))
-    assert finder is not None
     ids = chat.content.encode(f"<updated-code>{text}</updated-code> chatter").ids
     found = finder(ids)
     assert found is not None
@@ -135,10 +131,14 @@ def test_stop_at_the_closing_tag_passes_over_those_of_the_file(chat: ChatTokeniz
     assert output.decode_output(ids[: found + 1]) == text
 
 
-def test_closing_tag_is_found_across_calls() -> None:
-    finder = ClosingTag("</x>", lambda ids: "".join(map(chr, ids)), n_expected=1)
-    assert finder([ord(c) for c in "a</x>b</"]) is None
-    assert finder([ord(c) for c in "x>c"]) == 1
+def test_closing_tag_is_found_across_calls(chat: ChatTokenizer) -> None:
+    finder = Osmosis(chat).stop_finder(job(merged="a</code>b"))
+    ids = chat.content.encode("a</code>b</code>c").ids
+    found = [finder([token]) for token in ids]
+    assert sum(one is not None for one in found) >= 1
+    at = next(i for i, one in enumerate(found) if one is not None)
+    assert chat.content.decode(ids[: at + 1]).startswith("a</code>b</code>")
+    assert chat.content.decode(ids[:at]).count("</code>") == 1
 
 
 def test_alignment_points_into_the_other_sources(chat: ChatTokenizer) -> None:
@@ -167,12 +167,12 @@ def test_a_template_that_hides_a_message_is_refused() -> None:
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{{ messages[0].content }}"
     with pytest.raises(ModelNotLoadable, match="every message"):
-        ChatTokenizer(tokenizer).encode_chat([Message("system", "a"), Message("user", "b")])
+        ChatTokenizer(tokenizer).encode_chat([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}])
     tokenizer.chat_template = None
     with pytest.raises(ModelNotLoadable, match="no chat template"):
-        ChatTokenizer(tokenizer).encode_chat([Message("user", "b")])
+        ChatTokenizer(tokenizer).encode_chat([{"role": "user", "content": "b"}])
 
 
 def test_messages_are_not_trimmed_by_the_template(chat: ChatTokenizer) -> None:
     """The tiny template trims its messages, as many published ones do; a file's blank ends must survive."""
-    assert "user\n\n  x  \n<|im_end|>" in shown(chat, chat.encode_chat([Message("user", "\n  x  \n")]))
+    assert "user\n\n  x  \n<|im_end|>" in shown(chat, chat.encode_chat([{"role": "user", "content": "\n  x  \n"}]))

@@ -10,12 +10,10 @@ import pytest
 from apply_service.syntax.languages import (
     LANGUAGES,
     QUERIES,
-    block_comment,
+    QUERY_PARTS,
     detect_language,
     find_language,
-    has_grammar,
     language_of_path,
-    line_comment,
     load_grammar,
     load_query,
 )
@@ -37,7 +35,7 @@ def test_every_served_language_has_a_grammar_and_a_query_for_it(name: str) -> No
 
 
 def test_every_query_is_used_and_shipped() -> None:
-    used = {part for language in LANGUAGES if language.grammar for part in language.queries or (language.name,)}
+    used = {part for one in LANGUAGES if one.grammar for part in QUERY_PARTS.get(one.name, (one.name,))}
     assert {file.stem for file in QUERIES.iterdir()} == used
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]["apply_service"]
@@ -47,7 +45,9 @@ def test_every_query_is_used_and_shipped() -> None:
 
 @pytest.mark.parametrize("name", SERVED)
 def test_every_served_language_but_markup_and_data_has_a_comment(name: str) -> None:
-    assert line_comment(name) or block_comment(name)
+    found = find_language(name)
+    assert found is not None
+    assert found.line_comment or found.block_comment
 
 
 def test_no_name_stands_for_two_languages() -> None:
@@ -110,16 +110,20 @@ def test_an_unknown_language_is_none_everywhere() -> None:
     assert load_grammar("klingon") is None
     assert load_grammar("lua") is None, "known by name and comments only"
     assert load_query("lua") is None
-    assert line_comment("klingon") == ()
-    assert block_comment(None) == ()
-    assert not has_grammar("lua")
     assert find_language("lua") is not None
 
 
-def test_comment_syntax() -> None:
-    assert line_comment("python") == ("#",)
-    assert line_comment("sql") == ("--",)
-    assert line_comment("php") == ("//", "#")
-    assert block_comment("html") == (("<!--", "-->"),)
-    assert ("{/*", "*/}") in block_comment("tsx")
-    assert line_comment("html") == ()
+@pytest.mark.parametrize(
+    ("name", "line_comment", "block_comment"),
+    [
+        ("python", ("#",), ()),
+        ("sql", ("--",), (("/*", "*/"),)),
+        ("php", ("//", "#"), (("/*", "*/"),)),
+        ("html", (), (("<!--", "-->"),)),
+        ("tsx", ("//",), (("/*", "*/"), ("{/*", "*/}"))),
+    ],
+)
+def test_comment_syntax(name: str, line_comment: tuple[str, ...], block_comment: tuple[tuple[str, str], ...]) -> None:
+    found = find_language(name)
+    assert found is not None
+    assert (found.line_comment, found.block_comment) == (line_comment, block_comment)

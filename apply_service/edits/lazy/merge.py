@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
-from apply_service.syntax.syntax_errors import breaks_syntax
+from apply_service.syntax.trees import breaks_syntax
 from apply_service.types import Certainty, LineOp, Prediction, Reading
 
 MAX_PARSED = 3

@@ -13,11 +13,9 @@ from apply_service.engine.vllm.hook import hook
 from apply_service.engine.vllm.message import OPS, encode_edit
 from apply_service.engine.vllm.proposer import Limits, Proposer
 from apply_service.prompts.by_model import open_prompt_format
-from apply_service.prompts.chat import Chat
-from apply_service.prompts.chat_tokenizer import ChatTokenizer
+from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
-from apply_service.prompts.fastapply import FastApply
-from apply_service.prompts.osmosis import Osmosis
+from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import EditJob
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.engine.vllm.edits import edit_job, numbered_edit

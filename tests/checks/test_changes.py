@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from apply_service.checks import line_changes
-from apply_service.checks.line_changes import find_changes, report
+from apply_service.checks import changes
+from apply_service.checks.changes import find_changes, verdicts_at
 from apply_service.types import Verdict
 
 
@@ -25,24 +25,24 @@ def test_what_is_left_is_the_same_on_both_sides() -> None:
     for case in range(300):
         old = [rng.choice("abcd") for _ in range(rng.randrange(12))]
         new = [rng.choice("abcd") for _ in range(rng.randrange(12))]
-        changes = find_changes("\n".join(old), "\n".join(new))
+        found = find_changes("\n".join(old), "\n".join(new))
         old, new = "\n".join(old).split("\n"), "\n".join(new).split("\n")
-        kept = [line for number, line in enumerate(old) if number not in changes.removed]
-        assert kept == [line for number, line in enumerate(new) if number not in changes.added], f"seed {seed}: {case}"
-        assert list(changes.removed) == sorted(changes.removed)
+        kept = [line for number, line in enumerate(old) if number not in found.removed]
+        assert kept == [line for number, line in enumerate(new) if number not in found.added], f"seed {seed}: {case}"
+        assert list(found.removed) == sorted(found.removed)
 
 
 def test_past_the_limit_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_changes, "MAX_CELLS", 3)
+    monkeypatch.setattr(changes, "MAX_CELLS", 3)
     find_changes.cache_clear()
     assert find_changes("a\nb\nc\nd", "c\nb\na\ne") == ((3,), (3,)), "moved lines show as unchanged"
     find_changes.cache_clear()
 
 
 def test_each_run_of_lines_is_one_finding() -> None:
-    found = report("syntax", "error", "broken", [0, 1, 2, 5, 7, 6], "original")
+    found = verdicts_at("syntax", "error", "broken", [0, 1, 2, 5, 7, 6], "original")
     assert found == [
         Verdict("syntax", "error", "broken", (1, 3), "original"),
         Verdict("syntax", "error", "broken", (6, 8), "original"),
     ]
-    assert report("syntax", "error", "broken", []) == []
+    assert verdicts_at("syntax", "error", "broken", []) == []

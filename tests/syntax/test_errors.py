@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.syntax.syntax_errors import MAX_ERRORS, count_syntax_errors
+from apply_service.syntax.trees import MAX_ERRORS, count_syntax_errors
 from tests.syntax.samples import SAMPLES
 
 BROKEN = {

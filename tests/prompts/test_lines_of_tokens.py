@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.prompts.token_lines import lines_of_tokens
+from apply_service.prompts.tokenizer import lines_of_tokens
 from apply_service.types import LineOp
 from tests.prompts.test_compact import COMPACT
 

@@ -18,14 +18,11 @@ from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.chain import open_drafter
 from apply_service.engine.fake import FakeEngine, hashed
-from apply_service.prompts.chat import Chat
-from apply_service.prompts.chat_tokenizer import ChatTokenizer
-from apply_service.prompts.fastapply import FastApply
-from apply_service.prompts.osmosis import Osmosis
+from apply_service.prompts.chat import Chat, FastApply, Osmosis
+from apply_service.prompts.constraint import SourceConstraint, source_lines
 from apply_service.prompts.plain_bytes import BYTES, N_VOCAB, PlainBytes, decode_bytes
-from apply_service.prompts.source_constraint import SourceConstraint, source_lines
 from apply_service.prompts.tagged import TaggedOutput
-from apply_service.prompts.vocabulary_bytes import VocabularyBytes
+from apply_service.prompts.tokenizer import ChatTokenizer, VocabularyBytes
 from apply_service.protocols import DraftContext, EditJob, SamplingParams
 from apply_service.types import FinishReason
 from tests.engine.tiny_models import tiny_tokenizer
