@@ -1,7 +1,7 @@
 """The contracts between the layers.  Implementations are found by name through `registry.py`; adding one is one new
 file and one line there.
 
-Text lives in edits, prompts, windows and checks.  Engine, decoding and drafting see token ids; the one exception is the
+Text lives in edits, prompts and checks.  Engine, decoding and drafting see token ids; the one exception is the
 drafter's `DraftSource`, which carries the text of a source so that it can be re-tokenised from the middle of a token.
 """
 
@@ -22,7 +22,7 @@ TokenSet = npt.NDArray[np.int64]
 """Allowed token ids, sorted, unique, never empty."""
 
 
-# -- edits and checks ------------------------------------------------------------------------------------------------
+# -- edits, checks and prompts -----------------------------------------------------------------------------------------
 class EditFormat(Protocol):
     """One way to write an edit (lazy snippet, search/replace, diff...)."""
 
@@ -38,7 +38,6 @@ class EditFormat(Protocol):
             MalformedEdit: the update is not of this format.
             NeedsMoreContext: nothing can be predicted, not even as a draft; names the anchors.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,9 @@ class Check(Protocol):
     name: str
 
     def find(self, answer: CheckInput) -> list[Verdict]:
-        """The findings, worst first; empty where all is well.  Pure, never raises; milliseconds at 1,500 lines."""
-        ...
+        """The findings, worst first.  Pure, never raises; milliseconds at 1,500 lines."""
 
 
-# -- prompts -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class EditJob:
     """What a prompt is made from.  Texts have LF line ends."""
@@ -129,7 +126,6 @@ class Constraint(Protocol):
         `output_ids` only ever grows between calls.  Where a draft token is itself not allowed, what follows it is
         never used and may be anything.
         """
-        ...
 
 
 class CompletingConstraint(Constraint, Protocol):
@@ -138,7 +134,6 @@ class CompletingConstraint(Constraint, Protocol):
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
         """`draft_ids` itself, or in its place what must come after `output_ids` where the draft is against it or ends
         before it does; at most `limit` tokens.  `output_ids` only ever grows between calls."""
-        ...
 
 
 class PromptFormat(Protocol):
@@ -153,11 +148,9 @@ class PromptFormat(Protocol):
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         """The whole prompt; output is generated right after it."""
-        ...
 
     def encode_sources(self, job: EditJob) -> DraftSources:
         """Predicted merge, original and update as this format writes its output, end token included in the first."""
-        ...
 
     def decode_output(self, ids: Sequence[int]) -> str:
         """The merged text of finished output (stop token included or not): control tokens and tags dropped.
@@ -165,23 +158,19 @@ class PromptFormat(Protocol):
         Raises:
             Truncated: the output lacks the closing that this format demands.
         """
-        ...
 
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
         """For every output token the first and last line of the merged text (0-based) that its choice decides: the line
         it stands in, the one it begins, or where it writes nothing, the one that comes next."""
-        ...
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
         """Finds the end of the output in its text where the target might write on after it; None where `stop_ids`
         suffice."""
-        ...
 
     def constraint(self, job: EditJob) -> CompletingConstraint | None:
         """Every line of the output is one of the sources; None where this vocabulary or format can't be held to it."""
-        ...
 
 
 # -- drafting ----------------------------------------------------------------------------------------------------------
@@ -226,15 +215,12 @@ class Drafter(Protocol):
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         """At most `limit` tokens expected after `output_ids` (the same list, grown, at every call); may be empty."""
-        ...
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Of the last draft `n_accepted` tokens were accepted, then the target chose `next_id`."""
-        ...
 
     def close(self) -> None:
         """Free what the drafter holds (a draft model's session).  A second call does nothing."""
-        ...
 
 
 # -- engine ------------------------------------------------------------------------------------------------------------
@@ -253,31 +239,25 @@ class Session(Protocol):
     @property
     def length(self) -> int:
         """Tokens whose keys and values are in the cache."""
-        ...
 
     @property
     def capacity(self) -> int:
         """Tokens that fit; fixed at admission."""
-        ...
 
     @property
     def n_pending(self) -> int:
         """Prompt tokens still to be prefilled; the prompt's last token is not among them, as it is the first window's
         `last_id`."""
-        ...
 
     @property
     def n_cached(self) -> int:
         """Prompt tokens whose keys and values were found in the prefix cache at admission."""
-        ...
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
-        ...
 
     def close(self) -> None:
         """Free the slots.  A second call does nothing."""
-        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -344,12 +324,10 @@ class Engine(Protocol):
     def pass_times(self) -> Mapping[int, float]:
         """Row counts a pass may have -> relative time of such a pass.  Parts of fewer rows are padded to the next
         count."""
-        ...
 
     @property
     def max_draft(self) -> int:
         """Draft tokens that fit in one window; 0 where the engine can't verify drafts."""
-        ...
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         """Admit a sequence: slots for the prompt and the new tokens, and what the prefix cache of `owner` holds of the
@@ -358,10 +336,8 @@ class Engine(Protocol):
         Raises:
             ContextLimitExceeded: prompt + limit can never fit.
         """
-        ...
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         """One forward over all parts, of distinct sessions; accepts, rewinds, and answers in the same order (None for
         a prefill).  Where it raises, no session has changed.
         """
-        ...
