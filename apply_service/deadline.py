@@ -16,7 +16,7 @@ class Deadline:
     def __init__(self, timeout_s: float | None = None, *, spent_s: float = 0.0) -> None:
         """`timeout_s` from now on, less the `spent_s` that have passed already; None: no limit."""
         self.timeout_s = timeout_s
-        self.is_cancelled = False
+        self._is_cancelled = False
         self._at = math.inf if timeout_s is None else time.monotonic() + timeout_s - spent_s
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
@@ -30,6 +30,10 @@ class Deadline:
     def is_late(self) -> bool:
         return self.remaining_s <= 0
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._is_cancelled
+
     def is_over(self) -> bool:
         """Whether nobody waits for the answer any more."""
         return self.is_cancelled or self.is_late
@@ -37,7 +41,7 @@ class Deadline:
     def cancel(self) -> None:
         """The caller has gone away, or has its answer.  A second call does nothing."""
         with self._lock:
-            self.is_cancelled = True
+            self._is_cancelled = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
@@ -45,7 +49,7 @@ class Deadline:
     def on_cancel(self, callback: Callable[[], object]) -> None:
         """Call `callback` once when the request is cancelled, on the thread that cancels it; at once if it has been."""
         with self._lock:
-            if not self.is_cancelled:
+            if not self._is_cancelled:
                 self._callbacks.append(callback)
                 return
         callback()

@@ -34,7 +34,6 @@ from apply_service.errors import (
     DeadlineExceeded,
     EngineFailure,
     InvalidField,
-    NotReady,
     Overloaded,
 )
 from apply_service.pipeline import InWorker, ReadEdit, Running

@@ -29,6 +29,9 @@ class FairQueue(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (item for items in self._items.values() for item in items)
 
+    def __contains__(self, item: object) -> bool:
+        return any(item in items for items in self._items.values())
+
     def put(self, owner: str, item: T) -> None:
         """Add an item behind the owner's others."""
         self._items.setdefault(owner, {})[item] = None

@@ -6,6 +6,7 @@ holds a field of the other.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +18,6 @@ from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchMode, BatchResult, BatchStatus, FileAction, ItemStatus
 from apply_service.edits.fidelity import SourceText, encode
 from apply_service.errors import ApplyError, InvalidField, StaleBase, UnsupportedParameter
-from apply_service.results import hash_bytes
 from apply_service.types import ApplyRequest
 
 OF_THE_PATCH = ("files", "on_verdict", "diff")
@@ -190,7 +190,7 @@ def _refuse_stream(edit: NativeRequest) -> None:
 
 
 def _refuse_stale(file: BatchFile, source: SourceText) -> None:
-    found = hash_bytes(encode(source.text, source))
+    found = sha256(encode(source.text, source)).hexdigest()
     if file.base_sha256 is not None and file.base_sha256.lower() != found:
         raise StaleBase(
             "the file is not the one the patch was made for",

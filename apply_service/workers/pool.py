@@ -189,16 +189,16 @@ class WorkerPool:
             end = End.of(error)
         with self._lock:
             self._jobs.discard(job)
-        error = end.error
+        failure = end.error
         if end.crash:
             log.error("worker crashed: %s\n%s", end.crash, end.trace)
-            error = EngineFailure(
+            failure = EngineFailure(
                 f"the process that worked on this request failed ({end.crash})",
                 value=end.crash,
                 remedy="see the service's log; other requests go on",
             )
         with contextlib.suppress(InvalidStateError):  # it has been cancelled
-            job.set_result(end.value) if error is None else job.set_exception(error)
+            job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
         payload = bytes(ForkingPickler.dumps(job.call))
