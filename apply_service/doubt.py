@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import Certainty, LineOp, Prediction, Verdict
-from apply_service.verdict_rules import DOUBT
+from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
 
 MAX_RANGES = 3
 """Places of another reading that are named."""

@@ -1,8 +1,7 @@
-"""The contracts between the layers.  Implementations are found by name through `registry.py`; adding one is one new
-file and one line there.
+"""The contracts between the layers.  Implementations are found by name through `registry`.
 
 Text lives in edits, prompts and checks.  Engine, decoding and drafting see token ids; the one exception is the
-drafter's `DraftSource`, which carries the text of a source so that it can be re-tokenised from the middle of a token.
+drafter's `DraftSource`, whose text can be tokenised anew from the middle of a token.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class EditFormat(Protocol):
     def predict(
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The merged text as far as a program can tell.  `original` and `update` have LF line ends; `update` is what
-        `edits.reply` found in the reply.  `instruction`: what was said beside the edit, which may tell its place.
+        """The merged text as far as a program can tell.  Texts have LF line ends; `update` is what `edits.reply` found
+        in the reply.  `instruction`: what was said beside the edit, which may tell its place.
 
         Raises:
             MalformedEdit: the update is not of this format.
@@ -91,10 +90,10 @@ class DraftSource:
 @dataclass(frozen=True, slots=True)
 class DraftSources:
     """Everything a drafter may copy from, and how to turn a piece of a source's text into ids (`encode`) and output ids
-    into the text they stand for (`decode`, control tokens included as nothing).
+    into their text (`decode`, control tokens as nothing).
 
-    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: where the other source stands when the
-    output has reached token i of the predicted merge (the merge's alignment, as token indices).
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the other source at which
+    the merge's alignment stands when the output has reached token i of the predicted merge.
     """
 
     predicted: DraftSource
@@ -121,11 +120,8 @@ class Constraint(Protocol):
     """A deterministic mask from (sources, output so far)."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
-
-        `output_ids` only ever grows between calls.  Where a draft token is itself not allowed, what follows it is
-        never used and may be anything.
-        """
+        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.  `output_ids` only ever
+        grows between calls.  What follows a draft token that is not allowed is never used and may be anything."""
 
 
 class CompletingConstraint(Constraint, Protocol):
@@ -153,11 +149,8 @@ class PromptFormat(Protocol):
         """Predicted merge, original and update as this format writes its output, end token included in the first."""
 
     def decode_output(self, ids: Sequence[int]) -> str:
-        """The merged text of finished output (stop token included or not): control tokens and tags dropped.
-
-        Raises:
-            Truncated: the output lacks the closing that this format demands.
-        """
+        """The merged text of finished output (stop token included or not): control tokens and tags dropped.  Raises
+        Truncated: the output lacks the closing that this format demands."""
 
     def open_stream(self) -> TextStream: ...
 
@@ -196,11 +189,8 @@ class DraftEngine:
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """What every drafter is made from: the one argument of its factory.
-
-    `open_draft_engine` gives the configured draft model, loading it on first use; None where none is configured.
-    `max_new_tokens` is the limit of the output that is drafted for.
-    """
+    """What every drafter is made from.  `open_draft_engine` gives the configured draft model, loading it on first use;
+    None where none is configured.  `max_new_tokens` is the limit of the output that is drafted for."""
 
     sources: DraftSources
     prompt_ids: Sequence[int] = ()
@@ -246,12 +236,11 @@ class Session(Protocol):
 
     @property
     def n_pending(self) -> int:
-        """Prompt tokens still to be prefilled; the prompt's last token is not among them, as it is the first window's
-        `last_id`."""
+        """Prompt tokens still to be prefilled, but for the last one, which is the first window's `last_id`."""
 
     @property
     def n_cached(self) -> int:
-        """Prompt tokens whose keys and values were found in the prefix cache at admission."""
+        """Prompt tokens that were found in the prefix cache at admission."""
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
@@ -299,7 +288,7 @@ class Verification:
     """The target's word on a window.
 
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
-    [n_accepted + 1]: natural log of each choice's probability before masking (temperature 1), or None where the engine
+    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1; None where the engine
     can't say.  After the pass the session holds `last_id` and the accepted tokens, nothing else.
     """
 
@@ -322,8 +311,7 @@ class Engine(Protocol):
 
     @property
     def pass_times(self) -> Mapping[int, float]:
-        """Row counts a pass may have -> relative time of such a pass.  Parts of fewer rows are padded to the next
-        count."""
+        """Row counts a pass may have -> relative time of such a pass.  Fewer rows are padded to the next count."""
 
     @property
     def max_draft(self) -> int:
@@ -331,13 +319,8 @@ class Engine(Protocol):
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         """Admit a sequence: slots for the prompt and the new tokens, and what the prefix cache of `owner` holds of the
-        prompt.  None: no room until another session closes.
-
-        Raises:
-            ContextLimitExceeded: prompt + limit can never fit.
-        """
+        prompt.  None: no room until another session closes.  Raises ContextLimitExceeded: they can never fit."""
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         """One forward over all parts, of distinct sessions; accepts, rewinds, and answers in the same order (None for
-        a prefill).  Where it raises, no session has changed.
-        """
+        a prefill).  Where it raises, no session has changed."""

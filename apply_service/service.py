@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self, TypeVar
 
 from apply_service.deadline import Deadline, cancelled_error
@@ -318,19 +317,15 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- admission -------------------------------------------------------------------------------------------------
     @property
     def _tickets(self) -> list[Ticket]:
         """All that have been accepted and not ended, or hold a lane."""
-        found: list[Ticket] = [*self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
-        for lane in self._lanes:
-            found += [*lane.unread, *lane.jobs]
-        return found
+        read = [ticket for lane in self._lanes for ticket in (*lane.unread, *lane.jobs)]
+        return [*read, *self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
 
     def _is_idle(self) -> bool:
         return not self._tickets and self._n_open == 0
@@ -400,11 +395,9 @@ class Service:
             ticket.end(error)
             return
         with self._state:
-            if is_wanted := ticket.terminal is None:
-                lane.jobs[ticket] = job
-        if is_wanted:
-            job.add_done_callback(lambda _: self._end_job(lane, ticket, job))
-        else:
+            lane.jobs[ticket] = job
+        job.add_done_callback(lambda _: self._end_job(lane, ticket, job))
+        if ticket.terminal is not None:
             job.cancel()
 
     def _end_job(self, lane: Lane, ticket: Ticket, job: Job) -> None:

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, Protocol
 
 from apply_service.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
@@ -34,10 +34,6 @@ from apply_service.protocols import (
 from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCount, Prediction, TokenEvent
 
 SPARE_TOKENS = 64
-SUMMED = (
-    *("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "prefill_passes", "passes", "drafted_tokens"),
-    *("accepted_tokens", "rejections", "pass_counts", "prefill_s", "decode_s", "draft_s"),
-)
 
 Candidate = tuple[EditJob, Prediction]
 """A job, and a text of it to be scored: its own prediction, or another."""
@@ -383,8 +379,9 @@ def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
     """Counts and times of decodings that ran one after the other."""
     total = DecodeStats()
     for one in stats:
-        for name in SUMMED:
-            setattr(total, name, getattr(total, name) + getattr(one, name))
+        for item in fields(DecodeStats):
+            if item.name not in ("accepted_by_source", "unknown"):
+                setattr(total, item.name, getattr(total, item.name) + getattr(one, item.name))
         total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(one.accepted_by_source))
         total.unknown |= one.unknown
     return total
