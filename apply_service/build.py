@@ -134,12 +134,23 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     Raises:
         ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
     """
+    from apply_service.engine.replay import ReplayEngine
+    from apply_service.prompts.by_model import open_prompt_format
+    from apply_service.prompts.replay import Replay
+
     source = _source(name, settings)
     loaded = _load(source, settings)
+    prompt_format: PromptFormat
+    if loaded.record.prompt_format == REPLAY:
+        assert isinstance(loaded.engine, ReplayEngine)
+        # What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer.
+        prompt_format = Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
+    else:
+        prompt_format = open_prompt_format(loaded.source)
     return Target(
         name,
         loaded.engine,
-        _prompt_format(loaded),
+        prompt_format,
         loaded.undrafted,
         is_replay=source.startswith(PREFIX),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
@@ -227,15 +238,3 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         cuda_graphs=settings.cuda_graphs,
         self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
     )
-
-
-def _prompt_format(loaded: LoadedModel) -> PromptFormat:
-    from apply_service.engine.replay import ReplayEngine
-    from apply_service.prompts.by_model import open_prompt_format
-    from apply_service.prompts.replay import Replay
-
-    if loaded.record.prompt_format != REPLAY:
-        return open_prompt_format(loaded.source)
-    assert isinstance(loaded.engine, ReplayEngine)
-    # What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer.
-    return Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)

@@ -11,7 +11,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
 from itertools import pairwise
 from pathlib import Path
@@ -93,16 +93,15 @@ class ProbabilityMap:
     points: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if unknown := self.weights.keys() - set(FEATURES):
-            raise ValueError(f"unknown features {sorted(unknown)}")
-        if not all(map(math.isfinite, (self.intercept, *self.weights.values()))):
-            raise ValueError("a weight is not finite")
-        if self.weights.get("log_odds", 0.0) < 0:
-            raise ValueError("confidence falls as the probability rises")
-        if not all(math.isfinite(score) and 0 <= chance <= 1 for score, chance in self.points):
-            raise ValueError("a point is no score and probability")
-        if not all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)):
-            raise ValueError("the points do not rise")
+        for is_right, what in (
+            (self.weights.keys() <= set(FEATURES), f"unknown features {sorted(self.weights.keys() - set(FEATURES))}"),
+            (all(map(math.isfinite, (self.intercept, *self.weights.values()))), "a weight is not finite"),
+            (self.weights.get("log_odds", 0.0) >= 0, "confidence falls as the probability rises"),
+            (all(math.isfinite(x) and 0 <= y <= 1 for x, y in self.points), "a point is no score and probability"),
+            (all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)), "the points do not rise"),
+        ):
+            if not is_right:
+                raise ValueError(what)
 
     def __call__(self, logprob: float, signals: Signals) -> float:
         values = features(logprob, signals)
@@ -126,10 +125,6 @@ class ProbabilityMap:
         points = tuple((float(score), float(chance)) for score, chance in values["points"])
         weights = {str(name): float(weight) for name, weight in values["weights"].items()}
         return cls(float(values["intercept"]), weights, points)
-
-    def as_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
-        return {"intercept": self.intercept, "weights": dict(self.weights), "points": [list(p) for p in self.points]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +192,7 @@ class Calibration:
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        return {
-            "version": VERSION,
-            "weights_sha256": self.weights_sha256,
-            "threshold": self.threshold,
-            "answer": self.answer.as_json(),
-            "hunk": self.hunk.as_json(),
-            "thresholds": self.thresholds._asdict(),
-        }
+        return {"version": VERSION, **asdict(self), "thresholds": self.thresholds._asdict()}
 
 
 def hash_weights(directory: Path) -> str:

@@ -94,14 +94,12 @@ class SettingSpec:
         return self._allows_one(value)
 
     def _allows_one(self, item: object) -> bool:
-        if isinstance(item, bool) or self.kind is bool:
-            return isinstance(item, bool) and self.kind is bool
-        if not isinstance(item, (int, float) if self.kind is float else self.kind):
+        if type(item) is not self.kind and not (self.kind is float and type(item) is int):
             return False
-        if isinstance(item, (int, float)):
-            low, high = self.allowed
-            return bool(low <= item <= high)
-        return item in self.choices if self.choices else item != ""
+        if self.choices or not self.allowed:
+            return item in self.choices if self.choices else item != ""
+        low, high = self.allowed
+        return bool(low <= item <= high)
 
 
 def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
