@@ -231,10 +231,6 @@ class Session(Protocol):
         """Tokens whose keys and values are in the cache."""
 
     @property
-    def capacity(self) -> int:
-        """Tokens that fit; fixed at admission."""
-
-    @property
     def n_pending(self) -> int:
         """Prompt tokens still to be prefilled, but for the last one, which is the first window's `last_id`."""
 
