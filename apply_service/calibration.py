@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from apply_service.errors import ModelNotLoadable
-from apply_service.types import Certainty, ConfidenceKind
+from apply_service.types import Certainty
 
 CALIBRATION_FILE = "calibration.json"
 VERSION = 3
@@ -26,8 +26,6 @@ MAX_LOG_ODDS = 12.0
 """Beyond it a float32 probability tells nothing more."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
 MAX_DOUBTS = 4
-LEAST = 1e-300
-"""Stands for a probability too small for a logarithm."""
 
 
 class Thresholds(NamedTuple):
@@ -202,37 +200,3 @@ def hash_weights(directory: Path) -> str:
         with path.open("rb") as file:
             total.update(file_digest(file, "sha256").digest())
     return total.hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """How sure an answer is of itself and of each hunk.  `raw`: the least probability of a decision of the target; None
-    where it made none.  `chance`: of its text being right, as the merger counted it, which tells more than a target's
-    own probability; None where the text is no reading of the edit."""
-
-    raw: float | None
-    calibration: Calibration | None
-    signals: Signals
-    chance: float | None = None
-
-    @property
-    def kind(self) -> ConfidenceKind | None:
-        """What the figures are; None where there are none."""
-        if self.chance is None and self.raw is None:
-            return None
-        return "raw" if self.chance is None and self.calibration is None else "calibrated"
-
-    @property
-    def answer(self) -> float | None:
-        """Of the whole answer."""
-        if self.chance is not None:
-            return self.chance
-        if self.raw is None or self.calibration is None:
-            return self.raw
-        return self.calibration.of_answer(math.log(max(self.raw, LEAST)), self.signals)
-
-    def of_hunk(self, logprob: float) -> float:
-        """Of a hunk whose least log probability of a decision is `logprob`."""
-        if self.calibration is None:
-            return math.exp(logprob)
-        return self.calibration.of_hunk(logprob, self.signals, answer=self.answer or 0.0)

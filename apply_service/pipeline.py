@@ -20,7 +20,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
-from apply_service.calibration import Confidence, Signals
+from apply_service.calibration import Signals
 from apply_service.checks import run_checks
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
@@ -67,6 +67,7 @@ from apply_service.types import (
     ApplyRequest,
     ApplyResult,
     Certainty,
+    ConfidenceKind,
     FinalEvent,
     FinishReason,
     Hunk,
@@ -85,6 +86,8 @@ READS_BYTES = frozenset({"unified_diff"})
 """Formats whose edits tell line ends: their reader gets the texts as they came."""
 MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
+LEAST = 1e-300
+"""Stands for a probability too small for a logarithm."""
 
 
 @dataclass(slots=True)
@@ -373,18 +376,34 @@ def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, .
     return tuple(spans)
 
 
+class Confidence(NamedTuple):
+    """How sure an answer is of itself, and what the figures are; None where there are none.  `of_hunk`: how sure it is
+    of a hunk, from the least log probability of a decision in it."""
+
+    answer: float | None
+    kind: ConfidenceKind | None
+    of_hunk: Callable[[float], float] = math.exp
+
+
 def confidence_in(
     request: ApplyRequest, prediction: Prediction, outcome: Outcome, checks: Sequence[Verdict]
 ) -> Confidence:
-    """How sure the answer is; `checks` are the verdicts on the text alone."""
-    target, calibration, chance = outcome.target, None, None
-    if outcome.strategy in BY_MERGER and not (target is not None and target.is_replay):
-        chance = chance_of(prediction, outcome.merged)
+    """What the merger counted of its own readings; else the target's least probability of a decision, through its
+    calibration where it has one.  `checks` are the verdicts on the text alone."""
+    target, answer, calibration = outcome.target, outcome.confidence, None
+    kind: ConfidenceKind | None = None if answer is None else "raw"
     if target is not None and request.temperature == 0 and request.constrain != "none":
         calibration = target.calibration  # it was fitted on greedy answers under the target's own constraint
     is_clean = all(verdict.is_pass for verdict in checks)
     signals = Signals(outcome.agreement, prediction.certainty, len(prediction.reasons), is_clean)
-    return Confidence(outcome.confidence, calibration, signals, chance)
+    if answer is not None and calibration is not None:
+        answer, kind = calibration.of_answer(math.log(max(answer, LEAST)), signals), "calibrated"
+    if outcome.strategy in BY_MERGER and not (target is not None and target.is_replay):
+        chance = chance_of(prediction, outcome.merged)
+        answer, kind = (answer, kind) if chance is None else (chance, "calibrated")
+    if calibration is None:
+        return Confidence(answer, kind)
+    return Confidence(answer, kind, partial(calibration.of_hunk, signals=signals, answer=answer or 0.0))
 
 
 def confident_hunks(

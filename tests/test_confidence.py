@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
-from apply_service.calibration import Calibration, Confidence, ProbabilityMap, Signals
+from apply_service.calibration import Calibration, ProbabilityMap
 from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.pipeline import apply, confidence_in, read_edit, run
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
@@ -80,9 +80,9 @@ def test_findings_of_the_text_count() -> None:
 
 
 def test_the_least_probabilities_have_a_confidence_too() -> None:
-    signals = Signals(None, PREDICTION.certainty, len(PREDICTION.reasons), is_clean=True)
     by_odds = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"log_odds": 1.0}))
-    found = Confidence(0.0, by_odds, signals).answer
+    outcome = Outcome("", "model", target=TargetInfo.of(runtime(by_odds).load("embedded")), confidence=0.0)
+    found = confidence_in(REQUEST, PREDICTION, outcome, ()).answer
     assert found is not None
     assert 0 < found < 0.001
 
