@@ -206,10 +206,9 @@ class Target:
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
-        return None if self.undrafted or self.is_replay else self._score(candidates, request, deadline)
-
-    def _score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+        if self.undrafted or self.is_replay:
+            return None
         with ExitStack() as stack:
             writings = []
             for job, prediction in candidates:

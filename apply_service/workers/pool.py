@@ -189,6 +189,8 @@ class WorkerPool:
             end = End.of(error)
         with self._lock:
             self._jobs.discard(job)
+        if job.done():
+            return  # it was cancelled, and its process killed
         failure = end.error
         if end.crash:
             log.error("worker crashed: %s\n%s", end.crash, end.trace)
@@ -197,7 +199,7 @@ class WorkerPool:
                 value=end.crash,
                 remedy="see the service's log; other requests go on",
             )
-        with contextlib.suppress(InvalidStateError):  # it has been cancelled
+        with contextlib.suppress(InvalidStateError):  # it has been cancelled meanwhile
             job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
