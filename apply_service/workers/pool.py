@@ -57,9 +57,13 @@ def serve(line: Connection[Any, Any]) -> None:
             payload = line.recv_bytes()
             try:
                 call: Callable[[], Any] | None = ForkingPickler.loads(payload)
-                answer = bytes(ForkingPickler.dumps(End(None if call is None else call())))
-            except BaseException as error:  # a panic of native code, too, or a value that can't be sent
-                answer = bytes(ForkingPickler.dumps(End.of(error)))
+                end = End(None if call is None else call())
+            except BaseException as error:  # a panic of native code, too
+                end = End.of(error)
+            try:
+                answer = ForkingPickler.dumps(end)
+            except Exception as error:  # it can't be sent
+                answer = ForkingPickler.dumps(End.of(error))
             line.send_bytes(answer)
         except (EOFError, OSError):
             return

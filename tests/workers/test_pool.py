@@ -70,6 +70,7 @@ def test_an_error_of_ours_comes_back_as_it_was(pool: WorkerPool) -> None:
         (calls.panic, "BaseException"),
         (calls.be_killed, "process ended with code -9"),
         (calls.give_unsendable, "AttributeError"),
+        (calls.refuse_unsendably, "AttributeError"),
         (lambda: None, "PicklingError"),
     ],
 )
