@@ -11,16 +11,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from apply_service.decider import Decider
 from apply_service.drafting.chain import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
 from apply_service.protocols import DraftEngine, PromptFormat
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Decider, Runtime, Target
 
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
@@ -34,6 +32,7 @@ ACTIVE_ON_CPU = 4
 ACTIVE_ELSEWHERE = 64
 
 
+# -- the service -------------------------------------------------------------------------------------------------------
 def open_service(runtime: Runtime, settings: Settings) -> Service:
     """A service over the pipeline.  Worker processes are started when first needed, but for one that reads."""
     from apply_service.pipeline import read_or_apply, run
@@ -60,7 +59,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
                 finishes_in_worker=count_chars(request) >= settings.large_edit_chars,
             ),
         ),
-        is_remote=lambda request: _is_remote(request.model or runtime.models[0], settings),
+        is_remote=lambda request: _source(request.model or runtime.models[0], settings).startswith(REMOTE_PREFIX),
         max_active=active_limit(settings),
         max_threads=settings.max_active or ACTIVE_ELSEWHERE,
         queue_limit=settings.queue_limit,
@@ -82,43 +81,34 @@ def active_limit(settings: Settings) -> int:
     return ACTIVE_ELSEWHERE if has_driver or settings.device in ("cuda", "mps") else ACTIVE_ON_CPU
 
 
+# -- targets -----------------------------------------------------------------------------------------------------------
 def build_runtime(settings: Settings) -> Runtime:
-    """Requests may name the embedded model and the configured ones; nobody loads anything else through a request."""
+    """Targets by name, each loaded once, on first use.  Requests may name the embedded model and the configured ones;
+    nobody loads anything else through a request."""
     has_draft_model = settings.draft_model is not None
     try:
         check_drafter(settings.drafter, has_draft_model=has_draft_model)
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
-    cache = TargetCache(settings)
+    draft_model = cache(partial(load_draft_model, settings)) if has_draft_model else None
+    targets: dict[str, Decider] = {}
+    lock = threading.Lock()
+
+    def load(name: str) -> Decider:
+        with lock:
+            if name not in targets:
+                targets[name] = open_target(name, settings, draft_model)
+            return targets[name]
+
     return Runtime(
-        load=cache,
-        models=cache.names,
+        load=load,
+        models=tuple(settings.model_sources),
         default_drafter=settings.drafter,
         has_draft_model=has_draft_model,
         windows=settings.windows,
         confirm_threshold=settings.confirm_threshold,
         choose_threshold=settings.choose_threshold,
     )
-
-
-class TargetCache:
-    """Targets by name, each loaded once, on first use."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._targets: dict[str, Decider] = {}
-        self._draft_model = cache(partial(load_draft_model, settings)) if settings.draft_model is not None else None
-        self._lock = threading.Lock()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._settings.model_sources)
-
-    def __call__(self, name: str) -> Decider:
-        with self._lock:
-            if name not in self._targets:
-                self._targets[name] = open_target(name, self._settings, self._draft_model)
-            return self._targets[name]
 
 
 def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Decider:
@@ -128,18 +118,13 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         SettingsError: it is on a server, and the settings don't say which.
         ModelError, UnknownModel: see `load_target`.
     """
-    source = settings.model_sources.get(name, name)
-    if not _is_remote(name, settings):
+    source = _source(name, settings)
+    if not source.startswith(REMOTE_PREFIX):
         return load_target(name, settings, draft_model)
     from apply_service.remote.client import RemoteClient
     from apply_service.remote.target import RemoteTarget
 
     return RemoteTarget(name, source.removeprefix(REMOTE_PREFIX), RemoteClient(Endpoint.of(settings)))
-
-
-def _is_remote(name: str, settings: Settings) -> bool:
-    """Whether a model by its name in the settings is on another server."""
-    return settings.model_sources.get(name, name).startswith(REMOTE_PREFIX)
 
 
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
@@ -149,12 +134,23 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     Raises:
         ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
     """
-    source = settings.model_sources.get(name, name)
+    from apply_service.engine.replay import ReplayEngine
+    from apply_service.prompts.by_model import open_prompt_format
+    from apply_service.prompts.replay import Replay
+
+    source = _source(name, settings)
     loaded = _load(source, settings)
+    prompt_format: PromptFormat
+    if loaded.record.prompt_format == REPLAY:
+        assert isinstance(loaded.engine, ReplayEngine)
+        # What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer.
+        prompt_format = Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
+    else:
+        prompt_format = open_prompt_format(loaded.source)
     return Target(
         name,
         loaded.engine,
-        _prompt_format(loaded),
+        prompt_format,
         loaded.undrafted,
         is_replay=source.startswith(PREFIX),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
@@ -180,51 +176,46 @@ def load_draft_model(settings: Settings) -> LoadedModel:
     return loaded
 
 
+def self_test(name: str, settings: Settings) -> SelfTest | None:
+    """What the engine's self-test finds on this machine with this model, measured anew; None for a model that takes
+    no drafts."""
+    return _load(_source(name, settings), settings, is_fresh=True).self_test
+
+
+def _source(name: str, settings: Settings) -> str:
+    """Where a model is, by its name in the settings."""
+    return settings.model_sources.get(name, name)
+
+
 def _draft_engine(target: LoadedModel, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
-    """
-    Raises:
-        UnsupportedParameter: the tokenizers differ.
-    """
+    """Raises UnsupportedParameter: the tokenizers differ."""
     draft = draft_model()
-    if _vocabulary(draft) != _vocabulary(target):
+    of_draft, of_target = (_vocabulary(str(one.directory or one.source)) for one in (draft, target))
+    if of_draft != of_target:
         raise UnsupportedParameter(
             "the draft model's tokenizer is not the target's",
             value=draft.source,
             limit=target.source,
             remedy="name another drafter, or set draft_model to a smaller model of the target's family",
         )
-    return DraftEngine(draft.engine, min(_n_embedded(draft), _n_embedded(target)))
-
-
-def _n_embedded(loaded: LoadedModel) -> int:
-    """Ids that the model knows: more than its tokenizer's where the table is padded."""
-    return int(loaded.engine.model.config.get_text_config().vocab_size)
+    # Ids that both models know: more than their tokenizer's where the tables are padded.
+    sizes = (int(one.engine.model.config.get_text_config().vocab_size) for one in (draft, target))
+    return DraftEngine(draft.engine, min(sizes))
 
 
 @cache
-def _vocabulary_of(source: str) -> Mapping[str, int]:
+def _vocabulary(source: str) -> Mapping[str, int]:
     """Every token and its id, control tokens included."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
     file = Path(source) / "tokenizer.json"
-    vocabulary: Mapping[str, int] = (
-        Tokenizer.from_file(str(file)) if file.is_file() else AutoTokenizer.from_pretrained(source)
-    ).get_vocab()
+    tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else AutoTokenizer.from_pretrained(source)
+    vocabulary: Mapping[str, int] = tokenizer.get_vocab()
     return vocabulary
 
 
-def _vocabulary(loaded: LoadedModel) -> Mapping[str, int]:
-    return _vocabulary_of(str(loaded.directory or loaded.source))
-
-
-def self_test(name: str, settings: Settings) -> SelfTest | None:
-    """What the engine's self-test finds on this machine with this model, measured anew; None for a model that takes
-    no drafts."""
-    return _load(settings.model_sources.get(name, name), settings, is_fresh=True).self_test
-
-
-def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
+def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
     import torch
 
     from apply_service.engine.loading import load_model
@@ -233,9 +224,10 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
 
     if settings.torch_threads is not None:
         torch.set_num_threads(settings.torch_threads)
-    load = load_replay if name.startswith(PREFIX) else partial(load_model, allow_remote_code=settings.allow_remote_code)
+    is_replay = source.startswith(PREFIX)
+    load = load_replay if is_replay else partial(load_model, allow_remote_code=settings.allow_remote_code)
     return load(
-        name,
+        source,
         device=settings.device,
         dtype=settings.dtype,
         weights=cast("WeightsSetting", settings.weights),
@@ -246,18 +238,3 @@ def _load(name: str, settings: Settings, *, is_fresh: bool = False) -> LoadedMod
         cuda_graphs=settings.cuda_graphs,
         self_tests=None if is_fresh else SelfTestStore(settings.state_path / "self-tests"),
     )
-
-
-def _prompt_format(loaded: LoadedModel) -> PromptFormat:
-    from apply_service.prompts.by_model import open_prompt_format
-
-    return _replay_format(loaded) if loaded.record.prompt_format == REPLAY else open_prompt_format(loaded.source)
-
-
-def _replay_format(loaded: LoadedModel) -> PromptFormat:
-    """What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer."""
-    from apply_service.engine.replay import ReplayEngine
-    from apply_service.prompts.replay import Replay
-
-    assert isinstance(loaded.engine, ReplayEngine)
-    return Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)

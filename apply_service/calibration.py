@@ -1,8 +1,8 @@
 """From the target's own probability to the chance that an answer is right: the map that ships beside a model's weights.
 
-A target is sure of its choices for reasons of its own; how often it is right when it says 0.9 has to be counted.  The
-map was fitted on edits that the model was not trained on (`training.calibrate`), holds for the weights whose hash it
-names, and knows no text.  A model without one gives its raw probability, and the answer says so.
+How often a target is right when it says 0.9 has to be counted.  The map was fitted on edits that the model was not
+trained on (`training.calibrate`), and holds for the weights whose hash it names.  Without one an answer has the raw
+probability, and says so.  Decides nothing, changes no text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,6 @@ MAX_LOG_ODDS = 12.0
 """Beyond it a float32 probability tells nothing more."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
 MAX_DOUBTS = 4
-_KEYS = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
 
 
 class Thresholds(NamedTuple):
@@ -35,8 +34,8 @@ class Thresholds(NamedTuple):
     `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
     one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own; None: the
     target's preference among readings was found worthless, and it is asked about the merge alone.  `decides`: whether
-    the target then decides token by token; False: what it writes there was counted and is right less often than the
-    merge that it doubts, which stays, with a warning.
+    the target then decides token by token; False: what it writes there is right less often than the merge, which stays,
+    with a warning.
     """
 
     confirm: float = 0.01
@@ -84,7 +83,7 @@ class ProbabilityMap:
     """Features -> the chance of being right.  `weights` by feature add up to a score; `points` (score, probability),
     both rising, are joined by straight lines and level beyond their ends; without points the score is in log-odds.
 
-    It never falls as the target's own probability rises.
+    It never falls as the target's own probability rises.  Raises ValueError where it would, or is no map at all.
     """
 
     intercept: float
@@ -92,20 +91,15 @@ class ProbabilityMap:
     points: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            ValueError: it is not monotone, or no map at all.
-        """
-        if unknown := self.weights.keys() - set(FEATURES):
-            raise ValueError(f"unknown features {sorted(unknown)}")
-        if not all(map(math.isfinite, (self.intercept, *self.weights.values()))):
-            raise ValueError("a weight is not finite")
-        if self.weights.get("log_odds", 0.0) < 0:
-            raise ValueError("confidence falls as the probability rises")
-        if not all(math.isfinite(score) and 0 <= chance <= 1 for score, chance in self.points):
-            raise ValueError("a point is no score and probability")
-        if not all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)):
-            raise ValueError("the points do not rise")
+        for is_right, what in (
+            (self.weights.keys() <= set(FEATURES), f"unknown features {sorted(self.weights.keys() - set(FEATURES))}"),
+            (all(map(math.isfinite, (self.intercept, *self.weights.values()))), "a weight is not finite"),
+            (self.weights.get("log_odds", 0.0) >= 0, "confidence falls as the probability rises"),
+            (all(math.isfinite(x) and 0 <= y <= 1 for x, y in self.points), "a point is no score and probability"),
+            (all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(self.points)), "the points do not rise"),
+        ):
+            if not is_right:
+                raise ValueError(what)
 
     def __call__(self, logprob: float, signals: Signals) -> float:
         values = features(logprob, signals)
@@ -123,19 +117,12 @@ class ProbabilityMap:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
-        """
-        Raises:
-            KeyError, TypeError, ValueError: it is none.
-        """
+        """Raises KeyError, TypeError, ValueError: it is none."""
         if unknown := values.keys() - {"intercept", "weights", "points"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         points = tuple((float(score), float(chance)) for score, chance in values["points"])
         weights = {str(name): float(weight) for name, weight in values["weights"].items()}
         return cls(float(values["intercept"]), weights, points)
-
-    def as_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
-        return {"intercept": self.intercept, "weights": dict(self.weights), "points": [list(p) for p in self.points]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,41 +171,26 @@ class Calibration:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """
-        Raises:
-            KeyError, TypeError, ValueError, AttributeError: it is none.
-        """
-        if values.keys() != _KEYS:
-            raise ValueError(f"keys {sorted(values)} instead of {sorted(_KEYS)}")
+        """Raises KeyError, TypeError, ValueError, AttributeError: it is none."""
+        known = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
+        limits = values["thresholds"]
+        if values.keys() != known or limits.keys() != set(Thresholds._fields):
+            raise ValueError(f"keys {sorted(values)}, {sorted(limits)}, not {sorted(known)}, {Thresholds._fields}")
         if values["version"] != VERSION:
             raise ValueError(f"version {values['version']} instead of {VERSION}")
-        threshold = float(values["threshold"])
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"threshold {threshold} is no probability")
+        threshold, confirm, choose = float(values["threshold"]), float(limits["confirm"]), float(limits["choose"])
+        if not all(0 <= chance <= 1 for chance in (threshold, confirm, choose)):
+            raise ValueError("a threshold is no probability")
+        margin, decides = limits["margin"], limits["decides"]
+        if not (margin is None or 0 <= float(margin) < math.inf) or not isinstance(decides, bool):
+            raise ValueError(f"{limits} are no thresholds")
+        thresholds = Thresholds(confirm, choose, None if margin is None else float(margin), decides)
         answer, hunk = (ProbabilityMap.from_json(values[name]) for name in ("answer", "hunk"))
-        return cls(str(values["weights_sha256"]), threshold, answer, hunk, _thresholds(values["thresholds"]))
+        return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        return {
-            "version": VERSION,
-            "weights_sha256": self.weights_sha256,
-            "threshold": self.threshold,
-            "answer": self.answer.as_json(),
-            "hunk": self.hunk.as_json(),
-            "thresholds": self.thresholds._asdict(),
-        }
-
-
-def _thresholds(values: Mapping[str, Any]) -> Thresholds:
-    if values.keys() != set(Thresholds._fields):
-        raise ValueError(f"thresholds {sorted(values)} instead of {sorted(Thresholds._fields)}")
-    margin = None if values["margin"] is None else float(values["margin"])
-    found = Thresholds(float(values["confirm"]), float(values["choose"]), margin, values["decides"])
-    are_numbers = 0 <= found.confirm <= 1 and 0 <= found.choose <= 1 and 0 <= (margin or 0.0) < math.inf
-    if not (are_numbers and isinstance(found.decides, bool)):
-        raise ValueError(f"{found} are no thresholds")
-    return found
+        return {"version": VERSION, **asdict(self), "thresholds": self.thresholds._asdict()}
 
 
 def hash_weights(directory: Path) -> str:

@@ -16,9 +16,9 @@ class Deadline:
     def __init__(self, timeout_s: float | None = None, *, spent_s: float = 0.0) -> None:
         """`timeout_s` from now on, less the `spent_s` that have passed already; None: no limit."""
         self.timeout_s = timeout_s
+        self._is_cancelled = False
         self._at = math.inf if timeout_s is None else time.monotonic() + timeout_s - spent_s
         self._lock = threading.Lock()
-        self._is_cancelled = False
         self._callbacks: list[Callable[[], object]] = []
 
     @property
@@ -55,10 +55,7 @@ class Deadline:
         callback()
 
     def check(self) -> None:
-        """
-        Raises:
-            DeadlineExceeded, Cancelled: nobody waits for the answer any more.
-        """
+        """Raises DeadlineExceeded, Cancelled: nobody waits for the answer any more."""
         if self.is_late:
             raise late_error(self.timeout_s)
         if self.is_cancelled:
@@ -66,13 +63,13 @@ class Deadline:
 
 
 def cancelled_error() -> Cancelled:
-    return Cancelled("The request was cancelled.", remedy="Send it again.")
+    return Cancelled("the request was cancelled", remedy="send it again")
 
 
 def late_error(timeout_s: float | None) -> DeadlineExceeded:
     return DeadlineExceeded(
-        "The deadline passed before the edit was applied.",
+        "the deadline passed before the edit was applied",
         value=timeout_s,
         limit=timeout_s,
-        remedy="Allow more time, or try again when the service is less busy.",
+        remedy="allow more time, or try again when the service is less busy",
     )

@@ -8,12 +8,9 @@ wrong than right: an error, which every client that can't show a verdict is told
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import Certainty, LineOp, Prediction, Severity, Verdict
-from apply_service.verdict_rules import DOUBT
+from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
 
 MAX_RANGES = 3
 """Places of another reading that are named."""
@@ -34,18 +31,23 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     prediction = job.prediction
     if prediction.determined or not job.update.strip():
         return None
-    if prediction.probability is None:
-        return _of_format(prediction)
+    if prediction.probability is None:  # a format that names its reasons and counts nothing
+        if prediction.certainty is Certainty.CERTAIN:
+            return None
+        reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
+        how = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
+        return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
     chance = chance_of(prediction, merged)
     if chance is None:
         return Verdict(DOUBT, "warning", "the model wrote what is no reading of the edit")
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    severity: Severity = "warning" if chance >= thresholds.refuse else "error"
     why = "; ".join(prediction.reasons[:MAX_RANGES])
-    other = _difference(prediction, merged)
-    return Verdict(DOUBT, severity, "; ".join(part for part in (in_words(chance), why, other) if part))
+    parts = (in_words(chance), why, _difference(prediction, merged))
+    return Verdict(
+        DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(part for part in parts if part)
+    )
 
 
 def in_words(chance: float) -> str:
@@ -53,30 +55,23 @@ def in_words(chance: float) -> str:
     return f"{min(99, max(1, round(100 * chance)))}% sure"
 
 
-def _of_format(prediction: Prediction) -> Verdict | None:
-    """The doubt of a format that names its reasons and counts nothing."""
-    if prediction.certainty is Certainty.CERTAIN:
-        return None
-    reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
-    how = "likely, not certain" if prediction.certainty is Certainty.LIKELY else "a guess"
-    return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
-
-
 def _difference(prediction: Prediction, merged: str) -> str:
     """Where the likeliest other reading differs, in lines of the original."""
     other = next((one for one in prediction.readings if one.text != merged), None)
-    if other is None:
-        return ""
-    here, there = _changed(prediction.ops), _changed(other.ops)
-    lines = sorted(line for line, _ in here ^ there)
+    lines = sorted(line + 1 for line, _ in _changed(prediction.ops) ^ _changed(other.ops)) if other else []
     if not lines:
         return ""
-    ranges = _ranges([line + 1 for line in lines])
+    ranges: list[tuple[int, int]] = []
+    for line in lines:
+        if ranges and line <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], line)
+        else:
+            ranges.append((line, line))
     shown = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
     return f"another reading differs at line{'s' if len(lines) > 1 else ''} {shown} of the original"
 
 
-def _changed(ops: Sequence[LineOp]) -> set[tuple[int, str]]:
+def _changed(ops: tuple[LineOp, ...]) -> set[tuple[int, str]]:
     """What a reading changes: lines of the original that go, and new ones at the line that they stand above."""
     found, at = set(), 0
     for op in ops:
@@ -86,14 +81,4 @@ def _changed(ops: Sequence[LineOp]) -> set[tuple[int, str]]:
             found.add((at - 1, ""))
         elif op.kind == "take":
             found.add((max(0, at - 1), op.text))
-    return found
-
-
-def _ranges(lines: Sequence[int]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for line in lines:
-        if found and line <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], line)
-        else:
-            found.append((line, line))
     return found

@@ -1,23 +1,11 @@
 """Every way in which a request can fail, as one tree.  Knows no HTTP; `api.errors` gives each its status.
 
 ApplyError
-|-- RequestError            the caller can mend it
-|   |-- NotFound  MethodNotAllowed  UnsupportedMediaType  RequestTimeout
-|   |-- Unauthorized  OriginRefused  IdempotencyConflict
-|   |-- EmptyUpdate  UnknownField  InvalidField  UnsupportedParameter
-|   |-- UnknownModel  UnknownDrafter  UnknownEditFormat
-|   |-- BadEncoding  NulByte  StaleBase  TooLarge  ContextLimitExceeded
-|   |-- MalformedEdit  NeedsMoreContext  InstructionUnsupported
-|   `-- NotAnEdit  AmbiguousTags
-|-- ResultError             there is an answer, but not one to hand out
-|   |-- Truncated  CheckFailed  StreamReplaced
-|-- ServiceError            the service's state, not the request
-|   |-- Overloaded  RateLimited  DeadlineExceeded  Cancelled  EngineFailure  NotReady  Unreachable
-|   |-- RemoteFailure
-|-- FileError               the command line's files
-|   |-- FileNotReadable  FileNotWritable  FileChanged  NoBackup  OutsideRoots
+|-- RequestError    the caller can mend it
+|-- ResultError     there is an answer, but not one to hand out
+|-- ServiceError    the service's state, not the request
+|-- FileError       the command line's files
 |-- ModelError
-|   |-- ModelNotLoadable  ModelTooLarge  RemoteCodeRefused  MissingDependency
 `-- SettingsError
 """
 
@@ -33,6 +21,10 @@ class ApplyError(Exception):
 
     code: ClassVar[str] = "error"
 
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        if code is not None:
+            cls.code = code
+
     def __init__(self, message: str, *, value: object = None, limit: object = None, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -41,14 +33,8 @@ class ApplyError(Exception):
         self.remedy = remedy
 
     def as_dict(self) -> dict[str, object]:
-        """The error as it goes over the wire: code, message, value, limit, remedy."""
-        return {
-            "code": self.code,
-            "message": self.message,
-            "value": self.value,
-            "limit": self.limit,
-            "remedy": self.remedy,
-        }
+        """The error as it goes over the wire."""
+        return {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
 
 
 def shorten(value: object, max_chars: int) -> str:
@@ -57,307 +43,113 @@ def shorten(value: object, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
 
-class RequestError(ApplyError):
+# A table: a row is a class and what it means.
+# fmt: off
+class RequestError(ApplyError, code="bad_request"):
     """The request cannot be served as it is."""
-
-    code = "bad_request"
-
-
-class NotFound(RequestError):
+class NotFound(RequestError, code="not_found"):
     """There is nothing at this path."""
-
-    code = "not_found"
-
-
-class MethodNotAllowed(RequestError):
+class MethodNotAllowed(RequestError, code="method_not_allowed"):
     """The path does not take this method."""
-
-    code = "method_not_allowed"
-
-
-class UnsupportedMediaType(RequestError):
+class UnsupportedMediaType(RequestError, code="unsupported_media_type"):
     """The body is not declared as JSON."""
-
-    code = "unsupported_media_type"
-
-
-class RequestTimeout(RequestError):
+class RequestTimeout(RequestError, code="request_timeout"):
     """The client took too long to send its body."""
-
-    code = "request_timeout"
-
-
-class Unauthorized(RequestError):
+class Unauthorized(RequestError, code="unauthorized"):
     """The API key is missing or not one of the service's."""
-
-    code = "unauthorized"
-
-
-class OriginRefused(RequestError):
+class OriginRefused(RequestError, code="origin_refused"):
     """A web page of this origin, or by this host name, may not call the service."""
-
-    code = "origin_refused"
-
-
-class IdempotencyConflict(RequestError):
+class IdempotencyConflict(RequestError, code="idempotency_conflict"):
     """The Idempotency-Key was used for another request before."""
-
-    code = "idempotency_conflict"
-
-
-class EmptyUpdate(RequestError):
+class EmptyUpdate(RequestError, code="empty_update"):
     """Neither an update nor an instruction was sent."""
-
-    code = "empty_update"
-
-
-class UnknownField(RequestError):
+class UnknownField(RequestError, code="unknown_field"):
     """The request has a field that does not exist."""
-
-    code = "unknown_field"
-
-
-class InvalidField(RequestError):
+class InvalidField(RequestError, code="invalid_field"):
     """A field is missing, of the wrong type, or out of range."""
-
-    code = "invalid_field"
-
-
-class UnsupportedParameter(RequestError):
+class UnsupportedParameter(RequestError, code="unsupported_parameter"):
     """The field exists, but not for this way of asking."""
-
-    code = "unsupported_parameter"
-
-
-class UnknownModel(RequestError):
+class UnknownModel(RequestError, code="unknown_model"):
     """The service has no such model."""
-
-    code = "unknown_model"
-
-
-class UnknownDrafter(RequestError):
+class UnknownDrafter(RequestError, code="unknown_drafter"):
     """There is no such drafter."""
-
-    code = "unknown_drafter"
-
-
-class UnknownEditFormat(RequestError):
+class UnknownEditFormat(RequestError, code="unknown_edit_format"):
     """There is no such edit format."""
-
-    code = "unknown_edit_format"
-
-
-class BadEncoding(RequestError):
+class BadEncoding(RequestError, code="bad_encoding"):
     """The bytes are not in the encoding named, or it cannot hold the result."""
-
-    code = "bad_encoding"
-
-
-class NulByte(RequestError):
+class NulByte(RequestError, code="nul_byte"):
     """The text holds a NUL character."""
-
-    code = "nul_byte"
-
-
-class StaleBase(RequestError):
+class StaleBase(RequestError, code="stale_base"):
     """The original is not the one the edit was made for."""
-
-    code = "stale_base"
-
-
-class TooLarge(RequestError):
+class TooLarge(RequestError, code="too_large"):
     """Body, original or update exceed a limit of the service."""
-
-    code = "too_large"
-
-
-class ContextLimitExceeded(RequestError):
+class ContextLimitExceeded(RequestError, code="context_limit"):
     """File and edit exceed the context of the model."""
-
-    code = "context_limit"
-
-
-class MalformedEdit(RequestError):
+class MalformedEdit(RequestError, code="malformed_edit"):
     """The update is not of the format it was declared or taken to be."""
-
-    code = "malformed_edit"
-
-
-class NeedsMoreContext(RequestError):
+class NeedsMoreContext(RequestError, code="needs_more_context"):
     """The edit does not say where it belongs; the anchors are named."""
-
-    code = "needs_more_context"
-
-
-class InstructionUnsupported(RequestError):
+class InstructionUnsupported(RequestError, code="instruction_unsupported"):
     """The model follows no instructions."""
-
-    code = "instruction_unsupported"
-
-
-class NotAnEdit(RequestError):
+class NotAnEdit(RequestError, code="not_an_edit"):
     """The chat or prompt holds no edit of a file, and nothing else is answered here."""
-
-    code = "not_an_edit"
-
-
-class AmbiguousTags(RequestError):
+class AmbiguousTags(RequestError, code="ambiguous_tags"):
     """The file or the edit holds the tags themselves, so that they can be read in two ways."""
 
-    code = "ambiguous_tags"
-
-
-class ResultError(ApplyError):
+class ResultError(ApplyError, code="bad_result"):
     """There is no answer that could be handed out."""
-
-    code = "bad_result"
-
-
-class Truncated(ResultError):
+class Truncated(ResultError, code="truncated"):
     """The output reached its token limit or lacks its end."""
-
-    code = "truncated"
-
-
-class CheckFailed(ResultError):
+class CheckFailed(ResultError, code="check_failed"):
     """A check found something, and the caller wants that to be an error."""
-
-    code = "check_failed"
-
-
-class AlteredBytes(ResultError):
+class AlteredBytes(ResultError, code="altered_bytes"):
     """Bytes outside the edit would not be the original's."""
-
-    code = "altered_bytes"
-
-
-class StreamReplaced(ResultError):
+class StreamReplaced(ResultError, code="stream_replaced"):
     """The text that was streamed before the end is not the answer."""
 
-    code = "stream_replaced"
-
-
-class ServiceError(ApplyError):
+class ServiceError(ApplyError, code="service_error"):
     """The service cannot answer now."""
-
-    code = "service_error"
-
-
-class Overloaded(ServiceError):
+class Overloaded(ServiceError, code="overloaded"):
     """The queue is full."""
-
-    code = "overloaded"
-
-
-class RateLimited(ServiceError):
+class RateLimited(ServiceError, code="rate_limited"):
     """The caller has sent as many requests as its key may for now."""
-
-    code = "rate_limited"
-
-
-class DeadlineExceeded(ServiceError):
+class DeadlineExceeded(ServiceError, code="deadline_exceeded"):
     """The deadline passed first."""
-
-    code = "deadline_exceeded"
-
-
-class Cancelled(ServiceError):
+class Cancelled(ServiceError, code="cancelled"):
     """The caller went away or cancelled."""
-
-    code = "cancelled"
-
-
-class EngineFailure(ServiceError):
+class EngineFailure(ServiceError, code="engine_failure"):
     """The engine crashed on this request; others go on."""
-
-    code = "engine_failure"
-
-
-class NotReady(ServiceError):
+class NotReady(ServiceError, code="not_ready"):
     """The service is starting or shutting down, or its address is taken."""
-
-    code = "not_ready"
-
-
-class Unreachable(ServiceError):
+class Unreachable(ServiceError, code="unreachable"):
     """No service answers at the URL."""
-
-    code = "unreachable"
-
-
-class RemoteFailure(ServiceError):
+class RemoteFailure(ServiceError, code="remote_failure"):
     """The server that runs the model can't be reached, refused, or gave no whole answer."""
 
-    code = "remote_failure"
-
-
-class FileError(ApplyError):
+class FileError(ApplyError, code="file_error"):
     """A file cannot be used."""
-
-    code = "file_error"
-
-
-class FileNotReadable(FileError):
+class FileNotReadable(FileError, code="file_not_readable"):
     """The file cannot be read, or is no regular file."""
-
-    code = "file_not_readable"
-
-
-class FileNotWritable(FileError):
+class FileNotWritable(FileError, code="file_not_writable"):
     """The file, its folder or the place for backups cannot be written."""
-
-    code = "file_not_writable"
-
-
-class FileChanged(FileError):
+class FileChanged(FileError, code="file_changed"):
     """The file is no longer what it was when it was read, or since the edit."""
-
-    code = "file_changed"
-
-
-class NoBackup(FileError):
+class NoBackup(FileError, code="no_backup"):
     """There is no edit of this file to take back."""
-
-    code = "no_backup"
-
-
-class OutsideRoots(FileError):
+class OutsideRoots(FileError, code="outside_roots"):
     """The file is not under a folder that edits are allowed in."""
 
-    code = "outside_roots"
-
-
-class ModelError(ApplyError):
+class ModelError(ApplyError, code="model_error"):
     """The model cannot be used."""
-
-    code = "model_error"
-
-
-class ModelNotLoadable(ModelError):
+class ModelNotLoadable(ModelError, code="model_not_loadable"):
     """The model's files are unusable."""
-
-    code = "model_not_loadable"
-
-
-class ModelTooLarge(ModelError):
+class ModelTooLarge(ModelError, code="model_too_large"):
     """The model does not fit into the device's free memory."""
-
-    code = "model_too_large"
-
-
-class RemoteCodeRefused(ModelError):
+class RemoteCodeRefused(ModelError, code="remote_code_refused"):
     """The model needs Python code of its own, which the settings forbid."""
-
-    code = "remote_code_refused"
-
-
-class MissingDependency(ModelError):
+class MissingDependency(ModelError, code="missing_dependency"):
     """A library or device that was asked for is not there."""
 
-    code = "missing_dependency"
-
-
-class SettingsError(ApplyError):
+class SettingsError(ApplyError, code="bad_setting"):
     """A setting is unknown or out of range."""
-
-    code = "bad_setting"
+# fmt: on

@@ -11,55 +11,83 @@ are pure, so that a service may have them done in worker processes.  Knows no HT
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from hashlib import sha256
+from itertools import groupby
+from typing import NamedTuple, get_args
 
+from apply_service.calibration import Signals
 from apply_service.checks import run_checks
-from apply_service.confidence import confidence_in
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
-from apply_service.decoding.verify import Step
 from apply_service.doubt import chance_of
+from apply_service.drafting.chain import check_drafter
 from apply_service.edits.diff_text import unified_diff_text
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
     normalise,
+    ops_from_texts,
     refuse_altered,
     restore,
     with_mark,
     with_own_ends,
 )
-from apply_service.edits.ranges import text_hunks
+from apply_service.edits.ranges import LINE, TextHunk, text_hunks
 from apply_service.edits.reply import name_finding, read_reply
-from apply_service.errors import ApplyError, CheckFailed, Truncated
-from apply_service.protocols import CheckInput, EditJob
-from apply_service.registry import EDIT_FORMATS, resolve
-from apply_service.results import attribute_ops, confident_hunks, hash_bytes, origin_spans
-from apply_service.runtime import Runtime
-from apply_service.strategies import Outcome, decide, may_fall_back, needs_target, strategy_verdicts
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    CheckFailed,
+    EmptyUpdate,
+    InvalidField,
+    NulByte,
+    StaleBase,
+    Truncated,
+    UnknownModel,
+)
+from apply_service.protocols import CheckInput, EditFormat, EditJob
+from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
+from apply_service.strategies import (
+    STRATEGY_VERDICTS,
+    Outcome,
+    decide,
+    may_fall_back,
+    needs_target,
+    strategy_verdicts,
+)
 from apply_service.syntax.languages import detect_language
+from apply_service.target import Runtime, Steps
 from apply_service.types import (
     ApplyEvent,
     ApplyRequest,
     ApplyResult,
     Certainty,
+    ConfidenceKind,
     FinalEvent,
     FinishReason,
+    Hunk,
     LineOp,
+    Origin,
     Prediction,
+    Span,
+    Strategy,
     Verdict,
 )
-from apply_service.validation import validate
 
 BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
 """Strategies whose text is a reading of the merger, which has counted how often it is right."""
 INSTRUCTION_ONLY = "instruction"
 READS_BYTES = frozenset({"unified_diff"})
 """Formats whose edits tell line ends: their reader gets the texts as they came."""
+MAX_TEMPERATURE = 2.0
+ONE_OF = "name one of these"
+LEAST = 1e-300
+"""Stands for a probability too small for a logarithm."""
 
 
 @dataclass(slots=True)
@@ -91,7 +119,7 @@ class InWorker:
     call: Callable[[], ApplyResult]
 
 
-Running = Generator[ApplyEvent | NextPass | InWorker, tuple[Step | None, ...] | None, None]
+Running = Generator[ApplyEvent | NextPass | InWorker, Steps, None]
 
 
 def run(
@@ -138,18 +166,81 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     return ReadEdit(source, format_name, job, time.perf_counter() - began)
 
 
+def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
+    """Refuse what can't be applied, before any work; front ends refuse it too.
+
+    Raises:
+        RequestError: the class says which field and why.
+    """
+    if not request.update.strip() and not request.instruction.strip():
+        raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
+    for name in ("original", "update", "instruction"):
+        if (at := getattr(request, name).find("\0")) >= 0:
+            raise NulByte(f"`{name}` holds a NUL character", value=at, remedy="send text, not binary data")
+    if request.model is not None and request.model not in runtime.models:
+        raise UnknownModel(
+            "this service has no such model", value=request.model, limit=list(runtime.models), remedy=ONE_OF
+        )
+    if request.drafter is not None:
+        check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
+    refuse_unknown_checks(request.on_verdict)
+    for what, value, choices in (
+        ("strategy", request.strategy, get_args(Strategy)),
+        ("constraint", request.constrain, (None, "sources", "none")),
+    ):
+        if value not in choices:
+            raise InvalidField(f"no such {what}", value=value, limit=[one for one in choices if one], remedy=ONE_OF)
+    if not 0 <= request.temperature <= MAX_TEMPERATURE:
+        raise InvalidField(
+            "`temperature` is out of range",
+            value=request.temperature,
+            limit=f"0 to {MAX_TEMPERATURE:g}",
+            remedy="set it within the range; 0 is greedy",
+        )
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise InvalidField(
+            "`max_tokens` must be positive",
+            value=request.max_tokens,
+            limit="1 or more",
+            remedy="raise it or leave it out",
+        )
+    for name in ("update", "instruction"):
+        if any("\ud800" <= char <= "\udfff" for char in getattr(request, name)):
+            raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
+    source = SourceText.of(request.original, request.encoding)
+    if request.base_sha256 is not None:
+        actual = sha256(encode(request.original, source)).hexdigest()
+        if request.base_sha256.lower() != actual:
+            raise StaleBase(
+                "the original is not the one the edit was made for",
+                value=request.base_sha256,
+                limit=actual,
+                remedy="read the file again and repeat the edit",
+            )
+    return source
+
+
+def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
+    """Raises InvalidField where a rule is for a check that there is none of: it would never take effect."""
+    known = [*CHECKS, *STRATEGY_VERDICTS]
+    if unknown := sorted(on_verdict.keys() - set(known)):
+        raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
+
+
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
     """The edit's format, and the job with the predicted merge in it."""
     original, update = normalise(request.original), normalise(request.update)
-    if not update.strip():
-        job = EditJob(original, update, request.instruction, request.path, language, unchanged(original))
-        return INSTRUCTION_ONLY, job
+    if not update.strip():  # a program can say nothing of an instruction: the original is the draft
+        ops = tuple(LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n")))
+        unchanged = Prediction(ops, (), Certainty.GUESS, ("an instruction determines no text",))
+        return INSTRUCTION_ONLY, EditJob(original, update, request.instruction, request.path, language, unchanged)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     original_read, update_read = original, reply.update
     if reply.format in READS_BYTES:
         original_read = with_mark(request.original, request.encoding)
         update_read = with_own_ends(reply.update, request.update)
-    prediction = resolve(EDIT_FORMATS, reply.format)().predict(
+    edit_format: EditFormat = resolve(EDIT_FORMATS, reply.format)()
+    prediction = edit_format.predict(
         original_read,
         update_read,
         language=language,
@@ -161,12 +252,6 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     return reply.format, EditJob(
         original, reply.update, request.instruction, request.path, language, prediction, findings
     )
-
-
-def unchanged(original: str) -> Prediction:
-    """What a program can say of an instruction: nothing; the original is the draft."""
-    ops = tuple(LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n")))
-    return Prediction(ops, (), Certainty.GUESS, ("an instruction determines no text",))
 
 
 # -- after the target -------------------------------------------------------------------------------------------------
@@ -181,12 +266,18 @@ def finish(
             otherwise, as an answer is never half a file.
     """
     watch, job = Stopwatch(dict(seconds or {})), edit.job
-    checks = _check(job, outcome.merged)
-    if outcome.error is not None and not _is_clean(checks):
+
+    def check(merged: str) -> tuple[Verdict, ...]:
+        answer = CheckInput(job.original, merged, job.update, job.prediction, job.language, FinishReason.STOP)
+        return run_checks(answer)
+
+    checks = check(outcome.merged)
+    if outcome.error is not None and not all(verdict.is_pass for verdict in checks):
         raise outcome.error
-    if outcome.target is not None and may_fall_back(request, job) and _has_error(checks):
-        of_prediction = _check(job, job.prediction.text)
-        if _is_clean(of_prediction):
+    is_wrong = any(verdict.severity == "error" for verdict in checks)
+    if is_wrong and outcome.target is not None and may_fall_back(request, job):
+        of_prediction = check(job.prediction.text)
+        if all(verdict.is_pass for verdict in of_prediction):
             outcome, checks = outcome.fall_back(job, "the model's output failed a check"), of_prediction
     watch.lap("checks_s")
     ops = attribute_ops(job.original, outcome.merged, job.prediction)
@@ -194,7 +285,15 @@ def finish(
     refuse_altered(request.original, merged_code, ops)
     watch.lap("restore_s")
     verdicts = (*strategy_verdicts(job, outcome), *checks)
-    _raise_failed(verdicts, {"truncation": "fail", **request.on_verdict})
+    rules = {"truncation": "fail", **request.on_verdict}
+    failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
+    if failed:
+        kind = Truncated if failed[0].check == "truncation" else CheckFailed
+        raise kind(
+            f"{failed[0].check}: {failed[0].message}",
+            value=sorted({v.check for v in failed}),
+            remedy=f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}',
+        )
     result = _answer(request, edit, outcome, merged_code, ops, checks, verdicts, watch.seconds)
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())
@@ -213,20 +312,9 @@ def _answer(
 ) -> ApplyResult:
     """What callers get of a text that has passed.  `checks` count for the confidence, `verdicts` are all that is said;
     `seconds` is handed out as it is and may still grow."""
-    job = edit.job
+    job, target = edit.job, outcome.target
     hunks = text_hunks(request.original, merged_code)
-    confidence = confidence_in(
-        request,
-        outcome.target,
-        raw=outcome.confidence,
-        agreement=outcome.agreement,
-        prediction=job.prediction,
-        checks=checks,
-        chance=chance_of(job.prediction, outcome.merged) if outcome.strategy in BY_MERGER else None,
-    )
-    target, diff = outcome.target, None
-    if request.diff:
-        diff = unified_diff_text(request.original, merged_code, request.path or "file")
+    confidence = confidence_in(request, job.prediction, outcome, checks)
     return ApplyResult(
         merged_code=merged_code,
         strategy=outcome.strategy,
@@ -246,38 +334,100 @@ def _answer(
         spans=origin_spans(ops, is_from_model=target is not None),
         confidence=confidence.answer,
         confidence_kind=confidence.kind,
-        source_sha256=hash_bytes(encode(request.original, edit.source)),
-        result_sha256=hash_bytes(encode(merged_code, edit.source)),
+        source_sha256=sha256(encode(request.original, edit.source)).hexdigest(),
+        result_sha256=sha256(encode(merged_code, edit.source)).hexdigest(),
         encoding=request.encoding,
         seed=request.seed,
         stats=outcome.stats,
         timings_s=seconds,
-        diff=diff,
+        diff=unified_diff_text(request.original, merged_code, request.path or "file") if request.diff else None,
         hunks=confident_hunks(hunks, merged_code, outcome.line_logprobs, confidence.of_hunk),
     )
 
 
-def _check(job: EditJob, merged: str) -> tuple[Verdict, ...]:
-    return run_checks(CheckInput(job.original, merged, job.update, job.prediction, job.language, FinishReason.STOP))
+def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
+    """The line operations that lead from `original` to `merged`: the prediction's own where it said the same text, else
+    the smallest set, with added lines credited to the update where it has them."""
+    if merged == prediction.text:
+        return prediction.ops
+    lines_of_update: dict[str, int] = {}
+    for i, line in enumerate(prediction.update_lines):
+        lines_of_update.setdefault(line.strip(), i)
+    return tuple(
+        op._replace(update_line=lines_of_update.get(op.text.strip())) if op.kind == "take" and op.text.strip() else op
+        for op in ops_from_texts(original, merged)
+    )
 
 
-def _is_clean(verdicts: tuple[Verdict, ...]) -> bool:
-    return all(verdict.is_pass for verdict in verdicts)
+def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, ...]:
+    """Runs of merged lines with the same origin.  Added lines that no update line explains are the model's, where one
+    ran."""
+
+    def origin(op: LineOp) -> Origin:
+        if op.original_line is not None:
+            return "original"
+        return "update" if op.update_line is not None or not is_from_model else "model"
+
+    spans, start = [], 0
+    for where, run in groupby(origin(op) for op in ops if op.kind != "drop"):
+        end = start + len(list(run))
+        spans.append(Span(start, end, where))
+        start = end
+    return tuple(spans)
 
 
-def _has_error(verdicts: tuple[Verdict, ...]) -> bool:
-    return any(verdict.severity == "error" for verdict in verdicts)
+class Confidence(NamedTuple):
+    """How sure an answer is of itself, and what the figures are; None where there are none.  `of_hunk`: how sure it is
+    of a hunk, from the least log probability of a decision in it."""
+
+    answer: float | None
+    kind: ConfidenceKind | None
+    of_hunk: Callable[[float], float] = math.exp
 
 
-def _raise_failed(verdicts: tuple[Verdict, ...], on_verdict: Mapping[str, str]) -> None:
-    failed = [v for v in verdicts if v.severity in ("warning", "error") and on_verdict.get(v.check) == "fail"]
-    if failed:
-        kind = Truncated if failed[0].check == "truncation" else CheckFailed
-        raise kind(
-            f"{failed[0].check}: {failed[0].message}",
-            value=sorted({v.check for v in failed}),
-            remedy=f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}',
-        )
+def confidence_in(
+    request: ApplyRequest, prediction: Prediction, outcome: Outcome, checks: Sequence[Verdict]
+) -> Confidence:
+    """What the merger counted of its own readings; else the target's least probability of a decision, through its
+    calibration where it has one.  `checks` are the verdicts on the text alone."""
+    target, answer, calibration = outcome.target, outcome.confidence, None
+    kind: ConfidenceKind | None = None if answer is None else "raw"
+    if target is not None and request.temperature == 0 and request.constrain != "none":
+        calibration = target.calibration  # it was fitted on greedy answers under the target's own constraint
+    is_clean = all(verdict.is_pass for verdict in checks)
+    signals = Signals(outcome.agreement, prediction.certainty, len(prediction.reasons), is_clean)
+    if answer is not None and calibration is not None:
+        answer, kind = calibration.of_answer(math.log(max(answer, LEAST)), signals), "calibrated"
+    if outcome.strategy in BY_MERGER and not (target is not None and target.is_replay):
+        chance = chance_of(prediction, outcome.merged)
+        answer, kind = (answer, kind) if chance is None else (chance, "calibrated")
+    if calibration is None:
+        return Confidence(answer, kind)
+    return Confidence(answer, kind, partial(calibration.of_hunk, signals=signals, answer=answer or 0.0))
+
+
+def confident_hunks(
+    hunks: Sequence[TextHunk],
+    merged: str,
+    line_logprobs: Mapping[int, float] | None,
+    confidence_at: Callable[[float], float] = math.exp,
+) -> tuple[Hunk, ...]:
+    """The hunks with their confidence; `line_logprobs` has the least one at a decision of each line of the merged text
+    (LF lines), None where no target decided; `confidence_at` makes a confidence of the least in a hunk."""
+    # For every line as editors count, and the end: the line as the service counts, where a lone `\r` ends none.
+    has_breaks, at = "\n" in merged, [0]
+    for line in LINE.findall(merged) if line_logprobs else ():
+        at.append(at[-1] + (line.endswith("\n") or not has_breaks))
+    found, n_edits = [], 0
+    for (a0, a1, b0, b1), edits in hunks:
+        least = None
+        if line_logprobs:
+            decided = range(at[b0], at[b1] + (b1 == len(at) - 1) + 1)
+            least = min((line_logprobs[line] for line in decided if line in line_logprobs), default=None)
+        confidence = None if least is None else confidence_at(least)
+        found.append(Hunk(a0, a1, b0, b1, n_edits, n_edits + len(edits), confidence))
+        n_edits += len(edits)
+    return tuple(found)
 
 
 # -- callers ----------------------------------------------------------------------------------------------------------

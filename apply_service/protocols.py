@@ -1,8 +1,7 @@
-"""The contracts between the layers.  Implementations are found by name through `registry.py`; adding one is one new
-file and one line there.
+"""The contracts between the layers.  Implementations are found by name through `registry`.
 
-Text lives in edits, prompts, windows and checks.  Engine, decoding and drafting see token ids; the one exception is the
-drafter's `DraftSource`, which carries the text of a source so that it can be re-tokenised from the middle of a token.
+Text lives in edits, prompts and checks.  Engine, decoding and drafting see token ids; the one exception is the
+drafter's `DraftSource`, whose text can be tokenised anew from the middle of a token.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TokenSet = npt.NDArray[np.int64]
 """Allowed token ids, sorted, unique, never empty."""
 
 
-# -- edits and checks ------------------------------------------------------------------------------------------------
+# -- edits, checks and prompts -----------------------------------------------------------------------------------------
 class EditFormat(Protocol):
     """One way to write an edit (lazy snippet, search/replace, diff...)."""
 
@@ -31,14 +30,13 @@ class EditFormat(Protocol):
     def predict(
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The merged text as far as a program can tell.  `original` and `update` have LF line ends; `update` is what
-        `edits.reply` found in the reply.  `instruction`: what was said beside the edit, which may tell its place.
+        """The merged text as far as a program can tell.  Texts have LF line ends; `update` is what `edits.reply` found
+        in the reply.  `instruction`: what was said beside the edit, which may tell its place.
 
         Raises:
             MalformedEdit: the update is not of this format.
             NeedsMoreContext: nothing can be predicted, not even as a draft; names the anchors.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,6 @@ Check = Callable[[CheckInput], list[Verdict]]
 milliseconds at 1,500 lines."""
 
 
-# -- prompts -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class EditJob:
     """What a prompt is made from.  Texts have LF line ends."""
@@ -89,10 +86,10 @@ class DraftSource:
 @dataclass(frozen=True, slots=True)
 class DraftSources:
     """Everything a drafter may copy from, and how to turn a piece of a source's text into ids (`encode`) and output ids
-    into the text they stand for (`decode`, control tokens included as nothing).
+    into their text (`decode`, control tokens as nothing).
 
-    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: where the other source stands when the
-    output has reached token i of the predicted merge (the merge's alignment, as token indices).
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the other source at which
+    the merge's alignment stands when the output has reached token i of the predicted merge.
     """
 
     predicted: DraftSource
@@ -119,12 +116,8 @@ class Constraint(Protocol):
     """A deterministic mask from (sources, output so far)."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
-
-        `output_ids` only ever grows between calls.  Where a draft token is itself not allowed, what follows it is
-        never used and may be anything.
-        """
-        ...
+        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.  `output_ids` only ever
+        grows between calls.  What follows a draft token that is not allowed is never used and may be anything."""
 
 
 class CompletingConstraint(Constraint, Protocol):
@@ -133,7 +126,6 @@ class CompletingConstraint(Constraint, Protocol):
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
         """`draft_ids` itself, or in its place what must come after `output_ids` where the draft is against it or ends
         before it does; at most `limit` tokens.  `output_ids` only ever grows between calls."""
-        ...
 
 
 class PromptFormat(Protocol):
@@ -148,35 +140,26 @@ class PromptFormat(Protocol):
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         """The whole prompt; output is generated right after it."""
-        ...
 
     def encode_sources(self, job: EditJob) -> DraftSources:
         """Predicted merge, original and update as this format writes its output, end token included in the first."""
-        ...
 
     def decode_output(self, ids: Sequence[int]) -> str:
-        """The merged text of finished output (stop token included or not): control tokens and tags dropped.
-
-        Raises:
-            Truncated: the output lacks the closing that this format demands.
-        """
-        ...
+        """The merged text of finished output (stop token included or not): control tokens and tags dropped.  Raises
+        Truncated: the output lacks the closing that this format demands."""
 
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
         """For every output token the first and last line of the merged text (0-based) that its choice decides: the line
         it stands in, the one it begins, or where it writes nothing, the one that comes next."""
-        ...
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
         """Finds the end of the output in its text where the target might write on after it; None where `stop_ids`
         suffice."""
-        ...
 
     def constraint(self, job: EditJob) -> CompletingConstraint | None:
         """Every line of the output is one of the sources; None where this vocabulary or format can't be held to it."""
-        ...
 
 
 # -- drafting ----------------------------------------------------------------------------------------------------------
@@ -202,11 +185,8 @@ class DraftEngine:
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """What every drafter is made from: the one argument of its factory.
-
-    `open_draft_engine` gives the configured draft model, loading it on first use; None where none is configured.
-    `max_new_tokens` is the limit of the output that is drafted for.
-    """
+    """What every drafter is made from.  `open_draft_engine` gives the configured draft model, loading it on first use;
+    None where none is configured.  `max_new_tokens` is the limit of the output that is drafted for."""
 
     sources: DraftSources
     prompt_ids: Sequence[int] = ()
@@ -221,15 +201,12 @@ class Drafter(Protocol):
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
         """At most `limit` tokens expected after `output_ids` (the same list, grown, at every call); may be empty."""
-        ...
 
     def observe(self, n_accepted: int, next_id: int) -> None:
         """Of the last draft `n_accepted` tokens were accepted, then the target chose `next_id`."""
-        ...
 
     def close(self) -> None:
         """Free what the drafter holds (a draft model's session).  A second call does nothing."""
-        ...
 
 
 # -- engine ------------------------------------------------------------------------------------------------------------
@@ -248,31 +225,20 @@ class Session(Protocol):
     @property
     def length(self) -> int:
         """Tokens whose keys and values are in the cache."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Tokens that fit; fixed at admission."""
-        ...
 
     @property
     def n_pending(self) -> int:
-        """Prompt tokens still to be prefilled; the prompt's last token is not among them, as it is the first window's
-        `last_id`."""
-        ...
+        """Prompt tokens still to be prefilled, but for the last one, which is the first window's `last_id`."""
 
     @property
     def n_cached(self) -> int:
-        """Prompt tokens whose keys and values were found in the prefix cache at admission."""
-        ...
+        """Prompt tokens that were found in the prefix cache at admission."""
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
-        ...
 
     def close(self) -> None:
         """Free the slots.  A second call does nothing."""
-        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -314,7 +280,7 @@ class Verification:
     """The target's word on a window.
 
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
-    [n_accepted + 1]: natural log of each choice's probability before masking (temperature 1), or None where the engine
+    [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1; None where the engine
     can't say.  After the pass the session holds `last_id` and the accepted tokens, nothing else.
     """
 
@@ -337,26 +303,16 @@ class Engine(Protocol):
 
     @property
     def pass_times(self) -> Mapping[int, float]:
-        """Row counts a pass may have -> relative time of such a pass.  Parts of fewer rows are padded to the next
-        count."""
-        ...
+        """Row counts a pass may have -> relative time of such a pass.  Fewer rows are padded to the next count."""
 
     @property
     def max_draft(self) -> int:
         """Draft tokens that fit in one window; 0 where the engine can't verify drafts."""
-        ...
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         """Admit a sequence: slots for the prompt and the new tokens, and what the prefix cache of `owner` holds of the
-        prompt.  None: no room until another session closes.
-
-        Raises:
-            ContextLimitExceeded: prompt + limit can never fit.
-        """
-        ...
+        prompt.  None: no room until another session closes.  Raises ContextLimitExceeded: they can never fit."""
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         """One forward over all parts, of distinct sessions; accepts, rewinds, and answers in the same order (None for
-        a prefill).  Where it raises, no session has changed.
-        """
-        ...
+        a prefill).  Where it raises, no session has changed."""

@@ -19,22 +19,27 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self, TypeVar
 
-from apply_service.deadline import Deadline
-from apply_service.decoding.scheduler import Outcome, Scheduler, joined
+from apply_service.deadline import Deadline, cancelled_error
+from apply_service.decoding.scheduler import Answer, NextPass, Scheduler, joined
 from apply_service.decoding.verify import Decoding
-from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, InvalidField, NotReady, Overloaded
-from apply_service.pipeline import ReadEdit, Running
+from apply_service.errors import (
+    ApplyError,
+    Cancelled,
+    DeadlineExceeded,
+    EngineFailure,
+    InvalidField,
+    Overloaded,
+)
+from apply_service.pipeline import InWorker, ReadEdit, Running
 from apply_service.shares import FairQueue, has_room
-from apply_service.task import Run, Task, crash_error
-from apply_service.ticket import Ticket
+from apply_service.ticket import Terminal, Ticket, crash_error
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
-from apply_service.workers.pool import Job, WorkerPool
+from apply_service.workers.pool import Job, WorkerPool, closing_error
 
 READING_LIMIT_S = 5.0
 """A small edit is read in milliseconds; one that takes longer than this was made to."""
@@ -48,6 +53,8 @@ ROOM_POLL_S = 0.01
 """How long to wait before asking again for room that someone outside this service holds."""
 
 T = TypeVar("T")
+Run = Callable[[ApplyRequest, Deadline], Running]
+"""The pipeline (`pipeline.run`); stops where the deadline says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,69 @@ class Lane:
     jobs: dict[Ticket, Job] = field(default_factory=dict)
 
 
+class Task:
+    """A ticket being answered: the pipeline's generator, driven from pass to pass.  Whatever that raises becomes the
+    ticket's terminal error; it is closed on every way out, which frees its slots."""
+
+    def __init__(self, ticket: Ticket, run: Run) -> None:
+        self.ticket = ticket
+        self.decodings: tuple[Decoding, ...] = ()
+        """What it needs a pass of; none once it has ended."""
+        self.rest: InWorker | None = None
+        """What is left to do, in a worker process, once it needs no more passes."""
+
+        def events() -> Running:  # `run` is called at the first step only, where its errors are caught
+            return (yield from run(ticket.request, ticket.deadline))
+
+        self._events = events()
+
+    def advance(self, answer: Answer | None) -> None:
+        """Send in what the last pass did, and pass on events until the request needs a pass again or has ended."""
+        self.decodings = ()
+        try:
+            terminal = self._advance(answer)
+        except StopIteration:
+            is_over = self.ticket.deadline.is_over()
+            terminal = cancelled_error() if is_over else EngineFailure("the engine ended without an answer")
+        except ApplyError as error:
+            terminal = error
+        except BaseException as error:  # whatever it is, the thread goes on and the caller gets an answer
+            terminal = self.ticket.context.copy().run(crash_error, error)
+        if terminal is not None:
+            self.end(terminal)
+
+    def end(self, terminal: Terminal) -> None:
+        """End the request and free what it holds."""
+        self.decodings = ()
+        try:
+            self._events.close()
+        except BaseException as error:
+            terminal = self.ticket.context.copy().run(crash_error, error)
+        if isinstance(terminal, Cancelled) and self.ticket.deadline.is_late:
+            self.ticket.expire()
+        self.ticket.end(terminal)
+
+    def _advance(self, answer: Answer | None) -> Terminal | None:
+        """How the request ends; None where it needs a pass, or its rest done.  Raises whatever the pipeline does."""
+        deadline = self.ticket.deadline
+        if deadline.is_over():
+            return cancelled_error()
+        item = self._events.throw(answer) if isinstance(answer, BaseException) else self._events.send(answer)
+        while not isinstance(item, NextPass | InWorker):
+            if isinstance(item, FinalEvent):
+                return item
+            self.ticket.put(item)
+            if deadline.is_over():
+                return cancelled_error()
+            item = next(self._events)
+        if isinstance(item, InWorker):
+            self.rest = item
+            self._events.close()
+            return None
+        self.decodings = item.decodings
+        return None if self.decodings else EngineFailure("the engine was asked for a pass of nothing")
+
+
 class Service:
     """The queues and the lanes.  A context manager; leaving it closes it, and the pools of its readers."""
 
@@ -100,7 +170,6 @@ class Service:
         self._queue_limit = queue_limit
         self._default_timeout_s = default_timeout_s
         self._max_timeout_s = max_timeout_s
-        self._state = threading.Condition()
         self._small = self._large = None
         if readers is not None and readers.small is not None:
             self._small = Lane(readers.small, UNREAD_FACTOR * queue_limit, READING_LIMIT_S)
@@ -109,13 +178,16 @@ class Service:
         self._lanes = [lane for lane in (self._small, self._large) if lane is not None]
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
+        self._queues = [self._waiting, self._waiting_remote, *([self._large.unread] if self._large else [])]
+        """What counts against `queue_limit`: requests that wait for a target, and large ones that wait to be read."""
         self._patient: set[Ticket] = set()
         """Being read; a place in the engine's queue is kept for each."""
         self._running: list[Ticket] = []
         self._in_threads: set[Ticket] = set()
+        self._state = threading.Condition()
         self._is_open = True
-        self._n_accepted = 0
-        self._n_ended = 0
+        self._n_open = 0
+        """Requests that are accepted and have not ended."""
         self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
         self._thread.start()
@@ -133,19 +205,21 @@ class Service:
     @property
     def queue_length(self) -> int:
         """Requests that wait for a target, or large ones to be read."""
-        n_large = 0 if self._large is None else len(self._large.unread)
-        return len(self._waiting) + len(self._waiting_remote) + n_large
+        with self._state:
+            return sum(map(len, self._queues))
 
     @property
     def has_room(self) -> bool:
         """Whether a request of anybody would find a place in the queues."""
-        n_small = 0 if self._small is None else len(self._small.unread)
-        return self.queue_length < self._queue_limit and n_small < UNREAD_FACTOR * self._queue_limit
+        with self._state:
+            is_small_free = self._small is None or len(self._small.unread) < self._small.queue_limit
+            return is_small_free and self.queue_length < self._queue_limit
 
     @property
     def n_active(self) -> int:
         """Requests that are being read or answered."""
-        return len(self._running) + len(self._in_threads) + sum(len(lane.jobs) for lane in self._lanes)
+        with self._state:
+            return len(self._running) + len(self._in_threads) + sum(len(lane.jobs) for lane in self._lanes)
 
     def observe(self, observer: Callable[[Ticket], None]) -> None:
         """Have every ticket shown to `observer` when it has ended, before its consumer learns of it: on the thread that
@@ -161,12 +235,20 @@ class Service:
             NotReady: the service is closing.
             InvalidField: the deadline is longer than allowed.
         """
-        ticket = Ticket(request, self._timeout_s(request), self._forget)
+        timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
+        if not 0 < timeout_s <= self._max_timeout_s:
+            raise InvalidField(
+                "timeout_s is out of range",
+                value=timeout_s,
+                limit=f"above 0, at most {self._max_timeout_s:g}",
+                remedy="ask for a deadline within the limit, or raise max_timeout_s",
+            )
+        ticket = Ticket(request, timeout_s, self._forget)
         lane = self._lane_of(count_chars(request))
         with self._state:
             if not self.is_ready:
                 raise closing_error()
-            if lane is not self._small or lane is None:
+            if lane is None or lane is self._large:
                 self._refuse_full(request.owner, *self._queues)
             elif is_patient:
                 self._refuse_full(request.owner, *self._queues, lane.unread, lane.jobs)
@@ -174,17 +256,16 @@ class Service:
             else:
                 self._refuse_full(request.owner, lane.unread, limit=lane.queue_limit)
             (self._queue_of(ticket) if lane is None else lane.unread).put(request.owner, ticket)
-            self._n_accepted += 1
+            self._n_open += 1
             self._state.notify_all()
         self._start_next()
         return ticket
 
     def apply(self, request: ApplyRequest) -> ApplyResult:
         """Submit and wait for the answer.  Raises the terminal error."""
-        for event in self.submit(request).events():
-            if isinstance(event, FinalEvent):
-                return event.result
-        raise AssertionError("a ticket ends in a final event or an error")
+        *_, final = self.submit(request).events()
+        assert isinstance(final, FinalEvent), "a ticket ends in a final event or an error"
+        return final.result
 
     async def call(self, call: Callable[[], T], n_chars: int = 0) -> T:
         """What a pure function makes of an edit of so many characters, called where such edits are read.  Cancelling
@@ -205,11 +286,10 @@ class Service:
             EngineFailure: a request has been lost, or answered twice, or the engine thread has died.
         """
         with self._state:
-            lost = self._n_accepted - self._n_ended
-            if lost or self._tickets or self.n_active or self._thread.is_alive() != self._is_open:
+            if self._n_open or self._tickets or self.n_active or self.is_alive != self._is_open:
                 raise EngineFailure(
-                    f"Integrity: {lost} requests without an end, {len(self._tickets)} waiting or running, "
-                    f"active: {self.n_active}, thread alive: {self._thread.is_alive()}."
+                    f"integrity: {self._n_open} requests without an end, {len(self._tickets)} waiting or running, "
+                    f"active: {self.n_active}, thread alive: {self.is_alive}"
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
@@ -237,22 +317,25 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- admission -------------------------------------------------------------------------------------------------
-    def _timeout_s(self, request: ApplyRequest) -> float:
-        timeout_s = self._default_timeout_s if request.timeout_s is None else request.timeout_s
-        if not 0 < timeout_s <= self._max_timeout_s:
-            raise InvalidField(
-                "timeout_s is out of range.",
-                value=timeout_s,
-                limit=f"above 0, at most {self._max_timeout_s:g}",
-                remedy="Ask for a deadline within the limit, or raise max_timeout_s.",
-            )
-        return timeout_s
+    @property
+    def _tickets(self) -> list[Ticket]:
+        """All that have been accepted and not ended, or hold a lane."""
+        read = [ticket for lane in self._lanes for ticket in (*lane.unread, *lane.jobs)]
+        return [*read, *self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
+
+    def _is_idle(self) -> bool:
+        return not self._tickets and self._n_open == 0
+
+    def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
+        return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
+
+    def _lane_of(self, n_chars: int) -> Lane | None:
+        """None: such edits are read by whoever answers them."""
+        return self._large if self.readers is not None and n_chars >= self.readers.large_chars else self._small
 
     def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
         """Raises Overloaded where the places together hold all they may, and of this owner no less than its share."""
@@ -263,21 +346,16 @@ class Service:
         n_callers = len(counts.keys() | {owner})
         if not has_room(1, own=counts[owner], total=total, limit=limit, n_callers=n_callers):
             raise Overloaded(
-                "The queue is full.",
-                value=total,
-                limit=limit,
-                remedy="Wait a moment and send the request again.",
+                "the queue is full", value=total, limit=limit, remedy="wait a moment and send the request again"
             )
 
     def _forget(self, ticket: Ticket) -> None:
-        owner, jobs = ticket.request.owner, []
+        """A ticket has ended: take it out of all queues, stop its job, tell the observers."""
         with self._state:
-            self._n_ended += 1
-            for queue in self._queues:
-                queue.remove(owner, ticket)
-            for lane in self._lanes:
-                lane.unread.remove(owner, ticket)
-                jobs += [job] if (job := lane.jobs.pop(ticket, None)) else []
+            self._n_open -= 1
+            for queue in (*self._queues, *(lane.unread for lane in self._lanes)):
+                queue.remove(ticket.request.owner, ticket)
+            jobs = [job for lane in self._lanes if (job := lane.jobs.pop(ticket, None))]
             self._patient.discard(ticket)
             self._state.notify_all()
         for job in jobs:
@@ -289,50 +367,26 @@ class Service:
             except Exception as error:  # whoever watches must not cost the request its end
                 crash_error(error)
 
-    def _is_idle(self) -> bool:
-        return not self._tickets and self._n_accepted == self._n_ended
-
-    @property
-    def _queues(self) -> tuple[FairQueue[Ticket], ...]:
-        """What counts against `queue_limit`: requests that wait for a target, and large ones that wait to be read."""
-        queues = (self._waiting, self._waiting_remote)
-        return queues if self._large is None else (*queues, self._large.unread)
-
-    @property
-    def _tickets(self) -> list[Ticket]:
-        """All that have been accepted and not ended, or hold a lane."""
-        found: list[Ticket] = [*self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
-        for lane in self._lanes:
-            found += [*lane.unread, *lane.jobs]
-        return found
-
-    def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
-        return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
-
     def _start_next(self) -> None:
-        """Start what there is room for; the engine thread looks after itself."""
+        """Start what there is room for in worker processes and in threads; the engine thread looks after itself."""
         for lane in self._lanes:
-            self._read_next(lane)
-        self._start_threads()
-
-    # -- readers ---------------------------------------------------------------------------------------------------
-    def _lane_of(self, n_chars: int) -> Lane | None:
-        """None: such edits are read by whoever answers them."""
-        if self.readers is None:
-            return None
-        return self._large if n_chars >= self.readers.large_chars else self._small
-
-    def _read_next(self, lane: Lane) -> None:
-        """Have the next edits read, as far as there are processes free."""
-        assert self.readers is not None
+            while True:
+                with self._state:
+                    ticket = lane.unread.take() if len(lane.jobs) < lane.pool.n_workers else None
+                if ticket is None:
+                    break
+                assert self.readers is not None
+                ticket.start()
+                self._begin_job(lane, ticket, self.readers.read(ticket.request))
         while True:
             with self._state:
-                ticket = lane.unread.take() if len(lane.jobs) < lane.pool.n_workers else None
-            if ticket is None:
-                return
-            ticket.start()
-            self._begin_job(lane, ticket, self.readers.read(ticket.request))
+                ticket = self._waiting_remote.take() if len(self._in_threads) < self._max_threads else None
+                if ticket is None:
+                    return
+                self._in_threads.add(ticket)
+            threading.Thread(target=self._run_in_thread, args=(ticket,), name="apply-remote", daemon=True).start()
 
+    # -- worker processes ------------------------------------------------------------------------------------------
     def _begin_job(self, lane: Lane, ticket: Ticket, call: Callable[[], ApplyResult | ReadEdit]) -> None:
         remaining_s = max(ticket.deadline.remaining_s, 0.0)
         try:
@@ -341,23 +395,21 @@ class Service:
             ticket.end(error)
             return
         with self._state:
-            if is_wanted := ticket.terminal is None:
-                lane.jobs[ticket] = job
-        if is_wanted:
-            job.add_done_callback(lambda _: self._end_job(lane, ticket, job))
-        else:
+            lane.jobs[ticket] = job
+        job.add_done_callback(lambda _: self._end_job(lane, ticket, job))
+        if ticket.terminal is not None:
             job.cancel()
 
     def _end_job(self, lane: Lane, ticket: Ticket, job: Job) -> None:
         """Answer the request, or have it wait for its target.  On a thread of the pool."""
         if ticket.terminal is None:
-            ticket.context.copy().run(self._take, ticket, job)
+            ticket.context.copy().run(self._go_on, ticket, job)
         with self._state:
             lane.jobs.pop(ticket, None)
             self._state.notify_all()
         self._start_next()
 
-    def _take(self, ticket: Ticket, job: Job) -> None:
+    def _go_on(self, ticket: Ticket, job: Job) -> None:
         try:
             value = job.result()
             if isinstance(value, ApplyResult):
@@ -381,72 +433,17 @@ class Service:
                 ticket.expire()
             ticket.end(error)
 
-    # -- threads ---------------------------------------------------------------------------------------------------
-    def _start_threads(self) -> None:
-        """Give a thread to each next request whose target is on another server."""
-        while True:
-            with self._state:
-                ticket = self._waiting_remote.take() if len(self._in_threads) < self._max_threads else None
-                if ticket is None:
-                    return
-                self._in_threads.add(ticket)
-            threading.Thread(target=self._run_in_thread, args=(ticket,), name="apply-remote", daemon=True).start()
-
-    def _run_in_thread(self, ticket: Ticket) -> None:
+    # -- threads and the engine thread -----------------------------------------------------------------------------
+    def _task(self, ticket: Ticket) -> Task:
+        """The request being answered, up to the first pass that it needs."""
         ticket.start()
-        task = Task(ticket, self._run_of(ticket))
+        run = self._run
+        if self.readers is not None and (edit := ticket.edit) is not None:
+            resume = self.readers.resume
+            run = lambda request, deadline: resume(request, deadline, edit)  # noqa: E731
+        task = Task(ticket, run)
         task.advance(None)
-        if task.decodings:
-            task.end(EngineFailure("A target on another server asked for a pass here."))
-        self._finish(task)
-        with self._state:
-            self._in_threads.discard(ticket)
-            self._state.notify_all()
-        self._start_next()
-
-    # -- engine thread ---------------------------------------------------------------------------------------------
-    def _serve(self) -> None:
-        scheduler = Scheduler()
-        tasks: list[Task] = []
-        while (started := self._start(tasks)) is not None:
-            for task in started:
-                task.ticket.start()
-                task.advance(None)
-            tasks = self._still_active([*tasks, *started])
-            outcomes = self._run_pass(scheduler, [one for task in tasks for one in task.decodings])
-            if not _advance(tasks, outcomes):
-                self._wait_for_room(tasks)
-            tasks = self._still_active(tasks)
-
-    def _run_pass(self, scheduler: Scheduler, decodings: list[Decoding]) -> Sequence[Outcome]:
-        try:
-            return scheduler.run_pass(decodings)
-        except BaseException as error:  # the scheduler's own fault; the thread goes on
-            return [crash_error(error)] * len(decodings)
-
-    def _wait_for_room(self, tasks: Sequence[Task]) -> None:
-        """Where every sequence waits for room that none of them holds, passes would only burn the processor."""
-        if tasks and all(decoding.session is None for task in tasks for decoding in task.decodings):
-            with self._state:
-                self._state.wait(ROOM_POLL_S)
-
-    def _start(self, tasks: Sequence[Task]) -> list[Task] | None:
-        """Tasks for the next tickets in the queue; waits for one where there is nothing else to do.  None: closed."""
-        with self._state:
-            if not tasks:
-                self._state.wait_for(lambda: self._waiting or not self._is_open)
-                if not self._waiting and not self._is_open:
-                    return None
-            n_free = min(STARTS_PER_PASS, self._max_active - len(tasks))
-            tickets = list(_taken(self._waiting, n_free))
-            self._running += tickets
-        return [Task(ticket, self._run_of(ticket)) for ticket in tickets]
-
-    def _run_of(self, ticket: Ticket) -> Run:
-        if self.readers is None or (edit := ticket.edit) is None:
-            return self._run
-        resume = self.readers.resume
-        return lambda request, deadline: resume(request, deadline, edit)
+        return task
 
     def _finish(self, task: Task) -> None:
         """Have the rest of a task done, where it left any, in the process that its edit was read in."""
@@ -454,6 +451,47 @@ class Service:
             lane = self._lane_of(count_chars(task.ticket.request))
             assert lane is not None, "a run leaves its rest to a worker only where there are any"
             self._begin_job(lane, task.ticket, task.rest.call)
+
+    def _run_in_thread(self, ticket: Ticket) -> None:
+        task = self._task(ticket)
+        if task.decodings:
+            task.end(EngineFailure("a target on another server asked for a pass here"))
+        self._finish(task)
+        with self._state:
+            self._in_threads.discard(ticket)
+            self._state.notify_all()
+        self._start_next()
+
+    def _serve(self) -> None:
+        """The engine thread: let requests join, run a pass for all, tell each what it did, until the service closes."""
+        scheduler = Scheduler()
+        tasks: list[Task] = []
+        while True:
+            with self._state:
+                if not tasks:
+                    self._state.wait_for(lambda: self._waiting or not self._is_open)
+                    if not self._waiting:
+                        return
+                n_free = min(STARTS_PER_PASS, self._max_active - len(tasks))
+                tickets = [ticket for _ in range(n_free) if (ticket := self._waiting.take()) is not None]
+                self._running += tickets
+            tasks = self._still_active([*tasks, *map(self._task, tickets)])
+            decodings = [decoding for task in tasks for decoding in task.decodings]
+            try:
+                outcomes = iter(scheduler.run_pass(decodings))
+            except BaseException as error:  # the scheduler's own fault; the thread goes on
+                outcomes = iter([crash_error(error)] * len(decodings))
+            has_advanced = False
+            for task in tasks:
+                answer = joined([next(outcomes) for _ in task.decodings])
+                # Where the pass did nothing for a task, it is told only if nobody waits for it any more.
+                if isinstance(answer, BaseException) or any(answer) or task.ticket.deadline.is_over():
+                    task.advance(answer)
+                    has_advanced = True
+            if not has_advanced and decodings and all(decoding.session is None for decoding in decodings):
+                with self._state:  # all wait for room that none of them holds: passes would only burn the processor
+                    self._state.wait(ROOM_POLL_S)
+            tasks = self._still_active(tasks)
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks that need anything more; the others are over, and say so to those who wait for an idle engine."""
@@ -468,28 +506,6 @@ class Service:
         return active
 
 
-def _advance(tasks: Sequence[Task], outcomes: Iterable[Outcome]) -> int:
-    """Tell each task what the pass did for its decodings, where it did anything or nobody waits for more; how many."""
-    n_advanced, rest = 0, iter(outcomes)
-    for task in tasks:
-        answer = joined([next(rest) for _ in task.decodings])
-        if isinstance(answer, BaseException) or any(answer) or task.ticket.deadline.is_over():
-            task.advance(answer)
-            n_advanced += 1
-    return n_advanced
-
-
-def _taken(queue: FairQueue[Ticket], most: int) -> Iterator[Ticket]:
-    while most > 0 and (ticket := queue.take()) is not None:
-        most -= 1
-        yield ticket
-
-
 def count_chars(request: ApplyRequest) -> int:
     """How large an edit is."""
     return len(request.original) + len(request.update)
-
-
-# -- errors ------------------------------------------------------------------------------------------------------------
-def closing_error() -> NotReady:
-    return NotReady("The service is shutting down.", remedy="Send the request again when it is back.")

@@ -1,9 +1,8 @@
-"""What several callers have in common, shared out by their names: a queue that takes one from each in turn, and a limit
-that none of them can use up alone."""
+"""What several callers share: a queue that takes from each in turn, and a limit that none can use up alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,10 +22,9 @@ class FairQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._items: dict[str, dict[T, None]] = {}
-        self._n_items = 0
 
     def __len__(self) -> int:
-        return self._n_items
+        return sum(map(len, self._items.values()))
 
     def __iter__(self) -> Iterator[T]:
         return (item for items in self._items.values() for item in items)
@@ -37,24 +35,20 @@ class FairQueue(Generic[T]):
     def put(self, owner: str, item: T) -> None:
         """Add an item behind the owner's others."""
         self._items.setdefault(owner, {})[item] = None
-        self._n_items += 1
 
-    def take(self, fits: Callable[[T], bool] = lambda _: True) -> T | None:
-        """Remove the next item that fits, of the owner whose turn it is; None where none does."""
+    def take(self) -> T | None:
+        """Remove the next item of the owner whose turn it is; None where there is none."""
         for owner, items in self._items.items():
-            item = next((item for item in items if fits(item)), None)
-            if item is not None:
-                self.remove(owner, item)
-                if (rest := self._items.pop(owner, None)) is not None:
-                    self._items[owner] = rest
-                return item
+            item = next(iter(items))
+            self.remove(owner, item)
+            if rest := self._items.pop(owner, None):
+                self._items[owner] = rest  # behind the other owners
+            return item
         return None
 
     def remove(self, owner: str, item: T) -> None:
         """Remove an item, where it is there."""
         items = self._items.get(owner, {})
-        if item in items:
-            del items[item]
-            self._n_items -= 1
-            if not items:
-                del self._items[owner]
+        items.pop(item, None)
+        if not items:
+            self._items.pop(owner, None)

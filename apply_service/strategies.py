@@ -6,49 +6,40 @@ The README's table says when which strategy runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from apply_service.calibration import Thresholds
 from apply_service.deadline import Deadline
-from apply_service.decider import (
+from apply_service.decoding.scheduler import NextPass
+from apply_service.doubt import find_doubt
+from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
+from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
+from apply_service.protocols import EditJob
+from apply_service.target import (
+    Candidate,
+    Decided,
     Decider,
+    Runtime,
+    Steps,
     TargetInfo,
     confidence_of,
-    shifted_logprobs,
     sum_stats,
-    total_invented,
-    total_stats,
+    unused_stats,
 )
-from apply_service.decoding.scheduler import NextPass
-from apply_service.decoding.verify import Step
-from apply_service.doubt import find_doubt
-from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
-from apply_service.lattice import NOTHING, is_certain, weigh
-from apply_service.protocols import EditJob
-from apply_service.runtime import Runtime
-from apply_service.types import (
-    ApplyRequest,
-    Certainty,
-    DecodeStats,
-    LineRange,
-    RanStrategy,
-    TokenEvent,
-    Verdict,
-)
-from apply_service.windows.jobs import cut_job
-from apply_service.windows.regions import SCOPE_LINES, Region, find_regions
-from apply_service.windows.splice import splice
+from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
+from apply_service.windows.regions import SCOPE_LINES, Region, cut_job, find_regions, splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "replay", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
-
 REPLAYED = (
     "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
     "speed means something"
 )
-
 DOUBTED = "the model finds the merge unlikely, and is known to be wrong more often where it decides against one"
 
 
@@ -75,32 +66,36 @@ class Outcome:
 
     def fall_back(self, job: EditJob, note: str) -> Outcome:
         """The predicted merge in the place of the target's text."""
-        return replace(
-            self,
-            merged=job.prediction.text,
-            strategy="fallback",
-            confidence=None,
-            line_logprobs=None,
-            invented_lines=None,
-            note=note,
-        )
+        merged = replace(self, merged=job.prediction.text, strategy="fallback", note=note)
+        return replace(merged, confidence=None, line_logprobs=None, invented_lines=None)
 
 
-StrategyRun = Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None, Outcome]
-"""Driven as `decider.Deciding` is; ends with what was made of the job."""
+StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
+"""Driven as `target.Deciding` is; ends with what was made of the job."""
 
 
 def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
     """The strategies, as in the README's table."""
-    if request.strategy == "exact":
-        return _by_program(request, job)
+    is_guess = job.prediction.certainty is Certainty.GUESS
+    if request.strategy == "exact" and not job.update.strip() and request.instruction:
+        raise InstructionUnsupported(
+            "no program follows instructions",
+            value=request.instruction[:200],
+            remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
+        )
+    if request.strategy == "exact" and is_guess:
+        raise NeedsMoreContext(
+            "the edit does not determine the result: " + "; ".join(job.prediction.reasons),
+            value=list(job.prediction.reasons),
+            remedy="show more unchanged lines around each change, or let a model decide (strategy auto or model)",
+        )
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
     try:
         return (yield from _by_target(request, runtime, job, deadline))
     except (ContextLimitExceeded, Truncated) as error:
         note = f"the model gave no answer: {error}"
-        if isinstance(error, ContextLimitExceeded) and job.prediction.certainty is not Certainty.GUESS:
+        if isinstance(error, ContextLimitExceeded) and not is_guess:
             error.remedy += f", or strategy exact: the merge is {job.prediction.certainty}"
         if may_fall_back(request, job) and request.max_tokens is None:
             return Outcome(job.prediction.text, "fallback", note=note, error=error)
@@ -117,23 +112,9 @@ def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
     return request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
 
 
-def _by_program(request: ApplyRequest, job: EditJob) -> Outcome:
-    if not job.update.strip() and request.instruction:
-        raise InstructionUnsupported(
-            "no program follows instructions",
-            value=request.instruction[:200],
-            remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
-        )
-    if job.prediction.certainty is Certainty.GUESS:
-        raise NeedsMoreContext(
-            "the edit does not determine the result: " + "; ".join(job.prediction.reasons),
-            value=list(job.prediction.reasons),
-            remedy="show more unchanged lines around each change, or let a model decide (strategy auto or model)",
-        )
-    return Outcome(job.prediction.text, "exact")
-
-
 def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
+    """The file whole; or its touched regions, where that is set to save time and saves half, where the file has more
+    lines than the context has tokens, or where it turns out not to fit."""
     target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.takes_instructions:
         raise InstructionUnsupported(
@@ -141,14 +122,29 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: 
             value=request.instruction[:200],
             remedy="send an `update`, or use an instruct model",
         )
-    regions = _regions_to_save(runtime, job, target)
+    windows, n_lines = runtime.windows_of(target), job.original.count("\n") + 1
+    is_past_context = windows != "never" and target.context_limit is not None and n_lines >= target.context_limit
+    regions: list[Region] = []
+    if is_past_context or (windows == "always" and n_lines >= LONG_FILE_LINES):
+        regions = _regions(job)
+        if not is_past_context and 2 * sum(region.n_lines for region in regions) > n_lines:
+            regions = []
     try:
         return (yield from _decided_by(target, request, runtime, job, regions, deadline))
     except ContextLimitExceeded:
-        narrower = [] if runtime.windows_of(target) == "never" else _regions_that_fit(job, request, target)
+        narrower = [] if windows == "never" else _regions(job)
+        if not all(target.fits(cut_job(job, region), request) for region in narrower):
+            narrower = _regions(job, scope_lines=0)
         if not narrower or narrower == regions:
             raise
     return (yield from _decided_by(target, request, runtime, job, narrower, deadline))
+
+
+def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
+    """None for an instruction alone, which may touch anything."""
+    if not job.update.strip():
+        return []
+    return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
 
 
 def _decided_by(
@@ -161,80 +157,128 @@ def _decided_by(
 ) -> StrategyRun:
     """The file whole, or these regions of it: as scored where the target is content with that, else token by token."""
     wanted = request.drafter or runtime.default_drafter
-    jobs = [cut_job(job, region) for region in regions] or [job]
+    parts = [cut_job(job, region) for region in regions] or [job]
     weighed = NOTHING
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, jobs, request, runtime.thresholds_of(target), deadline)
+        weighed = yield from weigh(target, parts, request, runtime.thresholds_of(target), deadline)
     if (decided := weighed.taken) is not None:
-        strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if is_certain(jobs) else "lattice"
+        strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if _are_certain(parts) else "lattice"
     else:
         strategy = "model"
-        decided = yield from target.decide(jobs, request, wanted, deadline, is_streamed=not regions)
+        decided = yield from target.decide(parts, request, wanted, deadline, is_streamed=not regions)
     merged, starts = decided[0].merged, [0]
     if regions:
         merged, starts = splice(job.prediction, regions, [one.merged for one in decided])
+    stats = sum_stats(one.stats for one in decided)
+    stats.prefill_s = max(one.stats.prefill_s for one in decided)  # windows share their passes
+    stats.decode_s = max(one.stats.decode_s for one in decided)
+    invented = [one.invented_lines for one in decided]
     return Outcome(
         merged,
         "windowed" if regions and strategy in ("lattice", "model") else strategy,
-        sum_stats([weighed.spent, total_stats(decided)]),
+        sum_stats([weighed.spent, stats]),
         TargetInfo.of(target),
         target.drafter_name(wanted) if weighed.taken is None else None,
         agreement=None if target.is_replay else merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
-        line_logprobs=shifted_logprobs(decided, starts),
+        line_logprobs={
+            start + line: logprob
+            for start, one in zip(starts, decided, strict=True)
+            for line, logprob in one.line_logprobs.items()
+        },
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
-        invented_lines=total_invented(decided),
+        invented_lines=None if None in invented else sum(n or 0 for n in invented),
         note=DOUBTED if weighed.is_doubted else "",
     )
 
 
-def _regions_to_save(runtime: Runtime, job: EditJob, target: Decider) -> list[Region]:
-    """The regions to decide where that is set to save time and does, or where the file has more lines than the context
-    has tokens; else none, which is the whole file."""
-    n_lines = job.original.count("\n") + 1
-    windows = runtime.windows_of(target)
-    is_long = windows != "never" and _is_past(n_lines, target.context_limit)
-    if not is_long and (windows != "always" or n_lines < LONG_FILE_LINES):
-        return []
-    regions = _regions(job)
-    return regions if is_long or 2 * sum(region.n_lines for region in regions) <= n_lines else []
+# -- one scoring pass in the place of decoding token by token ----------------------------------------------------------
+class Weighed(NamedTuple):
+    """What is taken of each part; None where the target is to decide token by token.  `spent`: the work on what is not
+    taken.  `is_doubted`: the target thinks too little of it, and there is nobody better to ask."""
+
+    taken: list[Decided] | None
+    spent: DecodeStats
+    is_doubted: bool = False
 
 
-def _is_past(n_lines: int, context_limit: int | None) -> bool:
-    return context_limit is not None and n_lines >= context_limit
+NOTHING = Weighed(None, DecodeStats())
 
 
-def _regions_that_fit(job: EditJob, request: ApplyRequest, target: Decider) -> list[Region]:
-    """The touched regions, with small scopes whole unless one is then too long for the context."""
-    regions = _regions(job)
-    if all(target.fits(cut_job(job, region), request) for region in regions):
-        return regions
-    return _regions(job, scope_lines=0)
+def weigh(
+    target: Decider, parts: Sequence[EditJob], request: ApplyRequest, thresholds: Thresholds, deadline: Deadline
+) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
+    """Ask the target what it thinks of the merge of these parts (the whole file, or its windows), and where that is not
+    certain, of a few other readings: of each part it takes the likeliest.  What it thinks too little of is left to be
+    decided token by token, unless the target was counted to be worse at that than the merger.
+
+    Raises:
+        ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
+    """
+    if thresholds.decides and any(part.prediction.certainty is Certainty.GUESS for part in parts):
+        return NOTHING
+    owners = list(range(len(parts)))
+    scored = yield from _scored(target, [(part, part.prediction) for part in parts], request, deadline)
+    if scored is None:
+        return NOTHING
+    # Of a text that has more than half of the probability no alternative can have as much.
+    is_beatable = any((one.logprob or 0.0) <= math.log(0.5) for one in scored)
+    if not _are_certain(parts) and thresholds.margin is not None and is_beatable:
+        others = [
+            (i, replace(part.prediction, ops=other.of(part.prediction.ops)))
+            for i, part in enumerate(parts)
+            for other in find_alternatives(part.prediction)
+        ][:MAX_ALTERNATIVES]
+        # One after the other, so that the prompts are read once and then found in the prefix cache.
+        more = yield from _scored(target, [(parts[i], other) for i, other in others], request, deadline)
+        if more is None:
+            return NOTHING
+        owners, scored = [*owners, *(i for i, _ in others)], [*scored, *more]
+    # An alternative must be likelier than the merge by more than the margin.
+    margins = [0.0 if at < len(parts) else thresholds.margin or 0.0 for at in range(len(scored))]
+    gains = [(one.logprob or 0.0) - margin for one, margin in zip(scored, margins, strict=True)]
+    best = [max((at for at, i in enumerate(owners) if i == part), key=gains.__getitem__) for part in range(len(parts))]
+    least = confidence_of([scored[at] for at in best])
+    is_doubted = least is not None and least < (thresholds.confirm if _are_certain(parts) else thresholds.choose)
+    if is_doubted:
+        best = list(range(len(parts)))  # the merge itself
+    taken = [scored[at] for at in best]
+    is_forbidden = any(one.logprob == -math.inf for one in taken)  # by what holds the target (`constrain`)
+    if is_forbidden or (is_doubted and thresholds.decides):
+        return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
+    unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
+    return Weighed(taken, sum_stats(unused), is_doubted)
 
 
-def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
-    """An instruction alone may touch anything: it has no regions."""
-    if not job.update.strip():
-        return []
-    return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
+def _scored(
+    target: Decider, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline
+) -> Generator[TokenEvent | NextPass, Steps, list[Decided] | None]:
+    """None: the target has no opinion."""
+    if (scoring := target.score(candidates, request, deadline)) is None:
+        return None
+    scored = yield from scoring
+    return None if scored is None or any(one.logprob is None for one in scored) else scored
 
 
+def _are_certain(parts: Sequence[EditJob]) -> bool:
+    """Whether the merge has no other reading."""
+    return all(part.prediction.certainty is Certainty.CERTAIN for part in parts)
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------------
 def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     """What the caller should know of how the answer came about."""
+    target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
-    if outcome.strategy == "fallback":
+    if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
-    if outcome.target is not None and outcome.target.is_replay:
+    if target is not None and target.is_replay:
         yield Verdict("replay", "warning", REPLAYED)
-    if job.instruction.strip() and not _is_instruction_read(outcome):
+    if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
         yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
-    if outcome.target is not None and outcome.target.undrafted:
-        yield Verdict("drafts", "pass", f"decoded without drafts: {outcome.target.undrafted}")
+    if target is not None and target.undrafted:
+        yield Verdict("drafts", "pass", f"decoded without drafts: {target.undrafted}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:
         yield doubt
-
-
-def _is_instruction_read(outcome: Outcome) -> bool:
-    return outcome.target is not None and outcome.strategy != "fallback" and outcome.target.takes_instructions

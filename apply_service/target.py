@@ -1,20 +1,20 @@
-"""A model ready to decide, and what it makes of an edit job: whole, or of several windows of one in shared passes.
+"""The targets: who can decide an edit job, whole or cut into windows, and what a request may ask of which.
 
 The part of a request's path between the strategies, which say who decides, and the decoding, which knows no text.
+`Target` has weights in this process, `remote.target.RemoteTarget` asks a server; both are `Decider`s.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Literal, Self
+from dataclasses import dataclass, fields, replace
+from typing import Literal, NamedTuple, Protocol
 
-from apply_service.calibration import Calibration
+from apply_service.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
 from apply_service.deadline import Deadline
-from apply_service.decider import Decided, Decider, Deciding, Reading, Scoring, count_invented, least_by_line
 from apply_service.decoding.forced import Forced
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
@@ -31,102 +31,265 @@ from apply_service.protocols import (
     PromptFormat,
     SamplingParams,
 )
-from apply_service.types import ApplyRequest, FinishReason, TokenEvent
+from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCount, Prediction, TokenEvent
 
 SPARE_TOKENS = 64
 
+Candidate = tuple[EditJob, Prediction]
+"""A job, and a text of it to be scored: its own prediction, or another."""
+
+
+class Decided(NamedTuple):
+    """What the target wrote for one job, or scored."""
+
+    merged: str
+    line_logprobs: Mapping[int, float]
+    """The least log probability of a decision at each line of the text."""
+    stats: DecodeStats
+    invented_lines: int | None
+    """Lines that no source has; None where the target was not held to the sources."""
+    logprob: float | None = None
+    """Log probability of all decisions together; None where the engine can't say."""
+
+
+Steps = tuple[Step | None, ...] | None
+Deciding = Generator[TokenEvent | NextPass, Steps, list[Decided]]
+"""Yields provisional text and, whenever it needs a pass, its decodings; wants what the pass committed for each sent in
+(None: nothing yet), or an error thrown in.  A target on another server blocks instead of asking for passes."""
+
+Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
+"""As `Deciding`, without text on the way.  None: the target has no opinion, as the texts are not what it may write."""
+
+
+class Decider(Protocol):
+    """A target ready to decide.  A property is None where the target does not know it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def takes_instructions(self) -> bool:
+        """Whether it can follow an instruction that comes without an update."""
+
+    @property
+    def context_limit(self) -> int | None:
+        """Tokens of prompt and output together."""
+
+    @property
+    def determinism(self) -> Literal["bitwise", "tolerant"] | None:
+        """Whether drafts can change a bit of what it writes."""
+
+    @property
+    def undrafted(self) -> str:
+        """Why it runs here and yet takes no drafts of ours; empty otherwise."""
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """How often an answer is right, by how sure the target is of it; None where that was never measured."""
+
+    @property
+    def windows(self) -> str:
+        """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or
+        `always` where that saves half of a long file."""
+
+    def drafter_name(self, wanted: str) -> str | None:
+        """The drafter that runs where `wanted` was asked for; None where drafting is not ours."""
+
+    def fits(self, job: EditJob, request: ApplyRequest) -> bool:
+        """Whether the job is not known to exceed the context."""
+
+    def decide(
+        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
+    ) -> Deciding:
+        """Let the target write every job, together.  `is_streamed`: yield the text as it comes; of a single job only.
+
+        Raises:
+            ContextLimitExceeded: a job is too long.
+            Truncated: an output did not end by itself, or lacks what its format demands.
+            ApplyError: the target gave no answer.
+        """
+
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
+        """How likely the target finds these texts after the prompts of their jobs, without writing any; None where it
+        can't say.  Raises as `decide` does."""
+
+
+class TargetInfo(NamedTuple):
+    """What an answer says of the target that decided: properties of a `Decider` as plain values."""
+
+    name: str
+    determinism: Literal["bitwise", "tolerant"] | None
+    takes_instructions: bool
+    undrafted: str
+    is_replay: bool
+    calibration: Calibration | None
+
+    @classmethod
+    def of(cls, target: Decider) -> TargetInfo:
+        return cls(*(getattr(target, name) for name in cls._fields))
+
 
 @dataclass(frozen=True, slots=True)
+class Runtime:
+    """What requests need besides themselves; for one thread at a time, as its targets are.  `load` gives a target by
+    name, loading it on first use."""
+
+    load: Callable[[str], Decider]
+    models: tuple[str, ...] = ("embedded",)
+    """What a request may name; the first is the default."""
+    default_drafter: str = "merged_edit"
+    has_draft_model: bool = False
+    """Whether its targets can draft with a smaller model."""
+    windows: str = "auto"
+    confirm_threshold: float | None = None
+    choose_threshold: float | None = None
+    """As in the settings of these names; `auto` and None leave it to the target."""
+
+    def windows_of(self, target: Decider) -> str:
+        """When this target decides in windows; never `auto`."""
+        return target.windows if self.windows == "auto" else self.windows
+
+    def thresholds_of(self, target: Decider) -> Thresholds:
+        """What this target must think of a merge: as set, else as calibrated, else the default."""
+        found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
+        confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
+        choose = found.choose if self.choose_threshold is None else self.choose_threshold
+        return found._replace(confirm=confirm, choose=choose)
+
+
+# -- a target in this process ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
 class Target:
-    """A model ready to decide: its engine and the prompt format it was trained for."""
+    """A model ready to decide: its engine and the prompt format it was trained for.  The rest as in `Decider`."""
 
     name: str
     engine: Engine
     prompt_format: PromptFormat
     undrafted: str = ""
-    """Why the target takes no drafts; empty where it does."""
     is_replay: bool = False
-    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
     open_draft_engine: Callable[[], DraftEngine] | None = None
     """Gives the configured draft model, loaded on first use; raises UnsupportedParameter where its tokenizer is not the
     target's.  None: none is configured."""
     calibration: Calibration | None = None
-    """How often an answer is right, by how sure the target is of it; None where that was never measured."""
     windows: str = "context"
-    """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or `always`
-    where that saves half of a long file."""
 
     @property
     def takes_instructions(self) -> bool:
-        """Whether it can follow an instruction that comes without an update."""
         return self.prompt_format.takes_instructions
 
     @property
     def context_limit(self) -> int:
-        """Tokens of prompt and output together."""
         return self.engine.context_limit
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"]:
-        """Whether drafts can change a bit of what it writes."""
         return self.engine.determinism
 
     def drafter_name(self, wanted: str) -> str:
-        """The drafter that runs where `wanted` was asked for."""
         return "none" if self.undrafted else wanted
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:
-        """Whether the prompt and all that may be written fit the context."""
         decoding = open_decoding(job, request, self, "none")
         return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.context_limit
 
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """Let the target write every job, all in the same passes.  `is_streamed`: yield the text as it comes; of a
-        single job only.
-
-        Raises:
-            Truncated: an output reached its limit.  ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
-        """
         with ExitStack() as stack:
             writings = [
-                stack.enter_context(Writing(job, self, open_decoding(job, request, self, drafter, deadline)))
+                Writing(job, self, stack.enter_context(open_decoding(job, request, self, drafter, deadline)))
                 for job in jobs
             ]
             yield from _written(writings, is_streamed=is_streamed)
         return [writing.result() for writing in writings]
 
-    def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
-        """Put texts before the target, all in the same passes: how likely it finds each after the prompt of its job.
-
-        Raises:
-            ContextLimitExceeded, Cancelled, DeadlineExceeded: see `Decoding`.
-        """
-        return None if self.undrafted or self.is_replay else self._score(readings, request, deadline)
-
-    def _score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> Scoring:
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
+        if self.undrafted or self.is_replay:
+            return None
         with ExitStack() as stack:
             writings = []
-            for job, prediction in readings:
-                forced = Forced(
-                    self.prompt_format.encode_sources(replace(job, prediction=prediction)).predicted.ids.tolist(),
-                    _constraint(request, self.prompt_format, job),
-                )
-                if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
+            for job, prediction in candidates:
+                sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
+                forced = Forced(sources.predicted.ids.tolist(), self.constraint(request, job))
+                limit = len(forced.ids)
+                if request.max_tokens is not None and limit > request.max_tokens:
                     return None
                 prompt_ids = self.prompt_format.encode_prompt(job)
-                decoding = _decoding(job, request, self, deadline, prompt_ids, forced, len(forced.ids), forced)
-                writings.append(stack.enter_context(Writing(job, self, decoding, forced)))
+                decoding = self._decoding(job, request, deadline, prompt_ids, forced, limit, forced)
+                writings.append(Writing(job, self, stack.enter_context(decoding), forced))
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None
         return [writing.result() for writing in writings]
 
+    def _decoding(
+        self,
+        job: EditJob,
+        request: ApplyRequest,
+        deadline: Deadline | None,
+        prompt_ids: Sequence[int],
+        drafter: Drafter,
+        max_new_tokens: int,
+        constraint: Constraint | None,
+    ) -> Decoding:
+        return Decoding(
+            engine=self.engine,
+            prompt_ids=prompt_ids,
+            drafter=drafter,
+            max_new_tokens=max_new_tokens,
+            stop_ids=self.prompt_format.stop_ids,
+            sampling=SamplingParams(request.temperature, request.seed),
+            constraint=constraint,
+            find_stop=self.prompt_format.stop_finder(job),
+            deadline=deadline or Deadline(),
+            owner=request.owner,
+        )
 
-def _written(
-    writings: Sequence[Writing], *, is_streamed: bool
-) -> Generator[TokenEvent | NextPass, tuple[Step | None, ...] | None]:
+    def constraint(self, request: ApplyRequest, job: EditJob) -> CompletingConstraint | None:
+        """What the output is held to.  Raises UnsupportedParameter: the request wants one that can't be."""
+        is_wanted = request.constrain == "sources"
+        if request.constrain == "none" or not (is_wanted or self.prompt_format.constrains_by_default):
+            return None
+        if job.instruction and self.takes_instructions:
+            if not is_wanted:
+                return None
+            raise UnsupportedParameter(
+                "an instruction may ask for lines that no source has",
+                value="sources",
+                limit="none",
+                remedy="leave `constrain` or the instruction out",
+            )
+        constraint = self.prompt_format.constraint(job)
+        if constraint is None and is_wanted:
+            raise UnsupportedParameter(
+                f"the model's tokens can't be constrained to the sources (prompt format {self.prompt_format.name})",
+                value="sources",
+                limit="none",
+                remedy="leave `constrain` out, or use another model",
+            )
+        return constraint
+
+
+def open_decoding(
+    job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
+) -> Decoding:
+    """A decoding ready to run: prompt, draft sources, constraint, limits."""
+    prompt_format = target.prompt_format
+    prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
+    left = target.context_limit - len(prompt_ids)
+    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
+    room = max(len(sources.predicted.ids) + 1, min(longest, left))
+    max_new_tokens = room if request.max_tokens is None else request.max_tokens
+    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
+    constraint = target.constraint(request, job)
+    made = open_drafter(target.drafter_name(drafter), context, constraint)
+    return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
+
+
+def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:
     """Run passes until all of them have ended."""
     while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
         steps = yield NextPass(tuple(writing.decoding for writing in active))
@@ -141,21 +304,12 @@ class Writing:
 
     def __init__(self, job: EditJob, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
         self.decoding = decoding
+        self._job = job
         self._forced = forced
         self._format = target.prompt_format
-        self._job = job
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
-
-    def __enter__(self) -> Self:
-        self.decoding.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.decoding.__exit__(kind, error, trace)
 
     def take(self, step: Step | None) -> str:
         """The text that a pass adds."""
@@ -167,11 +321,8 @@ class Writing:
         return text if self.decoding.finish_reason is None else text + self._stream.finish()
 
     def result(self) -> Decided:
-        """
-        Raises:
-            Truncated: the output did not end by itself.
-        """
-        decoding = self.decoding
+        """Raises Truncated: the output did not end by itself."""
+        decoding, forced = self.decoding, self._forced
         if decoding.finish_reason is not FinishReason.STOP:
             raise Truncated(
                 "the output reached its token limit",
@@ -179,99 +330,23 @@ class Writing:
                 limit=decoding.max_new_tokens,
                 remedy="raise max_tokens",
             )
-        decisions = self._decisions if self._forced is None else self._forced.decisions
+        decisions = self._decisions if forced is None else forced.decisions
+        rules = decoding.constraint if forced is None else forced.rules
         decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
-        merged = self._format.decode_output(decoding.output_ids)
-        return Decided(
-            merged,
-            least_by_line(decided, self._format.lines_of(decoding.output_ids)),
-            decoding.stats,
-            count_invented(merged, self._job) if self._is_constrained else None,
-            self._total(decided),
-        )
-
-    @property
-    def _is_constrained(self) -> bool:
-        return (self.decoding.constraint if self._forced is None else self._forced.rules) is not None
-
-    def _total(self, decided: Sequence[float | None]) -> float | None:
-        if None in self._logprobs:
-            return None
-        if self._forced is not None and not self._forced.is_allowed:
-            return -math.inf
-        return math.fsum(logprob for logprob in decided if logprob is not None)
-
-
-def open_decoding(
-    job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
-) -> Decoding:
-    """A decoding ready to run: prompt, draft sources, constraint, limits."""
-    prompt_format, engine = target.prompt_format, target.engine
-    prompt_ids = prompt_format.encode_prompt(job)
-    sources = prompt_format.encode_sources(job)
-    left = engine.context_limit - len(prompt_ids)
-    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
-    room = max(len(sources.predicted.ids) + 1, min(longest, left))
-    max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
-    constraint = _constraint(request, prompt_format, job)
-    made = open_drafter(target.drafter_name(drafter), context, constraint)
-    return _decoding(job, request, target, deadline, prompt_ids, made, max_new_tokens, constraint)
-
-
-def _decoding(
-    job: EditJob,
-    request: ApplyRequest,
-    target: Target,
-    deadline: Deadline | None,
-    prompt_ids: Sequence[int],
-    drafter: Drafter,
-    max_new_tokens: int,
-    constraint: Constraint | None,
-) -> Decoding:
-    return Decoding(
-        engine=target.engine,
-        prompt_ids=prompt_ids,
-        drafter=drafter,
-        max_new_tokens=max_new_tokens,
-        stop_ids=target.prompt_format.stop_ids,
-        sampling=SamplingParams(request.temperature, request.seed),
-        constraint=constraint,
-        find_stop=target.prompt_format.stop_finder(job),
-        deadline=deadline or Deadline(),
-        owner=request.owner,
-    )
-
-
-def _constraint(request: ApplyRequest, prompt_format: PromptFormat, job: EditJob) -> CompletingConstraint | None:
-    if request.constrain == "none" or not (request.constrain or prompt_format.constrains_by_default):
-        return None
-    if job.instruction and prompt_format.takes_instructions:
-        if request.constrain is None:
-            return None
-        raise UnsupportedParameter(
-            "an instruction may ask for lines that no source has",
-            value="sources",
-            limit="none",
-            remedy="leave `constrain` or the instruction out",
-        )
-    constraint = prompt_format.constraint(job)
-    if constraint is None and request.constrain == "sources":
-        raise UnsupportedParameter(
-            f"the model's tokens can't be constrained to the sources (prompt format {prompt_format.name})",
-            value="sources",
-            limit="none",
-            remedy="leave `constrain` out, or use another model",
-        )
-    return constraint
+        total = None
+        if None not in self._logprobs:
+            is_allowed = forced is None or forced.is_allowed
+            total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
+        merged, invented = self._format.decode_output(decoding.output_ids), None
+        if rules is not None:  # lines that are neither the original's nor, as the merger reads it, the update's
+            known = {"", *self._job.original.split("\n"), *self._job.prediction.update_lines}
+            invented = sum(line not in known for line in merged.split("\n"))
+        line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
+        return Decided(merged, line_logprobs, decoding.stats, invented, total)
 
 
 def in_process(decider: Decider) -> Target:
-    """The target, where its engine runs in this process.
-
-    Raises:
-        UnsupportedParameter: it does not.
-    """
+    """The target, where its engine runs in this process.  Raises UnsupportedParameter: it does not."""
     if isinstance(decider, Target):
         return decider
     raise UnsupportedParameter(
@@ -279,4 +354,48 @@ def in_process(decider: Decider) -> Target:
         value=decider.name,
         limit="a model that is loaded in this process",
         remedy="name a folder, a Hugging Face id, or a replay target",
+    )
+
+
+# -- arithmetic on what was decided ------------------------------------------------------------------------------------
+def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
+    least: dict[int, float] = {}
+    for logprob, (first, last) in zip(logprobs, places, strict=True):
+        if logprob is not None:
+            for line in range(first, last + 1):
+                least[line] = min(logprob, least.get(line, logprob))
+    return least
+
+
+def confidence_of(decided: Sequence[Decided]) -> float | None:
+    """The least probability of any decision; None where none is known."""
+    logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
+    return math.exp(min(logprobs)) if logprobs else None
+
+
+def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
+    """Counts and times of decodings that ran one after the other."""
+    total = DecodeStats()
+    for one in stats:
+        for item in fields(DecodeStats):
+            if item.name not in ("accepted_by_source", "unknown"):
+                setattr(total, item.name, getattr(total, item.name) + getattr(one, item.name))
+        total.accepted_by_source = dict(Counter(total.accepted_by_source) + Counter(one.accepted_by_source))
+        total.unknown |= one.unknown
+    return total
+
+
+def unused_stats(stats: DecodeStats) -> DecodeStats:
+    """The counts of a text that was scored and is no part of the answer: all of it drafted, nothing accepted.  Its
+    prompt counts with the text that is."""
+    return replace(
+        stats,
+        prompt_tokens=0,
+        cached_prompt_tokens=0,
+        completion_tokens=0,
+        accepted_tokens=0,
+        accepted_by_source={},
+        rejections=stats.passes,
+        pass_counts=[PassCount(0, one.n_drafted, 0, one.source) for one in stats.pass_counts],
     )

@@ -1,4 +1,4 @@
-"""One accepted request, seen from both sides: the engine thread puts events in, one consumer takes them out.
+"""One accepted request, seen from both sides: the engine puts events in, one consumer takes them out.
 
 However a request ends (answer, error, deadline, cancelled, service closed), the first end stands and is the only one
 the consumer sees.  The deadline is kept by the consumer's own clock too, so it holds where the engine hangs.
@@ -10,17 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import logging
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
-from apply_service.errors import ApplyError
+from apply_service.errors import ApplyError, EngineFailure
 from apply_service.pipeline import ReadEdit
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent
 
 Terminal = FinalEvent | ApplyError
+
+log = logging.getLogger(__name__)
 
 
 class Ticket:
@@ -34,18 +38,14 @@ class Ticket:
         """Cancelled when the request ends, in whatever way."""
         self.edit: ReadEdit | None = None
         """The edit as it was read, where that was done before the request waits for a target."""
+        self.terminal: Terminal | None = None
+        """How the request ended; None while it has not."""
         self._submitted = time.monotonic()
         self._started: float | None = None
         self._on_end = on_end
         self._changed = threading.Condition()
         self._items: deque[ApplyEvent | ApplyError] = deque()
-        self._terminal: Terminal | None = None
-        self._listener: Callable[[], None] | None = None
-
-    @property
-    def terminal(self) -> Terminal | None:
-        """How the request ended; None while it has not."""
-        return self._terminal
+        self._wake: Callable[[], object] = lambda: None
 
     @property
     def queue_s(self) -> float:
@@ -61,38 +61,6 @@ class Ticket:
         """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
         self.end(cancelled_error())
 
-    def events(self) -> Generator[ApplyEvent]:
-        """Token events, then the final event.  Closing the iterator cancels the request.
-
-        Raises:
-            ApplyError: the terminal error, after all events before it.
-        """
-        try:
-            while True:
-                item = self._wait()
-                if isinstance(item, ApplyError):
-                    raise item
-                yield item
-                if isinstance(item, FinalEvent):
-                    return
-        finally:
-            self.cancel()
-
-    async def events_async(self) -> AsyncGenerator[ApplyEvent]:
-        """As `events`, for an event loop."""
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        self._listener = lambda: _call_in(loop, ready.set)
-        try:
-            while True:
-                item = await self._wait_async(ready)
-                if isinstance(item, ApplyError):
-                    raise item
-                yield item
-                if isinstance(item, FinalEvent):
-                    return
-        finally:
-            self.cancel()
-
     def expire(self) -> None:
         """End the request because its deadline has passed."""
         self.end(late_error(self.deadline.timeout_s))
@@ -104,52 +72,81 @@ class Ticket:
 
     def put(self, event: ApplyEvent) -> None:
         """Hand the consumer an event; nothing happens after the end."""
-        with self._changed:
-            if self._terminal is None:
-                self._items.append(event)
-                self._changed.notify_all()
-        self._tell_listener()
+        if self.terminal is None:
+            self._add(event)
 
     def end(self, terminal: Terminal) -> None:
         """End the request; the first end stands, a later one is dropped."""
         with self._changed:
-            if self._terminal is not None:
+            if self.terminal is not None:
                 return
-            self._terminal = terminal
+            self.terminal = terminal
         self.deadline.cancel()
         self._on_end(self)  # before the consumer learns of it, so that whatever counts ends has counted it by then
-        with self._changed:
-            self._items.append(terminal)
-            self._changed.notify_all()
-        self._tell_listener()
+        self._add(terminal)
 
-    def _tell_listener(self) -> None:
-        if (listener := self._listener) is not None:
-            listener()
+    def _add(self, item: ApplyEvent | ApplyError) -> None:
+        with self._changed:
+            self._items.append(item)
+            self._changed.notify_all()
+        self._wake()
 
     # -- consumer side ---------------------------------------------------------------------------------------------
-    def _wait(self) -> ApplyEvent | ApplyError:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._items), max(0.0, self.deadline.remaining_s))
-                if self._items:
-                    return self._items.popleft()
-            self.expire()
+    def events(self) -> Generator[ApplyEvent]:
+        """Token events, then the final event.  Closing the iterator cancels the request.
 
-    async def _wait_async(self, ready: asyncio.Event) -> ApplyEvent | ApplyError:
-        # An item put after the look into `_items` sets `ready` after the clear: the setting runs in this loop.
-        while True:
-            ready.clear()
-            with self._changed:
-                if self._items:
-                    return self._items.popleft()
-            try:
-                async with asyncio.timeout(max(0.0, self.deadline.remaining_s)):
-                    await ready.wait()
-            except TimeoutError:
-                self.expire()
+        Raises:
+            ApplyError: the terminal error, after all events before it.
+        """
+        try:
+            item = None
+            while not isinstance(item, FinalEvent):
+                while not self._items:
+                    with self._changed:
+                        has_item = self._changed.wait_for(
+                            lambda: bool(self._items), max(0.0, self.deadline.remaining_s)
+                        )
+                    if not has_item:
+                        self.expire()
+                yield (item := self._next())
+        finally:
+            self.cancel()
+
+    async def events_async(self) -> AsyncGenerator[ApplyEvent]:
+        """As `events`, for an event loop."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(ready.set)
+
+        self._wake = wake
+        try:
+            item = None
+            while not isinstance(item, FinalEvent):
+                while not self._items:
+                    try:
+                        async with asyncio.timeout(max(0.0, self.deadline.remaining_s)):
+                            await ready.wait()
+                    except TimeoutError:
+                        self.expire()
+                    ready.clear()  # before the look: what is put after it sets `ready` again
+                yield (item := self._next())
+        finally:
+            self.cancel()
+
+    def _next(self) -> ApplyEvent:
+        item = self._items.popleft()
+        if isinstance(item, ApplyError):
+            raise item
+        return item
 
 
-def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-        loop.call_soon_threadsafe(callback)
+def crash_error(error: BaseException) -> EngineFailure:
+    """A foreign exception as an error of ours; logs where it came from."""
+    kind = type(error).__name__
+    # The message of a foreign exception may quote the user's code, which logs do not hold.
+    log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
+    return EngineFailure(
+        f"the engine failed on this request ({kind})", value=kind, remedy="see the service's log; other requests go on"
+    )

@@ -1,12 +1,11 @@
-"""The values that travel through the service: request, prediction, verdict, events, result.
+"""The values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
 
-Nothing here does any work and nothing here imports a library beyond the standard one, so every layer, the
-command line and the typed client share these types without paying for torch.  The path of a request through them:
-`ApplyRequest` -> `Prediction` (what the edit means to a deterministic program) -> `ApplyEvent`s -> `ApplyResult`.
+Nothing here does any work or imports more than the standard library, so that every layer, the command line and the
+typed client share these types without paying for torch.
 
-Lines: everywhere in the service `text.split("\n")` are the lines of a text and `"\n".join(lines)` is the text, so the
-final newline is the empty last line, an empty text is one empty line, and the mapping is a bijection.  Text inside the
-service has LF line ends; `edits.fidelity` takes other endings off at the door and puts them back on the way out.
+Lines: everywhere in the service `text.split("\n")` are the lines of a text, so the final newline is the empty last
+line, and an empty text is one empty line.  Text inside the service has LF line ends; `edits.fidelity` takes other ends
+off at the door and puts them back on the way out.
 """
 
 from __future__ import annotations
@@ -51,18 +50,17 @@ class LineOp(NamedTuple):
     """One step of a merge, in output order.
 
     `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
-    (the original's wording wins).  `drop`: an original line that the edit removes; writes nothing.  `take`: a line of
-    the update.  Over a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the
-    `update_line`s of both and take rise strictly wherever the edit keeps the order of the file.  Where lines are
-    replaced, the drops come before the takes.
+    (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.  Over
+    a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the `update_line`s of both
+    and take rise strictly wherever the edit keeps the order of the file.  Drops come before the takes that replace
+    them.
     """
 
     kind: LineKind
     original_line: int | None
     update_line: int | None
     text: str
-    """The line itself, without line end: for keep, both and drop the original's, for take the text as written to
-    the output (re-indented where the merger moved it)."""
+    """The line itself, without line end; of a take as it is written (re-indented where the merger moved it)."""
 
 
 class Reading(NamedTuple):
@@ -131,6 +129,17 @@ class Verdict:
         return self.severity == "pass"
 
 
+DOUBT = "doubt"
+"""The verdict on an answer that may be wrong."""
+
+
+def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
+    """Whether a finding stands against a result, for all who write or hand it out as a whole: an error, unless `warn`
+    accepts the check's findings; a warning too, where `fail` says so."""
+    rule = on_verdict.get(check)
+    return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
+
+
 class Span(NamedTuple):
     """A half-open range of lines of the merged text and where its text comes from."""
 
@@ -154,8 +163,7 @@ class Position(NamedTuple):
 
 
 class TextEdit(NamedTuple):
-    """Replace `start..end` (half open) of the original by `new_text`.  `utf8_start` and `utf8_end` are the byte columns
-    of the same places."""
+    """Replace `start..end` (half open) of the original.  `utf8_start` and `utf8_end`: the same places' byte columns."""
 
     start: Position
     end: Position
@@ -165,10 +173,10 @@ class TextEdit(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """One stretch of changed lines: lines `original_start..original_end` of the original became `merged_start..
-    merged_end` of the merged text, by the answer's edits `first_edit..end_edit` (0-based, half-open; lines as editors
-    count them).  `confidence`: from the least probability that the target gave to a choice of its own in these lines or
-    the one after them, of the answer's `confidence_kind`; None where it made none there."""
+    """Lines `original_start..original_end` of the original became `merged_start..merged_end` of the merged text, by the
+    answer's edits `first_edit..end_edit` (0-based, half-open; lines as editors count them).  `confidence`: from the
+    least probability that the target gave to a choice of its own in these lines or the one after them, of the answer's
+    `confidence_kind`; None where it made none there."""
 
     original_start: int
     original_end: int
@@ -181,7 +189,7 @@ class Hunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """One edit of one file.  `original` is the file's text, line ends untouched; `""` means a new file."""
+    """One edit of one file.  `original` is its text, line ends untouched; `""` means a new file."""
 
     original: str
     update: str = ""
@@ -189,21 +197,18 @@ class ApplyRequest:
     path: str | None = None
     language: str | None = None
     format: str | None = None
-    """Edit format by name; None detects it."""
+    """By name; None detects it."""
     base_sha256: str | None = None
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
     model: str | None = None
-    """None: the service's own."""
     drafter: str | None = None
-    """None: the service's default drafter."""
     constrain: Literal["sources", "none"] | None = None
-    """None: the prompt format's default."""
+    """Model, drafter and constraint: None takes the service's or the prompt format's own."""
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int | None = None
-    """Limit of generated tokens; None: as many as the original and the update have, and some; all that the context
-    leaves where there is only an instruction."""
+    """None: as many as the original and the update have, and some; for an instruction alone all that fit."""
     timeout_s: float | None = None
     """For the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
@@ -224,11 +229,8 @@ class PassCount(NamedTuple):
 
 @dataclass(slots=True)
 class DecodeStats:
-    """Counts of one decode, kept in one place: API, metrics and evaluation all read these.
-
-    A *pass* is one forward over generated positions (prefill passes are counted apart).  A *rejection* is a pass that
-    accepted fewer tokens than it drafted.
-    """
+    """Counts of one decode, for API, metrics and evaluation.  A *pass* is one forward over generated positions, a
+    *rejection* a pass that accepted fewer tokens than it drafted."""
 
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0

@@ -1,15 +1,4 @@
-"""Which findings stand against a result, for all who write or hand it out as a whole: the one place that says so."""
+"""Old name of what is in `types`."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-DOUBT = "doubt"
-"""The verdict on an answer that may be wrong (`apply_service.doubt`)."""
-
-
-def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
-    """Whether a verdict of `check` is not accepted: an error, unless `warn` accepts the check's findings; a warning
-    too, where `fail` says so."""
-    rule = on_verdict.get(check)
-    return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
+from apply_service.types import DOUBT as DOUBT
+from apply_service.types import is_refused as is_refused

@@ -11,14 +11,14 @@ from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
 from apply_service.calibration import Calibration, ProbabilityMap
-from apply_service.confidence import Confidence, confidence_in
 from apply_service.engine.fake import FakeEngine, scripted
-from apply_service.pipeline import apply, read_edit, run
+from apply_service.pipeline import apply, confidence_in, read_edit, run
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.runtime import Runtime
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.strategies import Outcome
+from apply_service.target import Target, TargetInfo
 from apply_service.types import ApplyRequest, Verdict
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -69,19 +69,20 @@ def test_a_program_says_how_often_its_merge_is_right() -> None:
 
 def test_findings_of_the_text_count() -> None:
     clean_only = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"clean": 1.0}, ((0.0, 0.1), (1.0, 0.9))))
-    target = replace(runtime(None).load("embedded"), calibration=clean_only)
+    target = TargetInfo.of(runtime(clean_only).load("embedded"))
+    outcome = Outcome("", "model", target=target, agreement=True, confidence=0.5)
 
     def answer(*checks: Verdict) -> float | None:
-        return confidence_in(REQUEST, target, raw=0.5, agreement=True, prediction=PREDICTION, checks=checks).answer
+        return confidence_in(REQUEST, PREDICTION, outcome, checks).answer
 
     assert answer() == answer(Verdict("syntax", "pass")) == 0.9
     assert answer(Verdict("syntax", "pass"), Verdict("no_op", "warning")) == 0.1
 
 
 def test_the_least_probabilities_have_a_confidence_too() -> None:
-    signals = confidence_in(REQUEST, None, raw=0.0, agreement=None, prediction=PREDICTION, checks=()).signals
     by_odds = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"log_odds": 1.0}))
-    found = Confidence(0.0, by_odds, signals).answer
+    outcome = Outcome("", "model", target=TargetInfo.of(runtime(by_odds).load("embedded")), confidence=0.0)
+    found = confidence_in(REQUEST, PREDICTION, outcome, ()).answer
     assert found is not None
     assert 0 < found < 0.001
 

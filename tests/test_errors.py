@@ -30,7 +30,7 @@ def test_every_error_that_can_be_mended_has_a_remedy(path: Path) -> None:
 
 
 def test_errors_are_found() -> None:
-    assert len(raised(PACKAGE / "validation.py")) > 5
+    assert len(raised(PACKAGE / "pipeline.py")) > 5
 
 
 @pytest.mark.parametrize(

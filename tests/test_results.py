@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apply_service.edits.ranges import text_hunks
-from apply_service.results import confident_hunks
+from apply_service.pipeline import confident_hunks
 from apply_service.types import Hunk
 
 TEXT = st.text(alphabet="ab\n\r😀", max_size=40)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.errors import SettingsError
-from apply_service.setting_specs import parse_setting
-from apply_service.settings import Settings, is_color_wanted, load_settings, setting_specs
+from apply_service.settings import Settings, is_color_wanted, load_settings, parse_setting, setting_specs
 
 NO_FILE = {"XDG_CONFIG_HOME": "/nowhere", "APPDATA": "/nowhere"}
 

@@ -19,8 +19,7 @@ from apply_service.protocols import EditJob
 from apply_service.runtime import Runtime
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
-from apply_service.windows.jobs import cut_job
-from apply_service.windows.regions import find_regions
+from apply_service.windows.regions import cut_job, find_regions
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 MERGED = ORIGINAL.replace("return 1\n", "return 11\n")

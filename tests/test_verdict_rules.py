@@ -2,7 +2,7 @@
 
 import pytest
 
-from apply_service.verdict_rules import is_refused
+from apply_service.types import is_refused
 
 
 @pytest.mark.parametrize(

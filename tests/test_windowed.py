@@ -19,8 +19,7 @@ from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
-from apply_service.windows.jobs import cut_job
-from apply_service.windows.regions import SCOPE_LINES, find_regions
+from apply_service.windows.regions import SCOPE_LINES, cut_job, find_regions
 from tests.doubles import CancelledWhen
 
 N_FUNCTIONS = 400

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from apply_service.errors import SettingsError
-from apply_service.setting_sources import refuse_unknown
-from apply_service.settings import Settings, setting_specs
+from apply_service.settings import Settings, refuse_unknown, setting_specs
 
 INGRESSES = "ingresses"
 MEANINGLESS = {
@@ -42,7 +41,7 @@ def read_fleet_settings(args: Mapping[str, Any]) -> FleetSettings:
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}
     n_ingresses = values.pop(INGRESSES, 1)
     specs = setting_specs()
-    refuse_unknown(values, "args", specs)
+    refuse_unknown(values, "args")
     for spec in specs:
         if spec.name in values and (spec.name in MEANINGLESS or spec.group == "command"):
             message = (

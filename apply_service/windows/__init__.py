@@ -1,1 +1,0 @@
-"""Windows: the regions of a long file that an edit touches, each an edit job of its own, and the splice back."""

@@ -1,17 +1,20 @@
-"""Where an edit touches a file: runs of a prediction's operations, widened to whole scopes where these are small.
+"""Windows: the regions of a long file that an edit touches, each an edit job of its own, and the splice back.
 
-Works on the operations of the predicted merge alone; what the merger did not see is in no region.
+A region is a run of a prediction's operations, widened to whole scopes where these are small.  Works on the operations
+of the predicted merge alone; what the merger did not see is in no region.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from apply_service.syntax.scopes import Scope, find_scopes
-from apply_service.types import Prediction
+from apply_service.protocols import EditJob
+from apply_service.syntax.scopes import find_scopes
+from apply_service.types import LineOp, Prediction
 
 MARGIN_LINES = 6
 """Unchanged lines on either side of a change: what a model needs to see where it is."""
@@ -20,13 +23,12 @@ SCOPE_LINES = 80
 
 
 class Region(NamedTuple):
-    """Operations `start..stop` (half open) of the prediction, and the lines of the original that they cover."""
+    """Operations `start..stop` of the prediction, and the lines of the original that they cover; both half open."""
 
     start: int
     stop: int
     first_line: int
     last_line: int
-    """One past the last."""
 
     @property
     def n_lines(self) -> int:
@@ -40,14 +42,19 @@ def find_regions(
     `scope_lines` lines are taken whole."""
     # For every operation, and the end, how many lines of the original come before it.
     at = list(accumulate((op.original_line is not None for op in prediction.ops), initial=0))
-    scopes = [scope for scope in find_scopes(original, language) if scope.end_line - scope.lead_line <= scope_lines]
-    spans = []
-    start = 0
+    scopes = [
+        (scope.lead_line, scope.end_line)
+        for scope in find_scopes(original, language)
+        if scope.end_line - scope.lead_line <= scope_lines
+    ]
+    spans, stop = [], 0
     for is_change, run in groupby(prediction.ops, key=lambda op: op.kind in ("drop", "take")):
-        stop = start + len(list(run))
+        start, stop = stop, stop + len(list(run))
         if is_change:
-            spans.append(_widened(at[start], at[stop], at[-1], scopes))
-        start = stop
+            first, last = at[start], at[stop]
+            around = [scope for scope in scopes if scope[0] <= first and last <= scope[1]]
+            lead, end = max(around, key=lambda scope: scope[1] - scope[0], default=(first, last))
+            spans.append((max(0, min(first - MARGIN_LINES, lead)), min(at[-1], max(last + MARGIN_LINES, end))))
     joined: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1]:
@@ -58,11 +65,52 @@ def find_regions(
     return [Region(bisect_left(at, first), bisect_right(at, last) - 1, first, last) for first, last in joined]
 
 
-def _widened(first: int, last: int, n_lines: int, scopes: Sequence[Scope]) -> tuple[int, int]:
-    """Lines `first..last` with a margin, or the largest of `scopes` around them, whichever is more."""
-    start, end = max(
-        ((scope.lead_line, scope.end_line) for scope in scopes if scope.lead_line <= first and last <= scope.end_line),
-        key=lambda lines: lines[1] - lines[0],
-        default=(first, last),
+def cut_job(job: EditJob, region: Region) -> EditJob:
+    """The job of one region: its lines, and the parts of update and prediction that speak of them, renumbered.  Markers
+    and other lines of the update that are no output stay with the region between whose lines they stand."""
+    prediction = job.prediction
+    ops = prediction.ops[region.start : region.stop]
+    own, before, after = (
+        [op.update_line for op in part if op.update_line is not None]
+        for part in (ops, prediction.ops[: region.start], prediction.ops[region.stop :])
     )
-    return max(0, min(first - MARGIN_LINES, start)), min(n_lines, max(last + MARGIN_LINES, end))
+    low = max((line for line in before if not own or line < min(own)), default=-1)
+    high = min((line for line in after if not own or line > max(own)), default=len(prediction.update_lines))
+    kept = sorted({*own, *(line for line in prediction.unplaced if low < line < high)})
+    number = {line: i for i, line in enumerate(kept)}
+    renumbered = tuple(
+        op._replace(
+            original_line=None if op.original_line is None else op.original_line - region.first_line,
+            update_line=None if op.update_line is None else number[op.update_line],
+        )
+        for op in ops
+    )
+    update = job.update.split("\n")
+    return replace(
+        job,
+        original="\n".join(job.original.split("\n")[region.first_line : region.last_line]),
+        update="\n".join(update[i] for i in kept),
+        prediction=replace(prediction, ops=renumbered, update_lines=tuple(prediction.update_lines[i] for i in kept)),
+    )
+
+
+def splice(prediction: Prediction, regions: Sequence[Region], merged: Sequence[str]) -> tuple[str, list[int]]:
+    """The merged file, and the line of it at which each window's text begins.
+
+    `merged[i]` replaces the operations of `regions[i]`; outside, the prediction keeps the original's lines.
+    """
+
+    def kept(ops: Sequence[LineOp]) -> list[str]:
+        return [op.text for op in ops if op.kind != "drop"]
+
+    lines: list[str] = []
+    starts: list[int] = []
+    done = 0
+    for region, text in zip(regions, merged, strict=True):
+        lines += kept(prediction.ops[done : region.start])
+        starts.append(len(lines))
+        # A window that deletes all of its lines has no text; elsewhere an empty text is one empty line.
+        is_deleted = text == "" and not kept(prediction.ops[region.start : region.stop])
+        lines += [] if is_deleted else text.split("\n")
+        done = region.stop
+    return "\n".join([*lines, *kept(prediction.ops[done:])]), starts

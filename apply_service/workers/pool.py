@@ -1,4 +1,5 @@
-"""Lends worker processes: started when first needed, used again, and killed where nobody waits for their work any more.
+"""Worker processes for pure work that would hold the engine thread for long: started when first needed, used again, and
+killed where nobody waits for their work any more.
 
 The standard library's process pool breaks as a whole when one of its processes dies, and can't end a call that runs;
 here a call has a time limit, and to cancel its future kills its process.
@@ -9,25 +10,102 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import signal
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from functools import cache
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, NotReady
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.workers.process import Crash, End, serve
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
 HEAVY_BYTES = 1_000_000
 """A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
-DIED = "process ended with code {}"
 
 log = logging.getLogger(__name__)
+
+
+class End(NamedTuple):
+    """How a call ended: with a value, with an error of ours, or with a crash: the class of another exception and where
+    it came from, without its message, which may quote code."""
+
+    value: Any = None
+    error: ApplyError | None = None
+    crash: str = ""
+    trace: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> End:
+        if isinstance(error, ApplyError):
+            return cls(error=error)
+        return cls(crash=type(error).__name__, trace="".join(traceback.format_tb(error.__traceback__)))
+
+
+def serve(line: Connection[Any, Any]) -> None:
+    """What runs in a worker: call what comes over the line and send back its `End`, until the other side is gone.  None
+    is a sign of life, and answered by another."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the whole group; only the service decides what it means
+    while True:
+        try:
+            payload = line.recv_bytes()
+            try:
+                call: Callable[[], Any] | None = ForkingPickler.loads(payload)
+                end = End(None if call is None else call())
+            except BaseException as error:  # a panic of native code, too
+                end = End.of(error)
+            try:
+                answer = ForkingPickler.dumps(end)
+            except Exception as error:  # it can't be sent
+                answer = ForkingPickler.dumps(End.of(error))
+            line.send_bytes(answer)
+        except (EOFError, OSError):
+            return
+
+
+class Worker:
+    """A process, and the line to it."""
+
+    def __init__(self) -> None:
+        context = _context()
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs,), name="apply-worker", daemon=True)
+        self._process.start()
+        theirs.close()  # so that its end is the end of the line
+        self.pid = self._process.pid
+        self.kill = self._process.kill
+
+    def do(self, payload: bytes, limit_s: float | None = None) -> End:
+        """Make a pickled call.  Raises EOFError, OSError: the process is gone.  TimeoutError: it takes too long."""
+        self._line.send_bytes(payload)
+        if not self._line.poll(limit_s):
+            raise TimeoutError
+        end: End = self._line.recv()
+        return end
+
+    def is_alive(self) -> bool:
+        """Whether the process answers: it may have died since its last call, and not be missed yet."""
+        try:
+            self.do(ALIVE)
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def dispose(self) -> int | None:
+        """Kill it and hang up; its exit code.  For the thread that uses the line; a second call does nothing more."""
+        self.kill()
+        self._process.join()
+        self._line.close()
+        return self._process.exitcode
+
+
+ALIVE = bytes(ForkingPickler.dumps(None))
 
 
 class Job(Future[Any]):
@@ -42,82 +120,26 @@ class Job(Future[Any]):
         self._worker: Worker | None = None
 
     def cancel(self) -> bool:
-        is_cancelled = super().cancel()
-        if is_cancelled:
-            self.kill()
+        if is_cancelled := super().cancel():
+            self._kill()
         return is_cancelled
 
-    # -- for the pool ----------------------------------------------------------------------------------------------
-    def begin(self, worker: Worker) -> bool:
-        """Whether the call is still wanted; from now on `kill` kills this worker."""
+    def hold(self, worker: Worker | None) -> bool:
+        """The worker that works on it, to be killed with it; whether the call is still wanted."""
         with self._lock:
-            if not self.done():
-                self._worker = worker
+            self._worker = None if self.done() else worker
             return not self.done()
 
-    def release(self) -> None:
-        """The process is free for others."""
-        with self._lock:
-            self._worker = None
+    def fail(self, error: ApplyError) -> None:
+        """End it before its time, and the process that works on it."""
+        with contextlib.suppress(InvalidStateError):
+            self.set_exception(error)
+        self._kill()
 
-    def kill(self) -> None:
-        """Kill the process that works on it, if one does."""
+    def _kill(self) -> None:
         with self._lock:
             if self._worker is not None:
                 self._worker.kill()
-
-    def end(self, value: Any = None, error: ApplyError | None = None) -> None:
-        """Set the result; the first end counts."""
-        with contextlib.suppress(InvalidStateError):
-            self.set_result(value) if error is None else self.set_exception(error)
-
-
-class Worker:
-    """A process, and the line to it."""
-
-    def __init__(self) -> None:
-        context = _context()
-        self.line, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs,), name="apply-worker", daemon=True)
-        self._process.start()
-        theirs.close()  # so that its end is the end of the line
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
-    def answers(self) -> bool:
-        """Whether the process is there: it may have died since its last call, and not be missed yet."""
-        try:
-            self.line.send(None)
-            self.line.recv()
-        except (EOFError, OSError):
-            return False
-        return True
-
-    def do(self, payload: bytes, limit_s: float | None) -> End:
-        """Make a pickled call.
-
-        Raises:
-            EOFError, OSError: the process is gone.
-            TimeoutError: the call takes longer than the limit.
-        """
-        self.line.send_bytes(payload)
-        if not self.line.poll(limit_s):
-            raise TimeoutError
-        end: End = self.line.recv()
-        return end
-
-    def kill(self) -> None:
-        """End the process at once.  Any thread may; a second call does nothing."""
-        self._process.kill()
-
-    def dispose(self) -> int | None:
-        """Kill it and hang up; its exit code.  For the thread that uses the line; a second call does nothing more."""
-        self._process.kill()
-        self._process.join()
-        self.line.close()
-        return self._process.exitcode
 
 
 class WorkerPool:
@@ -147,7 +169,7 @@ class WorkerPool:
         job = Job(call, limit_s)
         with self._lock:
             if self._is_closed:
-                raise _closed_error()
+                raise closing_error()
             self._jobs.add(job)
             self._threads.submit(self._carry, job)
         return job
@@ -158,8 +180,7 @@ class WorkerPool:
             self._is_closed = True
             jobs, idle, self._idle = [*self._jobs], self._idle, []
         for job in jobs:
-            job.end(error=_closed_error())
-            job.kill()
+            job.fail(closing_error())
         for worker in idle:
             worker.dispose()
         self._threads.shutdown(cancel_futures=True)
@@ -169,29 +190,50 @@ class WorkerPool:
         try:
             end = End() if job.done() else self._do(job)
         except BaseException as error:  # no process can be started, or the call can't be sent
-            end = End(error=Crash.of(error))
+            end = End.of(error)
         with self._lock:
             self._jobs.discard(job)
-        if not job.done():
-            job.end(end.value, crash_failure(end.error) if isinstance(end.error, Crash) else end.error)
+        if job.done():
+            return  # it was cancelled, and its process killed
+        failure = end.error
+        if end.crash:
+            log.error("worker crashed: %s\n%s", end.crash, end.trace)
+            failure = EngineFailure(
+                f"the process that worked on this request failed ({end.crash})",
+                value=end.crash,
+                remedy="see the service's log; other requests go on",
+            )
+        with contextlib.suppress(InvalidStateError):  # it has been cancelled meanwhile
+            job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
         payload = bytes(ForkingPickler.dumps(job.call))
         worker, is_kept = self._lend(), False
         try:
-            if not job.begin(worker):
+            if not job.hold(worker):
                 is_kept = True
                 return End()
             end = worker.do(payload, job.limit_s)
             is_kept = len(payload) < HEAVY_BYTES
             return end
         except TimeoutError:
-            return End(error=too_long_error(job.limit_s))
+            return End(
+                error=DeadlineExceeded(
+                    "reading the edit takes too long",
+                    value=job.limit_s,
+                    limit=job.limit_s,
+                    remedy="send a smaller or a plainer edit, or as search/replace blocks",
+                )
+            )
         except (EOFError, OSError):
-            return End(error=Crash(DIED.format(worker.dispose())))
+            return End(crash=f"process ended with code {worker.dispose()}")
         finally:
-            job.release()  # before anybody learns of the end, who might kill the process then
-            self._take_back(worker, is_kept=is_kept)
+            job.hold(None)  # before anybody learns of the end, who might kill the process then
+            with self._lock:
+                is_kept = is_kept and not self._is_closed
+                self._idle += [worker] * is_kept
+            if not is_kept:
+                worker.dispose()
 
     def _lend(self) -> Worker:
         while True:
@@ -199,17 +241,8 @@ class WorkerPool:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
                 return Worker()
-            if worker.answers():
+            if worker.is_alive():
                 return worker
-            worker.dispose()
-
-    def _take_back(self, worker: Worker, *, is_kept: bool) -> None:
-        """Keep the worker for the next job, or end it."""
-        with self._lock:
-            is_kept = is_kept and not self._is_closed
-            if is_kept:
-                self._idle.append(worker)
-        if not is_kept:
             worker.dispose()
 
 
@@ -221,28 +254,9 @@ def _context() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
-    context.set_forkserver_preload(["apply_service.workers.process", "apply_service.pipeline", *named])
+    context.set_forkserver_preload([__name__, "apply_service.pipeline", *named])
     return context
 
 
-def crash_failure(crash: Crash) -> EngineFailure:
-    """A crash of a worker as an error of ours; logs where it came from."""
-    log.error("worker crashed: %s\n%s", crash.kind, crash.trace)
-    return EngineFailure(
-        f"The process that worked on this request failed ({crash.kind}).",
-        value=crash.kind,
-        remedy="See the service's log; other requests go on.",
-    )
-
-
-def too_long_error(limit_s: float | None) -> DeadlineExceeded:
-    return DeadlineExceeded(
-        "Reading the edit takes too long.",
-        value=limit_s,
-        limit=limit_s,
-        remedy="Send a smaller or a plainer edit, or as search/replace blocks.",
-    )
-
-
-def _closed_error() -> NotReady:
-    return NotReady("The service is shutting down.", remedy="Send the request again when it is back.")
+def closing_error() -> NotReady:
+    return NotReady("the service is shutting down", remedy="send the request again when it is back")

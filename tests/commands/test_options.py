@@ -39,7 +39,7 @@ def of_the_engine() -> list[str]:
     and the URL that is refused without its engine anyway."""
     others = ("model", "drafter", "vllm_url")
     specs = [spec for spec in setting_specs() if spec.group == "engine" and spec.name not in others]
-    values = {spec.flag: spec.choices[0] if spec.choices else spec.high or "some" for spec in specs}
+    values = {spec.flag: spec.choices[0] if spec.choices else ("some", *spec.allowed)[-1] for spec in specs}
     return [spec.flag if spec.kind is bool else f"{spec.flag} {values[spec.flag]}" for spec in specs]
 
 

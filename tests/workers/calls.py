@@ -51,6 +51,10 @@ def give_unsendable() -> object:
     return lambda: None
 
 
+def refuse_unsendably() -> NoReturn:
+    raise NeedsMoreContext("no anchor", value=lambda: None)
+
+
 def is_deaf_to_interrupts() -> bool:
     os.kill(os.getpid(), signal.SIGINT)
     return True

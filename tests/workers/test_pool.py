@@ -70,6 +70,7 @@ def test_an_error_of_ours_comes_back_as_it_was(pool: WorkerPool) -> None:
         (calls.panic, "BaseException"),
         (calls.be_killed, "process ended with code -9"),
         (calls.give_unsendable, "AttributeError"),
+        (calls.refuse_unsendably, "AttributeError"),
         (lambda: None, "PicklingError"),
     ],
 )
@@ -96,7 +97,9 @@ def test_a_call_that_holds_its_interpreter_is_killed_at_its_limit(pool: WorkerPo
     assert done(pool, os.getpid) != pid
 
 
-def test_what_nobody_waits_for_is_killed_and_the_next_one_served(pool: WorkerPool) -> None:
+def test_what_nobody_waits_for_is_killed_and_the_next_one_served(
+    pool: WorkerPool, caplog: pytest.LogCaptureFixture
+) -> None:
     pid = done(pool, os.getpid)
     at_work, waiting = pool.submit(calls.sleep_long), pool.submit(calls.sleep_long)
     assert wait_for(lambda: pool.pids == [])
@@ -104,6 +107,7 @@ def test_what_nobody_waits_for_is_killed_and_the_next_one_served(pool: WorkerPoo
     assert at_work.cancel()
     assert wait_for(lambda: not is_running(pid))
     assert done(pool, os.getpid) != pid
+    assert caplog.text == "", "that is no crash"
 
 
 def test_to_cancel_what_has_ended_kills_nobody(pool: WorkerPool) -> None:
