@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +18,6 @@ from apply_service.batch import BatchMode, PatchRequest, PatchSource
 from apply_service.edits.fidelity import SourceText, decode, encode
 from apply_service.errors import ApplyError, InvalidField, StaleBase, TooLarge, UnsupportedParameter
 from apply_service.registry import CHECKS
-from apply_service.results import hash_bytes
 from apply_service.strategies import STRATEGY_VERDICTS
 from apply_service.types import ApplyRequest, Strategy
 
@@ -144,7 +144,7 @@ class BatchFile(SourceFields):
     def to_source(self) -> PatchSource:
         """Raises InvalidField, BadEncoding or StaleBase."""
         source = self.read()
-        found = hash_bytes(encode(source.text, source))
+        found = sha256(encode(source.text, source)).hexdigest()
         if self.base_sha256 is not None and self.base_sha256.lower() != found:
             remedy = "read the file again and make the patch anew"
             message = "the file is not the one the patch was made for"
