@@ -20,6 +20,7 @@ LAYERS = (
     {"task"},
     {"service"},
     {"ticket"},
+    {"validation", "results"},
     {"pipeline"},
     {"strategies"},
     {"doubt"},
