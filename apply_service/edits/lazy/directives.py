@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apply_service.edits.headers import header_name
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of
 from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words
 from apply_service.edits.markers import Role as LineRole
 from apply_service.edits.markers import classify

@@ -10,8 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from apply_service.edits.headers import attached_start, definition_end
-from apply_service.edits.indentation import Unit, find_unit, indent_of
+from apply_service.edits.code_lines import Unit, attached_start, definition_end, find_unit, indent_of
 from apply_service.syntax.scopes import Scope
 
 _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|rescue|ensure)\b")

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from apply_service.edits.headers import header_name, is_attached
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of, is_attached
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.layout import Layout, depth, is_import
 from apply_service.edits.lazy.mentions import Mention, Role

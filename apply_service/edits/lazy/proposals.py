@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.headers import header_name, is_attached
+from apply_service.edits.code_lines import header_name, is_attached
 from apply_service.edits.lazy.layout import is_import
 from apply_service.edits.lazy.mentions import Role
 from apply_service.edits.lazy.spans import Finder

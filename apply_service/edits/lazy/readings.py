@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.headers import header_name
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of
 from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
-from apply_service.edits.lazy.flow import lost_indentation, reflow
+from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs, has_blank_changes, keep_wording, passed_over
+from apply_service.edits.lazy.reading import Reading, marker_indent
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
@@ -24,8 +24,6 @@ from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role
 from apply_service.edits.questions import doubts_of
-from apply_service.edits.reading import Reading
-from apply_service.edits.snippet import marker_indent
 from apply_service.types import Certainty, LineOp, Prediction
 
 FORMAT = frozenset({"format", "layout", "stub"})
@@ -251,8 +249,8 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
             draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
             known[key] = [*(_retouched(reading, draft) if name in RETOUCHED else ()), draft]
         first = known[key][-1]
-        if name == "format" and lost_indentation(reading, first.ops):
-            flowed = reflow(reading, first.ops)
+        if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
+            flowed = reflow(reading.original, first.ops)
             yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
             yield _renamed(draft, f"{base}:{name}{draft.name}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from apply_service.edits.headers import header_name
+from apply_service.edits.code_lines import header_name
 from apply_service.edits.lazy.directives import comment_text
 from apply_service.edits.lazy.layout import Layout, is_import
 from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words

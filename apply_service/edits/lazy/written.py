@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from apply_service.edits.headers import is_attached, is_definition
-from apply_service.edits.indentation import Shift, find_unit, indent_of
+from apply_service.edits.code_lines import find_unit, indent_of, is_attached, is_definition
+from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.layout import Layout, is_import
 from apply_service.edits.lazy.mentions import Role
 from apply_service.edits.lazy.spans import Finder

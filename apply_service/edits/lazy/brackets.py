@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import Kind
+from apply_service.edits.code_lines import surplus
 from apply_service.edits.lazy.align import FORCED, TAKE, Group, Match, Row, align
+from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.rows import Rows
-from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 MAX_TRIES = 16

@@ -1,0 +1,308 @@
+"""A snippet read against its original: cut into blocks, remarks off, every line at the file's indentation.
+
+Blocks are runs of lines that the file shall contain one after the other, parted by markers (and fences, hints); blank
+lines next to a parting belong to it, not to the file.  Places nothing: `rows` looks for the lines' places, `write`
+writes the operations.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.edits.candidates import LineIndex
+from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
+from apply_service.edits.doubts import Doubts
+from apply_service.edits.lazy.fitting import fit_blocks
+from apply_service.edits.lazy.notes import find_notes
+from apply_service.edits.lazy.remarks import read_inline_marker, split_remark
+from apply_service.edits.markers import Hint, Role, classify, is_marker, parse_hint
+from apply_service.edits.role_doubts import doubt_roles
+from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
+
+WIDE_GAP = "   "
+"""Before a remark: part of it may be the line's own trailing white space."""
+_OPENERS = ("{", "(", "[", ":", ">")
+_ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
+
+
+class Block(NamedTuple):
+    """One run.  `lines` are update line numbers, blank ones inside included, first and last not blank."""
+
+    lines: tuple[int, ...]
+    marked_before: bool
+    """A marker stands before it (the snippet's own start is no marker)."""
+    marked_after: bool
+    gap_before: tuple[int, ...]
+    """Update lines between the block before and this one: markers, notes, blanks."""
+    gap_after: tuple[int, ...]
+    hint: Hint | None
+    deletions: tuple[int, ...]
+    """Deletion notes inside the block."""
+
+
+class Snippet(NamedTuple):
+    """The update as it is written, in blocks."""
+
+    texts: tuple[str, ...]
+    roles: tuple[Role, ...]
+    blocks: tuple[Block, ...]
+    stray_deletions: tuple[int, ...]
+    """Deletion notes that stand alone between markers."""
+    has_markers: bool
+
+
+def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
+    """The snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    runs: list[list[int]] = []
+    gaps: list[list[int]] = [[]]
+    """Before each run, and behind the last one."""
+    behind_stub = [False]
+    """Of each gap, whether a stub stands before it or behind it."""
+    run: list[int] = []
+
+    def cut(*, at_stub: bool) -> None:
+        """Ends the run; what follows its last line of content opens the next gap."""
+        last = max(k for k, i in enumerate(run) if roles[i] is Role.CONTENT) + 1
+        runs.append(run[:last])
+        gaps.append(run[last:])
+        behind_stub.append(at_stub)
+        run.clear()
+
+    for i, role in enumerate(roles):
+        is_inside = role is Role.CONTENT or (bool(run) and role in (Role.BLANK, Role.DELETION, Role.ASIDE))
+        if run and not is_inside:
+            cut(at_stub=False)
+        elif run and i in stubs:
+            # A stub stands alone below a line that is blank, opens a scope or is a stub itself.
+            above = texts[i - 1].rstrip()
+            if roles[i - 1] is Role.BLANK or i - 1 in stubs or above.endswith(("{", ":")):
+                cut(at_stub=True)
+        (run if is_inside else gaps[-1]).append(i)
+        if i in stubs and is_inside:
+            cut(at_stub=True)
+    if run:
+        cut(at_stub=False)
+    marked = [
+        stub or any(roles[i] in (Role.MARKER, Role.HINT) for i in gap)
+        for gap, stub in zip(gaps, behind_stub, strict=True)
+    ]
+    blocks = []
+    for b, lines in enumerate(runs):
+        hints = [parse_hint(texts[i]) for i in gaps[b] if roles[i] is Role.HINT]
+        blocks.append(
+            Block(
+                _without_notes(lines, roles),
+                marked[b],
+                marked[b + 1],
+                tuple(gaps[b]),
+                tuple(gaps[b + 1]),
+                next((hint for hint in reversed(hints) if hint is not None), None),
+                tuple(i for i in lines if roles[i] is Role.DELETION),
+            )
+        )
+    strays = tuple(i for gap in gaps for i in gap if roles[i] is Role.DELETION)
+    return Snippet(tuple(texts), tuple(roles), tuple(blocks), strays, Role.MARKER in roles)
+
+
+def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
+    """The lines of a run; of blank ones right above and right below a deletion note, the note takes one along."""
+    kept: list[int] = []
+    is_padded = False
+    for i in run:
+        if roles[i] is Role.DELETION:
+            is_padded = bool(kept) and roles[kept[-1]] is Role.BLANK
+        elif roles[i] is Role.BLANK and is_padded:
+            is_padded = False
+        elif roles[i] is not Role.ASIDE:
+            is_padded = False
+            kept.append(i)
+    return tuple(kept)
+
+
+def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
+    """Columns of the first marker in a gap; None where there is none."""
+    return next((indent_of(snippet.texts[i]) for i in gap if snippet.roles[i] is Role.MARKER), None)
+
+
+class Reading:
+    """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
+
+    def __init__(
+        self,
+        original: Sequence[str],
+        update: Sequence[str],
+        language: str | None,
+        path: str | None,
+        passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
+        shifts: bool = True,
+        index: LineIndex | None = None,
+    ) -> None:
+        """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's, where
+        another reading has made it."""
+        self.original = original
+        self.language = language
+        self.path = path
+        self.doubts = Doubts()
+        self.index = index if index is not None else LineIndex(original)
+        known = set(self.index.stripped)
+        roles = classify(update, original, language=language, path=path)
+        for i in passed_over:
+            roles[i] = Role.CHAT
+        self.found_notes = find_notes(update, roles, known)
+        """The kind of each line that may be a marker in other words."""
+        self.notes = notes
+        for i in notes:
+            roles[i] = Role.MARKER
+        self.texts = list(update)
+        self.elided: set[int] = set()
+        """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        for i, line in enumerate(update):
+            text = read_inline_marker(line, known) if roles[i] is Role.CONTENT else None
+            if text is not None and is_marker(text):
+                roles[i] = Role.MARKER
+            elif text is not None:
+                self.elided.add(i)
+                self.texts[i] = text
+        self.snippet = cut_blocks(update, roles, self.elided)
+        for reason in doubt_roles(roles, update, self.index):
+            self.doubts.likely(reason)
+        self._strip_remarks(known)
+        self.is_shifted = False
+        if shifts:
+            self._shift_blocks()
+        self.visible = [
+            (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
+        ]
+        """(block, update line) of every line that can be aligned, in order."""
+
+    def _strip_remarks(self, known: set[str]) -> None:
+        self._wide: set[int] = set()
+        shown = [i for block in self.snippet.blocks for i in block.lines]
+        found = {i: remark for i in shown if (remark := split_remark(self.texts[i], self.language, known)) is not None}
+        points = any(_ARROW.match(self.texts[i][len(remark.code) :]) for i, remark in found.items())
+        has_arrows = bool(found) and any("<-" in line or "←" in line for line in self.original)
+        for i, remark in found.items():
+            if self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
+                self._wide.add(i)
+            self.texts[i] = remark.code
+            is_new = remark.code.strip() not in known
+            if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
+                self.doubts.likely("remark or comment")
+
+    def _shift_blocks(self) -> None:
+        blocks = self.snippet.blocks
+        shifts = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index)
+        for block, shift in zip(blocks, shifts, strict=True):
+            if not shift.is_identity:
+                self.doubts.likely("fragment re-indented")
+                self.is_shifted = True
+                for i in block.lines:
+                    self.texts[i] = shift.apply(self.texts[i])
+
+    def is_wide(self, i: int) -> bool:
+        """Whether the remark stood so far behind the line that white space between them may be the line's own."""
+        return i in self._wide
+
+    def block_texts(self, b: int) -> list[str]:
+        return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    # -- what is asked of the original -----------------------------------------------------------------------------
+    def close_of(self, j: int) -> int:
+        """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
+        the end where there is none."""
+        return int(self.closers[j])
+
+    @cached_property
+    def closers(self) -> npt.NDArray[np.int64]:
+        """`close_of` every line."""
+        found = [len(self.original)] * len(self.original)
+        levels: list[int] = []
+        places: list[int] = []
+        """The lines below that are indented less than all between them and here, the nearest last."""
+        scope_indents = self.index.scope_indents.tolist()
+        for j in range(len(self.original) - 1, -1, -1):
+            n = bisect_right(levels, indent_of(self.original[j]))
+            if n:
+                found[j] = places[n - 1]
+            kept = bisect_left(levels, scope_indents[j])
+            levels[kept:], places[kept:] = [scope_indents[j]], [j]
+        return np.array(found, np.int64)
+
+    @cached_property
+    def scope_ends(self) -> npt.NDArray[np.int64]:
+        """Where the scope that each line opens ends, past the closing brackets of its header and its further
+        branches."""
+        found = self.closers.tolist()
+        for j in range(len(self.original) - 1, -1, -1):
+            line = self.original[found[j]] if found[j] < len(self.original) else ""
+            goes_on = line.rstrip().endswith(_OPENERS) and (is_closer(line) or is_branch(line))
+            if goes_on and indent_of(line) == indent_of(self.original[j]):
+                found[j] = found[found[j]]
+        return np.array(found, np.int64)
+
+    def knows_margin(self, text: str) -> bool:
+        """Whether a line of the original is indented like this one, or by whole levels of the file."""
+        margin = leading(text)
+        unit, margins = self._margins
+        return margin in margins or (unit is not None and not margin.replace(unit.text, ""))
+
+    @cached_property
+    def _margins(self) -> tuple[Unit | None, set[str]]:
+        return find_unit(self.original), {leading(line) for line in self.original if line.strip()}
+
+    @cached_property
+    def keeps_trailing_blanks(self) -> bool:
+        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        trailing = {line for line in self.original if line != line.rstrip()}
+        return any(self.texts[i] in trailing for block in self.snippet.blocks for i in block.lines)
+
+    @cached_property
+    def gaps_above(self) -> dict[int, int]:
+        """Blank lines above definitions, by their indentation: the commonest number; without those that have none."""
+        found: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        for scope in self.scopes:
+            if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module"):
+                gap = self.blanks_before(scope.lead_line)
+                if gap:
+                    found[indent_of(self.original[scope.header_line])][gap] += 1
+        return {indent: max(set(gaps), key=gaps.__getitem__) for indent, gaps in found.items()}
+
+    def blanks_before(self, at: int) -> int:
+        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        start = at
+        while start > 0 and not self.original[start - 1].strip():
+            start -= 1
+        return at - start if start else 0
+
+    @cached_property
+    def scopes_named(self) -> dict[str, list[Scope]]:
+        """The original's scopes by name."""
+        found: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self.scopes:
+            found[scope.name.strip("'\"`")].append(scope)
+        return found
+
+    @cached_property
+    def scope_headers(self) -> tuple[str, list[int]]:
+        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        headers = [self.original[scope.header_line].lower() for scope in self.scopes]
+        return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The original's scopes; parsed only where a block has to be placed by them."""
+        text = "\n".join(self.original)
+        if is_fallback(text, self.language):
+            self.doubts.likely("scope unknown: no grammar for the language")
+        return find_scopes(text, self.language)
