@@ -98,6 +98,8 @@ EDGE = re.compile(
 FILE = re.compile(
     r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
 )
+_LOOSE = ("in", "to", "at", "into", "inside", "within")
+"""Where a hint says so little that the comment may as well be the program's."""
 FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 IMPERATIVE = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
@@ -261,42 +263,31 @@ def _first_text(lines: Sequence[str], places: Iterable[int]) -> str | None:
 
 def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role | None, lowered: str) -> Role:
     """What a line is that the file does not have (`lowered`: the file's text in small letters)."""
-    line, hint = lines[i], parse_hint(lines[i])
+    if len(lines[i]) > MAX_NOTE_LENGTH:
+        return Role.CONTENT
+    line, hint, core = lines[i], parse_hint(lines[i]), strip_comment(lines[i]).core
+    beside = {k: strip_comment(lines[k]).is_comment for k in (i - 1, i + 1) if 0 <= k < len(lines)}
     if is_marker(line):
         return Role.HINT if hint is not None and (hint.target or hint.where in ("end", "start")) else Role.MARKER
     if is_deletion_note(line):
-        return Role.CONTENT if _continues_comment(lines, roles, i) else Role.DELETION
+        # Part of a longer comment is no note of its own.
+        longer = {k for k, is_comment in beside.items() if is_comment and lines[k].strip()[:2] == line.strip()[:2]}
+        follows = i - 1 in longer and roles[i - 1] is Role.CONTENT
+        leads = i + 1 in longer and not (is_marker(lines[i + 1]) or is_deletion_note(lines[i + 1]))
+        return Role.CONTENT if (follows or leads) and not PLAIN_NOTE.match(core) else Role.DELETION
     if hint is not None:
-        trusted = _is_trusted(hint, strip_comment(line).core, lowered)
-        return Role.CONTENT if not trusted else Role.ASIDE if above is Role.CONTENT else Role.HINT
+        # Its target stands in the file, or is the lines next to it; other comments sound like a hint.
+        target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
+        is_beside = re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target) is not None
+        is_asked = IMPERATIVE.match(core) is not None and hint.where not in _LOOSE
+        if not is_asked or not (is_beside or (target and target in lowered)):
+            return Role.CONTENT
+        return Role.ASIDE if above is Role.CONTENT else Role.HINT
     # A comment of its own that ends in dots names what is left out.
-    beside = [lines[k] for k in (i - 1, i + 1) if 0 <= k < len(lines)]
     trails_off = line.rstrip(" )]*/->}").endswith(("...", "…")) and _note_core(line) is not None
-    is_alone = not any(strip_comment(other).is_comment and not is_marker(other) for other in beside)
+    is_alone = not any(is_comment and not is_marker(lines[k]) for k, is_comment in beside.items())
     is_last = i + 1 == len(lines) or not lines[i + 1].strip()
     return Role.MARKER if trails_off and is_alone and is_last else Role.CONTENT
-
-
-def _is_trusted(hint: Hint, core: str, lowered: str) -> bool:
-    """A hint is one where its target stands in the file, or is the lines next to it; other comments sound like it."""
-    if IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
-        return False
-    target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
-    is_beside = re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target) is not None
-    return is_beside or (target != "" and target in lowered)
-
-
-def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:
-    """Whether a deletion note is part of a longer comment, so no note of its own."""
-
-    def goes_on(k: int) -> bool:
-        return strip_comment(lines[k]).is_comment and lines[k].strip()[:2] == lines[i].strip()[:2]
-
-    if PLAIN_NOTE.match(strip_comment(lines[i]).core):
-        return False
-    if i > 0 and roles[i - 1] is Role.CONTENT and goes_on(i - 1):
-        return True
-    return i + 1 < len(lines) and goes_on(i + 1) and not (is_marker(lines[i + 1]) or is_deletion_note(lines[i + 1]))
 
 
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:

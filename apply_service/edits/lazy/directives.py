@@ -124,7 +124,15 @@ def find_directives(
         return []
     directives = []
     for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):
-        block = _block_below(update, texts, roles, lines.stop, stop)
+        start = next((i for i in range(lines.stop, stop) if roles[i] not in (Role.BLANK, Role.MARKER)), stop)
+        for i in range(start, stop):
+            # Lines are left out; but dots as the only statement of a body are code.
+            is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")
+            if roles[i] in (Role.FENCE, Role.CHAT) or (roles[i] is Role.MARKER and not is_body):
+                stop = i
+                break
+        code = [i for i in range(start, stop) if update[i].strip()]
+        block = tuple(range(code[0], code[-1] + 1)) if code else ()
         directives.append(Directive(tuple(lines), _joined([texts[i] or "" for i in lines]), block))
     return _completed(directives)
 
@@ -162,20 +170,6 @@ def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: in
             break
         end += 1
     return end
-
-
-def _block_below(
-    update: Sequence[str], texts: Sequence[str | None], roles: Sequence[Role], start: int, stop: int
-) -> tuple[int, ...]:
-    """The code from `start` on, up to where lines are left out; dots as the only statement of a body are code."""
-    start = next((i for i in range(start, stop) if roles[i] not in (Role.BLANK, Role.MARKER)), stop)
-    for i in range(start, stop):
-        is_body = texts[i] is None and i > 0 and update[i - 1].rstrip().endswith(":")
-        if roles[i] in (Role.FENCE, Role.CHAT) or (roles[i] is Role.MARKER and not is_body):
-            stop = i
-            break
-    solid = [i for i in range(start, stop) if update[i].strip()]
-    return tuple(range(solid[0], solid[-1] + 1)) if solid else ()
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -216,7 +210,14 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
-    named = [m for m in words.mentions if m.relation in _SPEAKING and (m.kind == "sort" or _may_stand(m, lower))]
+    named = []
+    """What may stand in the file: as it is written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
+    for mention in words.mentions:
+        first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
+        parts = [part for part in re.split(r"\.|->|::|>|/", first) if part]
+        stands = (first != "" and first in lower) or all(part in lower for part in parts)
+        if mention.relation in _SPEAKING and (mention.kind == "sort" or (mention.kind in _NAMING and stands)):
+            named.append(mention)
     if words.keeps_rest and not (does or (words.head_only and named)):
         return 0.0
     named_worth = sum(1.0 if m.kind == "code" or " " in m.text else 0.5 for m in named)
@@ -243,14 +244,6 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
         score += 1.2 if not unknown else 0.5 if unknown == 1 else 0.0
     score -= 1.0 * bool(_PERSONAL.search(text)) + 0.6 * (named_worth == 0.5 and not is_edge)
     return score + (0.5 if stands_free else -1.2)
-
-
-def _may_stand(mention: Mention, lower: str) -> bool:
-    """Whether what is named is in the text: as written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
-    if mention.kind not in ("code", "words"):
-        return False
-    first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
-    return (bool(first) and first in lower) or all(part in lower for part in re.split(r"\.|->|::|>|/", first) if part)
 
 
 # -- what the words say --------------------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
     indented = [kept for lines in blocks if (kept := [line for line in lines if line.startswith(_BLANKS)])]
     unit = find_unit(index.lines)
     plain = Shift(unit=unit.text if unit is not None else "")
-    if unit is None or not indented or any(_has_edge(lines, index) for lines in blocks):
+    edges = [line.rstrip() for lines in blocks for line in (lines[0], lines[-1]) if line.startswith(_BLANKS)]
+    if unit is None or not indented or any(substance(edge.strip()) >= 0.3 and index.has(edge) for edge in edges):
         return plain
     own = find_unit([line for lines in blocks for line in lines])
     stands = sum(_known_worth(lines, _move(lines, plain, index), index) for lines in indented)
@@ -113,12 +114,6 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
         in_levels = all(indent_of(line) % max(2, own.columns) == 0 for line in shown)
         return Shift(own_columns=own.columns, unit=unit.text) if in_levels else plain
     return best
-
-
-def _has_edge(lines: Lines, index: LineIndex) -> bool:
-    """Whether an indented edge of the block stands in the file as it is written."""
-    edges = (line.rstrip() for line in (lines[0], lines[-1]))
-    return any(edge.startswith(_BLANKS) and substance(edge.strip()) >= 0.3 and index.has(edge) for edge in edges)
 
 
 def _known_worth(lines: Lines, shift: Shift, index: LineIndex) -> float:
@@ -177,21 +172,16 @@ def reflow(original: Lines, ops: Sequence[LineOp]) -> list[LineOp]:
     found: list[LineOp] = []
     above = ""
     for op in ops:
-        if op.kind == "take" and op.text.strip():
-            op = op._replace(text=_indented(op.text.strip(), above, unit.text))
-        if op.kind != "drop" and op.text.strip():
+        text = op.text.strip()
+        if op.kind == "take" and text:
+            blanks, opens, closes = leading(above), above.rstrip().endswith(OPENERS), is_closer(text)
+            chains, above_chains = text.startswith("."), above.lstrip().startswith(".")
+            if not closes and (opens or (chains and not above_chains)):
+                blanks += unit.text
+            elif not opens and (closes or (above_chains and not chains)) and len(unit.text) <= len(blanks):
+                blanks = blanks[: len(blanks) - len(unit.text)]
+            op = op._replace(text=blanks + text)
+        if op.kind != "drop" and text:
             above = op.text
         found.append(op)
     return found
-
-
-def _indented(text: str, above: str, unit: str) -> str:
-    """The text, without indentation, at the level that fits below the line above."""
-    blanks, opens = leading(above), above.rstrip().endswith(OPENERS)
-    chains, above_chains = text.startswith("."), above.lstrip().startswith(".")
-    closes = is_closer(text)
-    if not closes and (opens or (chains and not above_chains)):
-        return blanks + unit + text
-    if not opens and (closes or (above_chains and not chains)) and len(unit) <= len(blanks):
-        blanks = blanks[: len(blanks) - len(unit)]
-    return blanks + text

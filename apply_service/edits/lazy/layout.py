@@ -39,11 +39,10 @@ def is_import(line: str) -> bool:
     return _IMPORT.match(line[:MAX_LINE]) is not None
 
 
-def depth(lines: Sequence[str]) -> int:
-    """Brackets that the lines open and do not close."""
-    return sum(line.count(sign) for line in lines for sign in "([{") - sum(
-        line.count(sign) for line in lines for sign in ")]}"
-    )
+def depth(line: str) -> int:
+    """Brackets that the line opens and does not close."""
+    count = line.count
+    return count("(") + count("[") + count("{") - count(")") - count("]") - count("}")
 
 
 class Layout:
@@ -99,7 +98,7 @@ class Layout:
 
     @cached_property
     def _depths(self) -> list[int]:
-        return list(accumulate((depth((line,)) for line in self.lines), initial=0))
+        return list(accumulate(map(depth, self.lines), initial=0))
 
     def depth(self, start: int, end: int) -> int:
         """Brackets that lines [start, end) open and do not close."""
@@ -137,6 +136,10 @@ class Layout:
             at = self.starts[line + 1]
             yield line
 
+    def holds(self, phrase: str) -> bool:
+        """Whether a phrase stands in the file as whole words."""
+        return phrase.lower() in self.text and next(self.lines_with(phrase), None) is not None
+
     # -- units -----------------------------------------------------------------------------------------------------
     def scope_at(self, line: int) -> Scope | None:
         """The outermost scope that begins with this line, or has its header here."""
@@ -149,25 +152,23 @@ class Layout:
 
     def unit(self, line: int) -> tuple[int, int]:
         """The statement, definition, entry or paragraph that begins with `line`."""
-        if line not in self._units:
-            self._units[line] = self._measure(line)
-        return self._units[line]
-
-    def _measure(self, line: int) -> tuple[int, int]:
+        if line in self._units:
+            return self._units[line]
         lines, scope = self.lines, self.scope_at(line)
-        end = definition_end(lines, line, len(lines))
-        if _GOES_ON.match(lines[line][:MAX_LINE]) and lines[end - 1].strip() in ("end", "fi"):
-            return line, end - 1
-        if scope is not None:
-            return scope.start_line, max(scope.end_line, end if scope.kind in ("block", "element") else 0)
-        if self.is_prose and lines[line].strip():
+        start, end = line, definition_end(lines, line, len(lines))
+        if self._goes_on(line) and lines[end - 1].strip() in ("end", "fi"):
+            end -= 1
+        elif scope is not None:
+            start, end = scope.start_line, max(scope.end_line, end if scope.kind in ("block", "element") else 0)
+        elif self.is_prose and lines[line].strip():
             is_item = _ITEM.match(lines[line]) is not None
             while not is_item and end < len(lines) and lines[end].strip() and not _NEW_ITEM.match(lines[end]):
                 end += 1
         elif lines[line].rstrip().endswith("\\"):
             while end < len(lines) and lines[end - 1].rstrip().endswith("\\"):
                 end += 1
-        return line, end
+        self._units[line] = (start, end)
+        return start, end
 
     def chain(self, start: int, end: int) -> int:
         """The end of a statement whose further branches (else, except, ...) follow."""
@@ -265,14 +266,11 @@ class Finder:
     def __init__(self, layout: Layout, text: str) -> None:
         self.layout = layout
         self._worths: dict[tuple[Relation, int, int], dict[int, float]] = {}
-        self.words = read_words(text, self._stands)
+        self.words = read_words(text, layout.holds)
         named = [mention for mention in self.words.mentions if mention.kind != "edge"]
         self.spans: dict[Mention, list[Span]] = {}
         for mention in sorted(named, key=lambda m: (m.relation is not Relation.WITHIN, m.kind == "sort")):
             self.spans[mention] = self._resolve(mention)
-
-    def _stands(self, phrase: str) -> bool:
-        return phrase.lower() in self.layout.text and any(True for _ in self.layout.lines_with(phrase))
 
     def span(self, line: int, quality: float) -> Span:
         return Span(line, *self.layout.unit(line), quality)

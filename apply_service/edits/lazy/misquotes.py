@@ -31,98 +31,16 @@ def is_misquoted(shown: str, line: str) -> bool:
     return is_elided(shown, line) or (untyped != line and "".join(untyped.split()) == "".join(shown.split()))
 
 
-class ElidedLines:
-    """Lines of a file, asked which of them a text gives with dots for a part."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: without their outer white space."""
-        self._lines = lines
-
-    @cached_property
-    def _forwards(self) -> tuple[list[str], list[int]]:
-        order = sorted(range(len(self._lines)), key=self._lines.__getitem__)
-        return [self._lines[j] for j in order], order
-
-    @cached_property
-    def _backwards(self) -> tuple[list[str], list[int]]:
-        turned = [line[::-1] for line in self._lines]
-        order = sorted(range(len(turned)), key=turned.__getitem__)
-        return [turned[j] for j in order], order
-
-    def places(self, shown: str) -> list[int]:
-        """The numbers of the lines that `shown`, without outer white space, gives so; looks only at those with its
-        beginning, or with its end if these are fewer."""
-        if "..." not in shown and "…" not in shown:
-            return []
-        parts = _ELLIPSIS.split(shown)
-        heads = _with_beginning(*self._forwards, parts[0].rstrip())
-        tails = _with_beginning(*self._backwards, parts[-1].lstrip()[::-1])
-        return sorted(j for j in min(heads, tails, key=len) if is_elided(shown, self._lines[j]))
-
-
-def _with_beginning(ordered: Sequence[str], numbers: Sequence[int], beginning: str) -> Sequence[int]:
-    """The numbers of the lines, which are in order, that begin so."""
-    n = len(beginning)
-    low = bisect_left(ordered, beginning)
-    return numbers[low : bisect_right(ordered, beginning, low, key=lambda line: line[:n])]
-
-
-class Quoted:
-    """Lines of a file, asked whether a text is a careless copy of one.
-
-    The same as to ask `is_misquoted` and `may_be_misquoted` of each line, but few of them are looked at for a text.
-    """
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = [line.strip() for line in lines]
-        self._elided = ElidedLines(self._lines)
-        untyped = ((line, _RETURN_TYPE.sub("", line)) for line in self._lines if "->" in line)
-        self._untyped = {"".join(short.split()) for line, short in untyped if short != line}
-        self._respaced = {" ".join(line.split()) for line in self._lines if "  " in line}
-        self._parts: defaultdict[tuple[int, int, tuple[str, ...]], list[list[str]]] = defaultdict(list)
-        for line in self._lines:
-            words = line.split()
-            if len(words) >= MIN_WORDS and _is_said(line):
-                for key in _thirds(words):
-                    self._parts[key].append(words)
-
-    def has_copy(self, text: str) -> bool:
-        """Whether the text may be a careless copy of one of the lines."""
-        shown = text.strip()
-        if shown in self._respaced or "".join(shown.split()) in self._untyped:
-            return True
-        if self._elided.places(shown):
-            return True
-        return _is_said(shown) and self._lost_words(shown.split())
-
-    def _lost_words(self, here: Sequence[str]) -> bool:
-        """Two lost words leave one third of the line's words whole, at one of three places."""
-        for n_lost in range(1, MAX_LOST_WORDS + 1):
-            n, cut = len(here) + n_lost, (len(here) + n_lost) // 3
-            keys = [(n, 0, tuple(here[:cut])), (n, 2, tuple(here[2 * cut - n_lost :]))]
-            keys += [(n, 1, tuple(here[cut - k : 2 * cut - k])) for k in range(n_lost + 1)]
-            found = (there for key in keys for there in self._parts.get(key, ()))
-            if any(_is_within(here, there) for there in found):
-                return True
-        return False
-
-
-def _thirds(words: Sequence[str]) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Number of words, which third, and its words."""
-    n, cut = len(words), len(words) // 3
-    bounds = (0, cut, 2 * cut, n)
-    return [(n, k, tuple(words[bounds[k] : bounds[k + 1]])) for k in range(3)]
-
-
 def may_be_misquoted(shown: str, line: str) -> bool:
-    """Whether `shown` may as well be an edit of `line` as a careless copy."""
+    """Whether `shown` may as well be an edit of `line` as a careless copy: columns of spaces squeezed to one, or a word
+    or two lost from a comment or a line of prose."""
     shown, line = shown.strip(), line.strip()
-    return is_respaced(shown, line) or _lost_words(shown, line)
-
-
-def is_respaced(shown: str, line: str) -> bool:
-    """Whether columns of spaces inside the file's line were squeezed to one."""
-    return shown != line and shown == " ".join(line.split()) and line.count("  ") > 0
+    if "  " in line and shown == " ".join(line.split()):
+        return True
+    here, there = shown.split(), line.split()
+    if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:
+        return False
+    return _is_said(shown) and _is_said(line) and _is_within(here, there)
 
 
 def is_elided(shown: str, line: str) -> bool:
@@ -137,24 +55,13 @@ def is_elided(shown: str, line: str) -> bool:
         last = end
         if head > n_head:
             return False
-        is_in_word = _is_word(shown[end : end + 1]) or _is_word(shown[start - 1 : start])
+        beside = shown[max(0, start - 1) : start] + shown[end : end + 1]
+        is_in_word = any(sign.isalnum() or sign == "_" for sign in beside)
         visible = _VISIBLE.search(shown, end)
         tail = len(shown) - visible.start() if visible else 0
         if not is_in_word and tail <= n_tail and 6 <= head + tail < len(line):
             return True
     return False
-
-
-def _is_word(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
-
-
-def _lost_words(shown: str, line: str) -> bool:
-    """Whether a comment, or a line of prose in a longer one, lost a word or two."""
-    here, there = shown.split(), line.split()
-    if len(there) < MIN_WORDS or not 0 < len(there) - len(here) <= MAX_LOST_WORDS:
-        return False
-    return _is_said(shown) and _is_said(line) and _is_within(here, there)
 
 
 def _is_said(text: str) -> bool:
@@ -166,3 +73,72 @@ def _is_within(here: Sequence[str], there: Sequence[str]) -> bool:
     """Whether the words are some of those `there`, in the same order."""
     rest = iter(there)
     return all(word in rest for word in here)
+
+
+class ElidedLines:
+    """Lines of a file, asked which of them a text gives with dots for a part."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """`lines`: without their outer white space."""
+        self._lines = lines
+
+    @cached_property
+    def _forwards(self) -> list[tuple[str, int]]:
+        return sorted((line, j) for j, line in enumerate(self._lines))
+
+    @cached_property
+    def _backwards(self) -> list[tuple[str, int]]:
+        return sorted((line[::-1], j) for j, line in enumerate(self._lines))
+
+    def places(self, shown: str) -> list[int]:
+        """The numbers of the lines that `shown`, without outer white space, gives so; looks only at those with its
+        beginning, or with its end if these are fewer."""
+        if "..." not in shown and "…" not in shown:
+            return []
+        parts = _ELLIPSIS.split(shown)
+        heads = _with_beginning(self._forwards, parts[0].rstrip())
+        tails = _with_beginning(self._backwards, parts[-1].lstrip()[::-1])
+        return sorted(j for _, j in min(heads, tails, key=len) if is_elided(shown, self._lines[j]))
+
+
+def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Sequence[tuple[str, int]]:
+    """Those of the lines, which are in order, that begin so."""
+    n = len(beginning)
+    low = bisect_left(ordered, (beginning, -1))
+    return ordered[low : bisect_right(ordered, beginning, low, key=lambda pair: pair[0][:n])]
+
+
+class Quoted:
+    """Lines of a file, asked whether a text is a careless copy of one.
+
+    The same as to ask `is_misquoted` and `may_be_misquoted` of each line, but few of them are looked at for a text.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        stripped = [line.strip() for line in lines]
+        self._elided = ElidedLines(stripped)
+        untyped = ((line, _RETURN_TYPE.sub("", line)) for line in stripped if "->" in line)
+        self._untyped = {"".join(short.split()) for line, short in untyped if short != line}
+        self._respaced = {" ".join(line.split()) for line in stripped if "  " in line}
+        self._by_third: defaultdict[tuple[int, int, tuple[str, ...]], list[list[str]]] = defaultdict(list)
+        """The words of lines that may lose some: by their number, which third, and the words of that third."""
+        for line in stripped:
+            words = line.split()
+            if len(words) >= MIN_WORDS and _is_said(line):
+                n, cut = len(words), len(words) // 3
+                for k, third in enumerate((words[:cut], words[cut : 2 * cut], words[2 * cut :])):
+                    self._by_third[n, k, tuple(third)].append(words)
+
+    def has_copy(self, text: str) -> bool:
+        """Whether the text may be a careless copy of one of the lines."""
+        shown = text.strip()
+        if shown in self._respaced or "".join(shown.split()) in self._untyped or self._elided.places(shown):
+            return True
+        words, keys = shown.split(), []
+        for n_lost in range(1, MAX_LOST_WORDS + 1):
+            # Two lost words leave one third of the line's words whole, at one of three places.
+            n, cut = len(words) + n_lost, (len(words) + n_lost) // 3
+            keys += [(n, 0, tuple(words[:cut])), (n, 2, tuple(words[2 * cut - n_lost :]))]
+            keys += [(n, 1, tuple(words[cut - k : 2 * cut - k])) for k in range(n_lost + 1)]
+        near = (there for key in keys for there in self._by_third.get(key, ()))
+        return _is_said(shown) and any(_is_within(words, there) for there in near)

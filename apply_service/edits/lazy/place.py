@@ -1,6 +1,6 @@
 """Where the code of a directive goes: candidate sites are scored by how they agree with what the directive says.
 
-`Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
+`_Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
 best ones: without lines that stand there already, re-indented, with blank lines as around it.  `place` gives the best
 ways to carry out one directive, `merge_placed` whole snippets that are made of directives.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
@@ -28,6 +29,8 @@ MAX_PLACED = 4
 MIN_SCORE = 2.0
 MAX_COMPARED = 1500
 """Characters of a text that is compared with another."""
+MAX_COUNTED = 400
+"""Lines of a site whose likeness to the block is told without the lines that go anyway."""
 MAX_BETWEEN = 4
 """Lines between two things that are replaced together."""
 MAX_REPEATED = 8
@@ -74,7 +77,7 @@ def label(line: str) -> str | None:
     return match["name"] if match is not None else name
 
 
-class Search:
+class _Search:
     """The search for the places of one directive's block."""
 
     def __init__(self, layout: Layout, directive: Directive, update: Sequence[str]) -> None:
@@ -82,104 +85,81 @@ class Search:
         self.finder = Finder(layout, directive.text)
         self.words = self.finder.words
         self.block = [(i, update[i]) for i in directive.block]
+        self.texts = [text.strip() for _, text in self.block]
         self.solid = [text for _, text in self.block if text.strip()]
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
         """The block's first line that is no comment or decorator."""
-        self.depth = depth([text for _, text in self.block])
+        self.depth = sum(map(depth, self.texts))
 
     def ranked(self) -> list[tuple[float, Site, dict[str, float]]]:
         """The candidates with their scores, best first."""
-        sites = set(self._replacements())
-        sites |= set(self._insertions()) if self.solid else set()
-        agreeing = [(*self._agree(site), site) for site in sites if site.start <= site.end]
-        agreeing.sort(key=lambda item: (-item[0], item[2]))
+        sites = {site for site in self.candidates() if site.start <= site.end}
+        agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
         weighed = []
         for score, features, site in agreeing[:MAX_WEIGHED]:
-            likeness = features["likeness"] = self._likeness(site)
+            likeness = features["likeness"] = self.likeness(site)
             if site.start < site.end and self.solid:
                 score += 3.0 * (likeness - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
-            weighed.append((score + self._form_score(site), site, features))
+            weighed.append((score + self.form_score(site), site, features))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
 
     # -- candidates ------------------------------------------------------------------------------------------------
-    def _insertions(self) -> Iterator[Site]:
-        finder, points = self.finder, []
-        for span in finder.by_relation(Relation.AFTER):
-            points += finder.after(span)
-        for span in finder.by_relation(Relation.BEFORE):
-            points += finder.before(span)
-        for _, start, end, _ in finder.regions:
-            points += [start, end, *(finder.edge_of(edge, start, end) for edge in finder.edges)]
-        if finder.edges:
-            points += [self.layout.end, 0]
-        if any(mention.sort == "import" for mention in self.words.mentions) or is_import(self.solid[0]):
-            points.append(self.layout.last_import)
-        yield from (Site(at, at) for at in points)
+    def candidates(self) -> Iterator[Site]:
+        """Sites at what the words name, next to it, and at what is like the block; unweighed, some more than once."""
+        finder, layout, lines = self.finder, self.layout, self.lines
+        targets, gone = finder.by_relation(Relation.TARGET), finder.by_relation(Relation.GONE)
+        anchors = {relation: finder.by_relation(relation) for relation in _BESIDE}
+        behind = [at for span in anchors[Relation.AFTER] for at in finder.after(span)]
+        ahead = [at for span in anchors[Relation.BEFORE] for at in finder.before(span)]
+        like: list[int] = []
+        """Lines like the first of the block, in the scopes named, or in the whole file."""
+        if self.solid:
+            points = [*behind, *ahead, *((layout.end, 0) if finder.edges else ())]
+            for _, start, end, _ in finder.regions:
+                points += [start, end, *(finder.edge_of(edge, start, end) for edge in finder.edges)]
+            if is_import(self.solid[0]) or any(mention.sort == "import" for mention in self.words.mentions):
+                points.append(layout.last_import)
+            yield from (Site(at, at) for at in points)
+            ranges = [(line, end) for line, _, end, quality in finder.regions if quality > 0.5]
+            within = [j for j in range(len(lines)) if not ranges or any(a <= j <= b for a, b in ranges)]
+            like = list(dict.fromkeys(self.most_like(self.key, within, 5) + self.most_like(self.solid[0], within, 3)))
+        named = [span.line for span in [*targets, *gone, *finder.by_relation(Relation.WITHIN)]]
+        below = (layout.after_blanks(at) for at in behind)
+        for line in {*named, *like, *(j for j in below if j < len(lines))}:
+            yield from self.extents(line)
+        for span in [*targets, *gone]:
+            yield from (Site(*around) for around in layout.enclosing(span.line)[:2])
+        for span, line in product(gone, [*(target.line for target in targets), *like]):
+            for start, end in self.extents(line):
+                if max(start, span.start) - min(end, span.end) <= MAX_BETWEEN:
+                    yield Site(min(start, span.start), max(end, span.end))
+        for one, other in product(*anchors.values()):
+            if one.end <= other.start:
+                yield Site(layout.after_blanks(one.end), layout.before_blanks(other.start))
+        for above in {layout.before_blanks(at) for at in ahead} - {0}:
+            first = above - 1
+            while first > 0 and is_attached(lines[first - 1]) and is_attached(lines[first]):
+                first -= 1
+            yield from (Site(above - 1, above), Site(first, above))
+        for line in like if len(self.solid) > 1 else ():
+            # Down to the line that is most like the block's last.
+            reach = range(line + 1, min(len(lines), line + 3 * len(self.block) + 20))
+            yield from (Site(line, last + 1) for last in self.most_like(self.solid[-1], reach, 3))
+        yield from self.runs()
 
-    def _replacements(self) -> Iterator[Site]:
-        finder, layout = self.finder, self.layout
-        like = self._like_first() if self.solid else []
-        targets = finder.by_relation(Relation.TARGET, Relation.GONE)
-        for span in targets:
-            yield from self._extents(span.line)
-            yield from (Site(start, end) for start, end in layout.enclosing(span.line)[:2])
-        yield from self._runs()
-        for gone in finder.by_relation(Relation.GONE):
-            for line in [*(span.line for span in finder.by_relation(Relation.TARGET)), *like]:
-                for start, end in self._extents(line):
-                    if max(start, gone.start) - min(end, gone.end) <= MAX_BETWEEN:
-                        yield Site(min(start, gone.start), max(end, gone.end))
-        for span in finder.by_relation(Relation.AFTER):
-            for at in finder.after(span):
-                below = layout.after_blanks(at)
-                if below < len(self.lines):
-                    yield from self._extents(below)
-            for other in finder.by_relation(Relation.BEFORE):
-                if span.end <= other.start:
-                    yield Site(layout.after_blanks(span.end), layout.before_blanks(other.start))
-        for span in finder.by_relation(Relation.BEFORE):
-            for at in finder.before(span):
-                above = layout.before_blanks(at)
-                if above > 0:
-                    yield Site(above - 1, above)
-                    first = above - 1
-                    while first > 0 and is_attached(self.lines[first - 1]) and is_attached(self.lines[first]):
-                        first -= 1
-                    yield Site(first, above)
-        for span in finder.by_relation(Relation.WITHIN):
-            yield from self._extents(span.line)
-        for line in like:
-            yield from self._extents(line)
-            if len(self.solid) > 1:
-                # Down to the line that is most like the block's last.
-                within = range(line + 1, min(len(self.lines), line + 3 * len(self.block) + 20))
-                yield from (Site(line, last + 1) for last in self._like(self.solid[-1], within, 3))
-
-    def _extents(self, line: int) -> Iterator[Site]:
-        """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
-        start, end = self.layout.unit(line)
-        lead, scope = self.layout.lead(start), self.layout.scope_at(line)
-        header_end = scope.body_start_line if scope is not None else end
-        for first in {line, start, lead}:
-            for last in {line + 1, end, self.layout.chain(start, end), header_end}:
-                if first < last:
-                    yield Site(first, last)
-        if start > lead or line > start:
-            yield Site(start, line)
-
-    def _runs(self) -> Iterator[Site]:
+    def runs(self) -> Iterator[Site]:
         """From one target to the next, where several are named or a stretch is."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
         targets = [(m, spans) for m, spans in self.finder.spans.items() if m.relation in relations and spans]
-        for k, (mention, spans) in enumerate(targets):
-            for later, others in targets[k + 1 :]:
-                is_stretch = Relation.UNTIL in (mention.relation, later.relation)
-                for one, other in ((one, other) for one in spans[:5] for other in others[:5]):
-                    first, second = (one, other) if one.line <= other.line else (other, one)
-                    if is_stretch or second.start - first.end <= MAX_BETWEEN:
-                        for start in {first.start, layout.lead(first.start)}:
-                            yield Site(start, max(first.end, layout.chain(second.start, second.end)))
-                            yield Site(start, second.line + 1)
+        for (mention, spans), (later, others) in combinations(targets, 2):
+            is_stretch = Relation.UNTIL in (mention.relation, later.relation)
+            for pair in product(spans[:5], others[:5]):
+                first, second = sorted(pair, key=lambda span: span.line)
+                if is_stretch or second.start - first.end <= MAX_BETWEEN:
+                    for start in {first.start, layout.lead(first.start)}:
+                        yield Site(start, max(first.end, layout.chain(second.start, second.end)))
+                        yield Site(start, second.line + 1)
+        for mention, spans in targets:
             for span in spans if mention.number > 1 else ():
                 end = span.end
                 for _ in range(mention.number - 1):
@@ -187,15 +167,18 @@ class Search:
                     end = layout.unit(below)[1] if below < len(self.lines) else end
                 yield Site(span.start, end)
 
-    def _like_first(self) -> list[int]:
-        """The lines most like the first of the block, in the scopes named, or in the whole range."""
-        ranges = [(line, end) for line, _, end, quality in self.finder.regions if quality > 0.5]
-        within: Iterable[int] = range(len(self.lines))
-        if ranges:
-            within = [j for j in within if any(start <= j <= end for start, end in ranges)]
-        return list(dict.fromkeys(self._like(self.key, within, 5) + self._like(self.solid[0], within, 3)))
+    def extents(self, line: int) -> Iterator[Site]:
+        """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
+        start, end = self.layout.unit(line)
+        lead, scope = self.layout.lead(start), self.layout.scope_at(line)
+        header_end = scope.body_start_line if scope is not None else end
+        for first, last in product((line, start, lead), (line + 1, end, self.layout.chain(start, end), header_end)):
+            if first < last:
+                yield Site(first, last)
+        if start > lead or line > start:
+            yield Site(start, line)
 
-    def _like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
+    def most_like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
         """The lines most like a text, the likest first."""
         wanted, name = text.strip()[:200], label(text)
         ranked = []
@@ -208,62 +191,75 @@ class Search:
         return [j for _, j in sorted(ranked)[:at_most]]
 
     # -- agreement with the words ----------------------------------------------------------------------------------
-    def _agree(self, site: Site) -> tuple[float, dict[str, float]]:
+    def agree(self, site: Site) -> tuple[float, dict[str, float]]:
         """How far a site agrees with the words."""
-        finder, is_insert = self.finder, site.start == site.end
-        features = {"found": 0.0, "missing": 0.0, "agreement": 0.0, "unknown": float(self.words.unknown)}
+        finder, words, is_insert = self.finder, self.words, site.start == site.end
+        features = {"found": 0.0, "missing": 0.0, "agreement": 0.0, "unknown": float(words.unknown)}
         total = 0.0
         for mention, spans in finder.spans.items():
             if mention.relation is Relation.KEPT and mention.kind != "words":
                 total -= 1.0 * any(site.start <= span.line < site.end for span in spans)
             weight = WEIGHTS.get(mention.relation, 0.0)
-            if not weight:
-                continue
-            if not spans:
-                features["missing"] += mention.kind == "code"
+            if not weight or not spans:
+                features["missing"] += bool(weight) and mention.kind == "code"
                 continue
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
             weight += 1.0 * (mention.relation is Relation.GONE and not self.solid)
-            agreement = self._agreement(mention, site, spans)
+            agreement = self.agreement(mention, site, spans)
             features["found"] += 1
             features["agreement"] += agreement
             total += weight * agreement
-        total += self._edge_score(site) * (1.0 if is_insert else 0.5)
-        return total + self._kind_score(is_insert=is_insert), features
+        # Whether it is at the edge that is spoken of.
+        at_edge, solid_from = 0.0, self.layout.solid_from
+        for edge in finder.edges:
+            bodies = [(start, end, quality) for _, start, end, quality in finder.regions]
+            bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
+            side = solid_from[site.start if edge.ordinal > 0 else site.end]
+            hits = (q for start, end, q in bodies if solid_from[finder.edge_of(edge, start, end)] == side)
+            at_edge += 1.5 * max(hits, default=0.0)
+        total += min(at_edge, 2.0) * (1.0 if is_insert else 0.5)
+        # Whether an insertion is asked for, or something else.
+        if not self.solid:
+            return total, features
+        if words.replaces or finder.by_relation(Relation.TARGET) or words.head_only:
+            return total + (-2.0 if is_insert else 0.5), features
+        if words.inserts and not words.deletes:
+            return total + (1.5 if is_insert else -1.5), features
+        if words.deletes or words.keeps_rest or not is_insert:
+            return total - 1.0 * ((words.deletes or words.keeps_rest) and is_insert), features
+        return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), features
 
-    def _agreement(self, mention: Mention, site: Site, spans: Sequence[Span]) -> float:
+    def agreement(self, mention: Mention, site: Site, spans: Sequence[Span]) -> float:
         """How far a site agrees with one mention, at the best of the places that it may mean."""
-        relation = mention.relation
+        relation, found = mention.relation, []
         if relation is Relation.WITHIN:
-            return max(self._inside(site, s) * s.quality for s in spans)
+            return max(self.inside(site, span) * span.quality for span in spans)
         if relation in _BESIDE:
             # 1 where the site is next to the thing, blank lines aside; little for the right side alone.
             is_after = relation is Relation.AFTER
             at = self.layout.solid_from[site.start if is_after else site.end]
-            return max(
-                self.finder.worth(relation, s).get(
-                    at, 0.15 if (site.start > s.line if is_after else site.end <= s.line) else -0.4
-                )
-                * s.quality
-                for s in spans
-            )
-        covered = [s for s in spans if site.start <= s.line < site.end]
-        agreement = max((self._covers(relation, site, s) * s.quality for s in covered), default=0.0)
-        if 1 < mention.number <= len(spans):
-            agreement *= min(1.0, len(covered) / mention.number)
-        return agreement
+            for span in spans:
+                is_right_side = site.start > span.line if is_after else site.end <= span.line
+                worth = self.finder.worth(relation, span).get(at, 0.15 if is_right_side else -0.4)
+                found.append(worth * span.quality)
+            return max(found)
+        for span in spans:
+            if not site.start <= span.line < site.end:
+                continue
+            starts_here = site.start in (span.start, span.line)
+            if relation is Relation.UNTIL:
+                worth = float(site.start < span.line and site.end <= max(span.end, span.line + 1))
+            elif self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
+                worth = 0.5
+            else:
+                worth = 1.1 if starts_here and site.end in (span.end, span.line + 1) else 1.0
+            found.append(worth * span.quality)
+        share = min(1.0, len(found) / mention.number) if 1 < mention.number <= len(spans) else 1.0
+        return max(found, default=0.0) * share
 
-    def _covers(self, relation: Relation, site: Site, span: Span) -> float:
-        """How exactly a site takes a thing that stands in its lines."""
-        if relation is Relation.UNTIL:
-            return 1.0 if site.start < span.line and site.end <= max(span.end, span.line + 1) else 0.0
-        starts_here = site.start in (span.start, span.line)
-        if self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
-            return 0.5
-        return 1.1 if starts_here and site.end in (span.end, span.line + 1) else 1.0
-
-    def _inside(self, site: Site, span: Span) -> float:
+    def inside(self, site: Site, span: Span) -> float:
+        """How far a site stands inside a thing, or inside what is around it."""
         is_insert = site.start == site.end
         if is_insert and site.start in (span.start, span.end) and is_import(self.lines[span.line]):
             return 1.0
@@ -272,101 +268,74 @@ class Search:
             best = 1.0 if not is_insert or site.start > span.line else 0.0
         elif not is_insert and site.start <= span.line < site.end:
             best = 0.6
-        if best < 0.8:
-            for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
-                if start <= site.start and site.end <= end and (not is_insert or site.start > start):
-                    best = max(best, 0.8 - 0.2 * k)
+        for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
+            if start <= site.start and site.end <= end and (not is_insert or site.start > start):
+                best = max(best, 0.8 - 0.2 * k)
         return best
 
-    def _edge_score(self, site: Site) -> float:
-        """How far an insertion is at the edge that is spoken of."""
-        total, solid_from = 0.0, self.layout.solid_from
-        for edge in self.finder.edges:
-            bodies = [(start, end, quality) for _, start, end, quality in self.finder.regions]
-            bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
-            points = [(self.finder.edge_of(edge, start, end), quality) for start, end, quality in bodies]
-            side = site.start if edge.ordinal > 0 else site.end
-            total += 1.5 * max((q for at, q in points if solid_from[at] == solid_from[side]), default=0.0)
-        return min(total, 2.0)
-
-    def _kind_score(self, *, is_insert: bool) -> float:
-        """Whether the words ask for an insertion."""
-        words = self.words
-        if not self.solid:
-            return 0.0
-        if words.replaces or self.finder.by_relation(Relation.TARGET) or words.head_only:
-            return -2.0 if is_insert else 0.5
-        if words.inserts and not words.deletes:
-            return 1.5 if is_insert else -1.5
-        if words.deletes or words.keeps_rest:
-            return 0.0 if not is_insert else -1.0
-        is_anchored = bool(self.finder.by_relation(*_BESIDE) or self.finder.edges)
-        return (0.8 if is_anchored else -0.3) if is_insert else 0.0
-
     # -- likeness and form -----------------------------------------------------------------------------------------
-    def _likeness(self, site: Site) -> float:
+    def likeness(self, site: Site) -> float:
         """How like the lines that give way are to the block."""
         if site.start == site.end or not self.solid:
             return 0.0
         gone: set[int] = set()
-        if site.end - site.start < 400:
+        if site.end - site.start < MAX_COUNTED:
             gone = {j for span in self.finder.by_relation(Relation.GONE) for j in range(span.start, span.end)}
-        if gone.issuperset(range(site.start, site.end)):
+        if gone.issuperset(range(*site)):
             gone = set()
         far = min(site.end, site.start + 4 * len(self.block) + 40)
         old = [text for j in range(site.start, far) if j not in gone and (text := self.lines[j].strip())]
         if not old:
             return 0.0
-        new = [text.strip() for text in self.solid]
+        new = [text for text in self.texts if text]
         whole = fuzz.ratio("\n".join(old)[:MAX_COMPARED], "\n".join(new)[:MAX_COMPARED]) / 100
         first = fuzz.ratio(old[0][:200], new[0][:200]) / 100
         name, end = label(self.key), label(self.solid[-1])
         same_end = 0.05 * (end is not None and end == label(old[-1]))
-        is_namesake = name is not None and name == label(self.lines[self._first(site)])
+        is_namesake = name is not None and name == label(self.lines[self.first_of(site)])
         return 0.5 * whole + 0.5 * max(first, 0.9 if is_namesake else 0.0) + same_end
 
-    def _first(self, site: Site) -> int:
+    def first_of(self, site: Site) -> int:
         """The first line of a site that is no comment or decorator."""
         own = (j for j in range(*site) if self.lines[j].strip() and not is_attached(self.lines[j]))
         return next(own, site.start)
 
-    def _form_score(self, site: Site) -> float:
-        """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there."""
-        layout, words, total = self.layout, self.words, 0.0
-        total -= 1.0 * (
-            site.start < site.end and min(layout.indents[site.start : site.end]) < layout.indents[site.start]
-        )
-        if layout.depth(site.start, site.end) != self.depth:
+    def form_score(self, site: Site) -> float:
+        """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there.
+
+        Over 60 lines: a sum of small scores, each said once.
+        """
+        layout, words, lines, total = self.layout, self.words, self.lines, 0.0
+        indents = layout.indents[site.start : site.end]
+        total -= 1.0 * (bool(indents) and min(indents) < indents[0])
+        if layout.depth(*site) != self.depth:
             total -= 1.5
         if not self.solid:
-            start, end = layout.unit(self._first(site))
-            return total + 0.3 * ((site.start, site.end) == (layout.lead(start), end))
-        last_line = self.solid[-1].rstrip()
-        opens = (
-            _OPEN_TAG.match(last_line) is not None
-            or last_line.endswith(("{", "(", "["))
-            or (last_line.endswith(":") and layout.language in ("python", None, "yaml"))
-        )
-        """Whether the block ends with a header, its body left out."""
+            start, end = layout.unit(self.first_of(site))
+            return total + 0.3 * (site == (layout.lead(start), end))
+        # A block that ends with a header leaves its body out: the old one, or the lines below, must be it.
+        ending = self.solid[-1].strip()
+        opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
+        opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
         last = layout.before_blanks(site.end) - 1
         old_opens = last >= site.start and site.start < site.end and layout.opens(last)
         is_line = words.one_line and len(self.solid) == 1 and site.end == site.start + 1
-        if opens != old_opens and site.end < len(self.lines) and not is_line:
+        if opens != old_opens and site.end < len(lines) and not is_line:
             total -= 1.2
         level = indent_of(self.solid[0])
         if site.start == site.end:
             if is_import(self.solid[0]):
                 near = (layout.before_blanks(site.start) - 1, layout.after_blanks(site.start))
-                is_among = any(0 <= j < len(self.lines) and is_import(self.lines[j]) for j in near)
+                is_among = any(0 <= j < len(lines) and is_import(lines[j]) for j in near)
                 total += 0.6 * (site.start <= layout.last_import) + 0.4 * is_among
             total += 0.5 * (level in layout.levels(site.start))
             name = header_name(self.solid[0])
             return total - 0.5 * (name is not None and bool(layout.scopes_named(name)) and not words.inserts)
         start, end = layout.unit(site.start)
         is_part = site.start == start and site.end < layout.before_blanks(end)
-        same_end = last >= site.start and fuzz.ratio(self.lines[last].strip()[:200], last_line.strip()[:200]) > 75
+        same_end = last >= site.start and fuzz.ratio(lines[last].strip()[:200], ending[:200]) > 75
         if words.keeps_rest or words.head_only:
-            has_lead = site.start < self._first(site) and not is_attached(self.solid[0])
+            has_lead = site.start < self.first_of(site) and not is_attached(self.solid[0])
             total -= 1.0 * (has_lead and not words.deletes)
             total += 0.6 * is_part + 0.6 * (is_part and same_end)
         elif is_line:
@@ -377,15 +346,14 @@ class Search:
         names_several = len(targets) > 1 or any(m.number > 1 for m in words.mentions) or words.whole
         if site.end > layout.chain(start, end) and not names_several and not same_end:
             total -= 0.4
-        total -= (0.7 if level else 0.3) * (indent_of(self.lines[site.start]) != level)
-        if not self.lines[site.start].strip() or not self.lines[site.end - 1].strip():
+        total -= (0.7 if level else 0.3) * (indent_of(lines[site.start]) != level)
+        if not lines[site.start].strip() or not lines[site.end - 1].strip():
             total -= 1.0
         return total
 
     def reason(self, site: Site) -> str:
         """What was done, in plain words."""
-        known = (m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS)
-        named = next(known, None)
+        named = next((m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS), None)
         what = f"`{named.text}`" if named is not None else "the file's edge"
         if not self.solid:
             return f"removed {what}, as its comment says"
@@ -398,78 +366,54 @@ class Search:
     # -- writing ---------------------------------------------------------------------------------------------------
     def write(self, start: int, end: int) -> tuple[int, int, Lines]:
         """The site's change as lines, without those that stand at the place already."""
-        layout = self.layout
-        if not self.solid:
-            return (*self._cut(start, end), ())
-        if start == end:
-            above, below = layout.before_blanks(start), layout.after_blanks(start)
-            n_above, n_below = self._repeated_above(above), self._repeated_below(below)
-            start, end = above - n_above if n_above else start, below + n_below if n_below else end
-        else:
-            start, end = start - self._repeated_above(start), end + self._repeated_below(end)
-        shift = self._shift(start, end)
-        lines = tuple((i, shift.apply(text) if text.strip() else "") for i, text in self.block)
-        return self._with_gaps(start, lines) if start == end else (start, end, lines)
-
-    def _repeated_above(self, at: int) -> int:
-        """How many lines above `at` the block begins with."""
-        texts = [text.strip() for _, text in self.block]
-        for k in range(min(len(texts) - 1, at, MAX_REPEATED), 0, -1):
-            if texts[0] and [line.strip() for line in self.lines[at - k : at]] == texts[:k]:
-                return k
-        return 0
-
-    def _repeated_below(self, at: int) -> int:
-        """How many lines from `at` on the block ends with."""
-        texts = [text.strip() for _, text in self.block]
-        for k in range(min(len(texts) - 1, len(self.lines) - at, MAX_REPEATED), 0, -1):
-            says = texts[-1] and any(len(text) > 3 for text in texts[-k:])
-            if says and [line.strip() for line in self.lines[at : at + k]] == texts[-k:]:
-                return k
-        return 0
-
-    def _cut(self, start: int, end: int) -> tuple[int, int]:
-        """What is deleted, with one of two runs of blank lines around it."""
-        layout = self.layout
+        layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.after_blanks(end)
-        if below >= len(self.lines):
-            return above, end
-        if above < start and below > end:
-            return (above, end) if below - end > start - above else (start, below)
-        if start == 0 or (below > end and layout.opens(start - 1)):
-            return start, below
-        return start, end
-
-    def _shift(self, start: int, end: int) -> Shift:
-        layout, shift = self.layout, Shift()
-        own, unit = find_unit(self.solid), layout.unit_of_indent
+        if not self.solid:
+            # With what is deleted goes one of the two runs of blank lines around it.
+            if below == len(lines) or (above < start and below - end > start - above):
+                return above, end, ()
+            takes_below = (above < start and below > end) or start == 0 or (below > end and layout.opens(start - 1))
+            return start, below if takes_below else end, ()
+        is_insert = start == end
+        above, below = (above, below) if is_insert else (start, end)
+        for k in range(1, min(len(self.texts), MAX_REPEATED + 1)):
+            if [line.strip() for line in lines[max(0, above - k) : above]] == self.texts[:k]:
+                start = above - k
+            says = any(len(text) > 3 for text in self.texts[-k:])
+            if says and [line.strip() for line in lines[below : below + k]] == self.texts[-k:]:
+                end = below + k
+        shift, own, unit = Shift(), find_unit(self.solid), layout.unit_of_indent
         if own is not None and unit is not None and ("\t" in own.text) != ("\t" in unit.text):
             shift = Shift(0, own.columns, unit.text)
         base = indent_of(shift.apply(self.solid[0]))
         if start < end:
             first = layout.after_blanks(start)
-            return shift.moved(indent_of(self.lines[first]) - base) if first < end else shift
-        levels = layout.levels(start)
-        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality > 0.8]
-        inside = [
-            first for _, first, last, q in self.finder.regions if q > 0.8 and first <= start <= last and first < last
-        ]
-        inner = [indent_of(self.lines[j]) for j in inside]
-        if base in levels and not (base == 0 and inner and min(inner) > 0 and start < layout.end):
-            return shift
-        wanted = (level for level in (*(indent_of(self.lines[j]) for j in beside), *inner) if level in levels)
-        return shift.moved(next(wanted, max(levels, default=base)) - base)
+            shift = shift.moved(indent_of(lines[first]) - base) if first < end else shift
+        else:
+            shift = shift.moved(self.level_at(start, base) - base)
+        new = [(i, shift.apply(text) if text.strip() else "") for i, text in self.block]
+        return self.with_gaps(start, new) if start == end else (start, end, tuple(new))
 
-    def _with_gaps(self, at: int, lines: Sequence[tuple[int | None, str]]) -> tuple[int, int, Lines]:
+    def level_at(self, at: int, own: int) -> int:
+        """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
+        levels = self.layout.levels(at)
+        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality > 0.8]
+        inside = [a for _, a, b, quality in self.finder.regions if quality > 0.8 and a <= at <= b and a < b]
+        inner = [indent_of(self.lines[j]) for j in inside]
+        if own in levels and not (own == 0 and inner and min(inner) > 0 and at < self.layout.end):
+            return own
+        wanted = (level for level in (*(indent_of(self.lines[j]) for j in beside), *inner) if level in levels)
+        return next(wanted, max(levels, default=own))
+
+    def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]]) -> tuple[int, int, Lines]:
         """An insertion with the blank lines that neighbours have around them."""
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.after_blanks(at)
-        gap = below - above
-        wanted = self._gap(above, below, [text for _, text in lines])
+        gap, wanted = below - above, self.gap(above, below, new[0][1])
         if below == len(self.lines):
-            return above, above, (*[blank] * (wanted if above > 0 else 0), *lines)
+            return above, above, (*[blank] * (wanted if above > 0 else 0), *new)
         opens = above > 0 and layout.opens(above - 1)
-        closes = indent_of(self.lines[below]) < indent_of(lines[0][1])
+        closes = indent_of(self.lines[below]) < indent_of(new[0][1])
         if wanted and not opens and not (closes and gap >= wanted):
             before, after = wanted, (wanted if not closes else gap)
         elif wanted and opens and not closes:
@@ -477,37 +421,29 @@ class Search:
         elif gap and (wanted or closes):
             before, after = (wanted, gap) if closes else (gap, wanted)
         else:
-            before, after = (0, gap) if at <= above or self._is_told_after(above) else (gap, 0)
+            # Next to the line above, where it is told to stand after that one (and not only before the one below).
+            points = (at for span in self.finder.by_relation(Relation.AFTER) for at in self.finder.after(span)[:3])
+            is_after = at <= above or any(layout.before_blanks(point) == above for point in points)
+            before, after = (0, gap) if is_after else (gap, 0)
         before = before if above > 0 else 0
         # The blank lines that are there serve on one side, new ones are put in on the other.
         if gap >= after > 0:
-            place = below - after
-            return place, place, (*[blank] * max(before - (gap - after), 0), *lines)
+            return below - after, below - after, (*[blank] * max(before - (gap - after), 0), *new)
         place, left = above + min(before, gap), gap - min(before, gap)
-        return place, place, (*[blank] * max(before - gap, 0), *lines, *[blank] * max(after - left, 0))
+        return place, place, (*[blank] * max(before - gap, 0), *new, *[blank] * max(after - left, 0))
 
-    def _is_told_after(self, above: int) -> bool:
-        """Whether the block is told to stand after the line above the place (and not only before the one below)."""
-        points = (at for span in self.finder.by_relation(Relation.AFTER) for at in self.finder.after(span)[:3])
-        return any(self.layout.before_blanks(at) == above for at in points)
-
-    def _gap(self, above: int, below: int, texts: Sequence[str]) -> int:
-        """Blank lines between the block and its neighbours."""
-        layout, lines = self.layout, self.lines
+    def gap(self, above: int, below: int, first: str) -> int:
+        """Blank lines between the block and its neighbours; `first`: its first line as it is written."""
+        layout, lines, level = self.layout, self.lines, indent_of(first)
         there = below - above if above and below < len(lines) else 0
         if self.words.blank is not None:
             return max(there, 1) if self.words.blank else 0
-        solid = [text for text in texts if text.strip()]
-        first = solid[0]
-        level = indent_of(first)
         if layout.is_prose:
             return 0 if _LIST_ITEM.match(first) else 1
-        is_long = len(solid) > 1 and not is_import(first)
-        is_code = is_long and is_definition(next((text for text in solid if not is_attached(text)), first))
-        is_first_import = (
-            is_import(first) and not there and above == 0 and not any(map(is_import, lines[below : below + 1]))
-        )
-        if is_first_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
+        is_long = len(self.solid) > 1 and not is_import(first)
+        is_code = is_long and is_definition(self.key)
+        is_only_import = is_import(first) and above == 0 and not (below < len(lines) and is_import(lines[below]))
+        if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
             gaps = [
                 gap
                 for scope in layout.scopes
@@ -516,24 +452,20 @@ class Search:
                 and (gap := scope.lead_line - layout.before_blanks(scope.lead_line))
             ]
             return max(set(gaps), key=gaps.count) if gaps else (there or 1)
-        if is_long or (is_definition(first) and not is_import(first)):
-            leads = [layout.lead(j) for j in self._siblings(above, below, level) if layout.unit(j)[1] > j + 1]
-            return max((lead - layout.before_blanks(lead) for lead in leads), default=0)
-        return 0
-
-    def _siblings(self, above: int, below: int, level: int) -> list[int]:
-        """The units at this level next to the place: above, where it is not the first, and below."""
-        layout, lines, found = self.layout, self.lines, []
+        if not is_long and (is_import(first) or not is_definition(first)):
+            return 0
+        # As the units at this level have that are next to the place: above, where it is not the first, and below.
+        beside = []
         j = above - 1
         while j >= 0 and indent_of(lines[j]) > level:
             j = layout.parents[j]
         if j >= 0 and indent_of(lines[j]) == level and not _CLOSING.match(lines[j]):
             over = layout.before_blanks(layout.lead(j)) - 1
-            if over >= 0 and indent_of(lines[over]) >= level:
-                found.append(j)
+            beside += [j] if over >= 0 and indent_of(lines[over]) >= level else []
         if below < len(lines) and above and indent_of(lines[below]) == level and not layout.opens(above - 1):
-            found.append(below)
-        return found
+            beside.append(below)
+        leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
+        return max((lead - layout.before_blanks(lead) for lead in leads), default=0)
 
 
 def place(
@@ -544,7 +476,7 @@ def place(
 
 
 def _ways(layout: Layout, update: Sequence[str], directive: Directive) -> list[Placed]:
-    search = Search(layout, directive, update)
+    search = _Search(layout, directive, update)
     if not search.solid and not search.words.deletes:
         return []
     found: dict[tuple[int, int, Lines], Placed] = {}

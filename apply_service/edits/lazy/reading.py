@@ -179,8 +179,14 @@ class Reading:
             self.doubts.likely(reason)
         self._strip_remarks(known)
         self.is_shifted = False
-        if shifts:
-            self._shift_blocks()
+        blocks = self.snippet.blocks if shifts else ()
+        fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
+        for block, shift in zip(blocks, fitted, strict=True):
+            if not shift.is_identity:
+                self.doubts.likely("fragment re-indented")
+                self.is_shifted = True
+                for i in block.lines:
+                    self.texts[i] = shift.apply(self.texts[i])
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
@@ -199,16 +205,6 @@ class Reading:
             is_new = remark.code.strip() not in known
             if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
                 self.doubts.likely("remark or comment")
-
-    def _shift_blocks(self) -> None:
-        blocks = self.snippet.blocks
-        shifts = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index)
-        for block, shift in zip(blocks, shifts, strict=True):
-            if not shift.is_identity:
-                self.doubts.likely("fragment re-indented")
-                self.is_shifted = True
-                for i in block.lines:
-                    self.texts[i] = shift.apply(self.texts[i])
 
     def is_wide(self, i: int) -> bool:
         """Whether the remark stood so far behind the line that white space between them may be the line's own."""
