@@ -14,7 +14,8 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import Unit, attached_start, definition_end, find_unit, header_name, indent_of
-from apply_service.edits.lazy.directives import Mention, Relation, comment_text, read_words
+from apply_service.edits.lazy.directives import comment_text
+from apply_service.edits.lazy.mentions import Mention, Relation, read_words
 from apply_service.syntax.scopes import Scope, find_scopes
 
 _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|rescue|ensure)\b")

@@ -16,9 +16,10 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
 from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition
-from apply_service.edits.lazy.directives import Directive, Mention, Relation, find_directives
+from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.layout import Finder, Layout, Span, depth, is_import
+from apply_service.edits.lazy.mentions import Mention, Relation
 from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
 

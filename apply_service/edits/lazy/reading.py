@@ -1,8 +1,11 @@
 """A snippet read against its original: cut into blocks, remarks off, every line at the file's indentation.
 
 Blocks are runs of lines that the file shall contain one after the other, parted by markers (and fences, hints); blank
-lines next to a parting belong to it, not to the file.  Places nothing: `rows` looks for the lines' places, `write`
-writes the operations.
+lines next to a parting belong to it, not to the file.  A line may carry more than its code.  With a marker inside it
+(`port: // ... existing ...`, `def load(xs): ...`, `func f() { /* ... */ }`) it stands for a line of the file, or for a
+definition whose header it begins; remarks behind it ("// <- changed", "# new") are no part of the file.
+
+Places nothing: `rows` looks for the lines' places, `write` writes the operations.
 """
 
 from __future__ import annotations
@@ -23,8 +26,15 @@ from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch
 from apply_service.edits.doubts import Doubts
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import find_notes
-from apply_service.edits.lazy.remarks import read_inline_marker, split_remark
-from apply_service.edits.markers import Hint, Role, classify, is_marker, parse_hint
+from apply_service.edits.markers import (
+    MAX_NOTE_LENGTH,
+    Hint,
+    Role,
+    classify,
+    is_marker,
+    parse_hint,
+    strip_comment,
+)
 from apply_service.edits.role_doubts import doubt_roles
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
 
@@ -32,6 +42,9 @@ WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
+
+
+# -- blocks -------------------------------------------------------------------------------------------------------
 
 
 class Block(NamedTuple):
@@ -133,6 +146,112 @@ def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
     return next((indent_of(snippet.texts[i]) for i in gap if snippet.roles[i] is Role.MARKER), None)
 
 
+# -- markers inside a line -----------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
+
+
+def read_inline_marker(line: str, known: Collection[str]) -> str | None:
+    """The line without the marker inside it; None where it has none, or the file has the line as it is."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or not any(sign in line for sign in ("...", "…", "/*")) or line.strip() in known:
+        return None
+    if strip_comment(line).is_comment:
+        return None
+    return _inside(line) or _behind(line, known)
+
+
+def _inside(line: str) -> str | None:
+    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`."""
+    text = line.rstrip()
+    if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
+        return text[: text.rindex(":") + 1]
+    if text.endswith(("; ...; end", "; …; end")):
+        return text[: text.rindex(";", 0, -5)]
+    for opener, closer in ("{}", "()", "[]"):
+        end = text.rfind(closer)
+        start = text.rfind(opener, 0, end) if end > 0 else -1
+        inner = text[start + 1 : end].strip() if start >= 0 else ""
+        if not _DOTS.match(inner) and not (inner.startswith("/*") and is_marker(inner)):
+            continue
+        if opener == "{" and not text[end + 1 :].strip(" ;,)"):
+            return text[: start + 1]
+        return text[: start + 1] + "..." + text[end:]
+    return None
+
+
+def _behind(line: str, known: Collection[str]) -> str | None:
+    """`code  # ... unchanged` and `code { // ...`."""
+    for sign in _COMMENT.finditer(line):
+        head, note = line[: sign.start()].rstrip(), line[sign.start() :]
+        is_text = any(head.count(quote) % 2 for quote in "\"'`")
+        has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
+        if not head.strip() or is_text or not has_dots or not is_marker(note):
+            continue
+        if head.strip() in ("...", "…"):
+            return head
+        has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
+        is_opener = head.endswith(("{", ":", "(", "[", "=>")) and not has_value
+        return head if is_opener or head.strip() in known else head + " ..."
+    return None
+
+
+# -- remarks behind a line -----------------------------------------------------------------------------------------
+
+_C_SIGNS = r"//|/\*|\{/\*"
+_ANY_SIGNS = rf"{_C_SIGNS}|#|--|<!--"
+_C_LIKE = "javascript typescript tsx go rust java c cpp csharp kotlin swift scala dart vue svelte json"
+_SIGNS = {
+    **dict.fromkeys(_C_LIKE.split(), _C_SIGNS),
+    **dict.fromkeys(("python", "ruby", "yaml", "toml", "bash", "shell"), "#"),
+    **dict.fromkeys(("sql", "lua", "haskell"), "--"),
+    **dict.fromkeys(("html", "markdown"), "<!--"),
+    "php": "//|#",
+    "css": r"/\*|//",
+}
+_PLAIN = (
+    r"(?:new|changed|updated|modified|added|fixed|edited|replaced|renamed|moved)"
+    r"(?:\s(?:line|here|this|this line|code|import|field|param|parameter|arg|argument))?\s*[!.:]?"
+)
+_TOLD = (
+    r"(?:was|previously|formerly|used to be|changed from|updated from|renamed from|moved from|changed to|now uses|"
+    r"updated to|modified to|replaces|instead of|new:|added:|changed:|updated:|fixed:|modified:)\s?.{1,80}"
+)
+_PATTERNS = {
+    signs: re.compile(
+        rf"^(?P<code>.*?\S)\s+(?:{signs})\s*(?:(?P<arrow>(?:<[-=]+|←|⬅|⟵|\^{{2,}})\s?.{{0,80}})|(?:{_PLAIN}|{_TOLD}))"
+        r"\s*(?:\*/\s*\}?|-->)?\s*$",
+        re.IGNORECASE,
+    )
+    for signs in {*_SIGNS.values(), _ANY_SIGNS}
+}
+_BARE_ARROW = re.compile(rf"^\W*(?:{_PLAIN})?\W*$", re.IGNORECASE)
+
+
+class Remark(NamedTuple):
+    """A line without its remark.  `is_sure`: pointed at with an arrow; a plain word might be the author's own."""
+
+    code: str
+    is_sure: bool
+    is_told: bool
+    """An arrow that says more than that the line is new."""
+
+
+def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
+    """The line's code without the remark behind it; None where there is no remark, or the file itself has it."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
+        return None
+    match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
+    if match is None or not any(map(str.isprintable, match["code"])):
+        return None
+    code, arrow = match["code"].rstrip(), match["arrow"]
+    is_sure = code.strip() in known or (arrow is not None and _BARE_ARROW.match(arrow) is not None)
+    return Remark(code, is_sure, is_told=arrow is not None and not is_sure)
+
+
+# -- the snippet ------------------------------------------------------------------------------------------------
+
+
 class Reading:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
 
@@ -148,8 +267,7 @@ class Reading:
         index: LineIndex | None = None,
     ) -> None:
         """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
-        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's, where
-        another reading has made it."""
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's."""
         self.original = original
         self.language = language
         self.path = path
@@ -205,6 +323,11 @@ class Reading:
             is_new = remark.code.strip() not in known
             if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
                 self.doubts.likely("remark or comment")
+
+    def again(self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True) -> Reading:
+        """The same snippet read in another way."""
+        texts = self.snippet.texts
+        return Reading(self.original, texts, self.language, self.path, passed_over, notes, shifts, self.index)
 
     def is_wide(self, i: int) -> bool:
         """Whether the remark stood so far behind the line that white space between them may be the line's own."""

@@ -123,7 +123,7 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for name, again in _reread(reading, update):
+    for name, again in _reread(reading):
         for draft in _laid(again) if again.visible else ():
             yield replace(draft, name=f"{name}:{draft.name}", reading=again)
     if not directives:
@@ -134,19 +134,19 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
 
 
-def _reread(reading: Reading, update: Sequence[str]) -> Iterator[tuple[str, Reading]]:
+def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
     """The snippet with its notes as markers: those that say so most clearly, and all of them; without a marker, with
     its blank lines as markers; indented as it is written."""
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
     for n in {1, len(kinds)} if kinds else ():
         chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
-        yield "noted", Reading(reading.original, update, reading.language, reading.path, notes=chosen)
+        yield "noted", reading.again(notes=chosen)
     roles = reading.snippet.roles
     if Role.MARKER not in roles and (blanks := [i for i, role in enumerate(roles) if role is Role.BLANK]):
-        yield "parted", Reading(reading.original, update, reading.language, reading.path, notes=blanks)
+        yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
-        yield "unshifted", Reading(reading.original, update, reading.language, reading.path, shifts=False)
+        yield "unshifted", reading.again(shifts=False)
 
 
 def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
@@ -180,7 +180,7 @@ def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directi
     """Directives carried out on the merge of what stands beside them."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
-    rest = Reading(original, update, language, reading.path, covered)
+    rest = reading.again(passed_over=covered)
     choices = [place(original, update, directive, language=language)[:1] for directive in directives]
     if not all(choices):
         return
