@@ -516,15 +516,17 @@ def merge_placed(
             if not any(item.start < other.end and other.start < item.end for other in reading)
         ]
         readings = sorted(grown, key=lambda pair: -pair[0])[: 2 * MAX_PLACED]
-    return [(reading, _operations(original, reading)) for _, reading in readings[:MAX_PLACED]]
+    keeps = [LineOp("keep", j, None, line) for j, line in enumerate(original)]
+    return [(reading, _operations(keeps, reading)) for _, reading in readings[:MAX_PLACED]]
 
 
-def _operations(original: Sequence[str], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
+def _operations(keeps: Sequence[LineOp], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
+    """The operations of places that do not overlap; `keeps` keeps the whole original."""
     ops: list[LineOp] = []
     at = 0
     for item in sorted(reading, key=lambda placed: (placed.start, placed.end)):
-        ops += [LineOp("keep", j, None, original[j]) for j in range(at, item.start)]
-        old = original[item.start : item.end]
+        ops += keeps[at : item.start]
+        old = [op.text for op in keeps[item.start : item.end]]
         for part in LCSseq.opcodes(old, [text for _, text in item.lines]):
             rows, new = range(part.src_start, part.src_end), item.lines[part.dest_start : part.dest_end]
             if part.tag == "equal":
@@ -533,4 +535,4 @@ def _operations(original: Sequence[str], reading: Sequence[Placed]) -> tuple[Lin
                 ops += [LineOp("drop", item.start + j, None, old[j]) for j in rows]
                 ops += [LineOp("take", None, i, text) for i, text in new]
         at = item.end
-    return (*ops, *(LineOp("keep", j, None, original[j]) for j in range(at, len(original))))
+    return (*ops, *keeps[at:])

@@ -37,6 +37,7 @@ from apply_service.edits.markers import (
 )
 from apply_service.edits.role_doubts import doubt_roles
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
+from apply_service.types import LineOp
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
@@ -335,6 +336,11 @@ class Reading:
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    @cached_property
+    def keeps(self) -> list[LineOp]:
+        """The operations that keep the whole original: merges share them."""
+        return [LineOp("keep", j, None, line) for j, line in enumerate(self.original)]
 
     # -- what is asked of the original -----------------------------------------------------------------------------
     def close_of(self, j: int) -> int:

@@ -88,12 +88,12 @@ class Writer:
         ops: list[LineOp] = []
         at = 0
         for span in placed:
-            ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, span.start)]
+            ops += self._reading.keeps[at : span.start]
             ops += span.body
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.likely("comment reworded")
-        return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
+        return ops + self._reading.keeps[at:]
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _anchors(self, b: int) -> list[tuple[int, int]]:
