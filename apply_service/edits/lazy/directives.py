@@ -116,7 +116,7 @@ def find_directives(
         follows = bool(found) and i == found[-1].stop
         if score >= (enough if is_free[i] or follows else MIN_SCORE):
             found.append(range(i, _directive_end(update, texts, i, known)))
-    if len(found) * len(original) > MAX_SOUGHT:
+    if not found or len(found) * len(original) > MAX_SOUGHT:
         return []
     directives = []
     for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):

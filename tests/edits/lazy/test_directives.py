@@ -159,3 +159,8 @@ def test_between_names_two_neighbours() -> None:
 def test_long_lines_cost_little() -> None:
     update = "# add after " + "push " * 20_000
     assert found_in(f"{update}\nx = 1") == []
+
+
+@pytest.mark.parametrize("update", ["\n", "```\n\n```", "# ... existing code ..."])
+def test_a_snippet_without_a_line_of_code_has_none(update: str) -> None:
+    assert found_in(update) == []
