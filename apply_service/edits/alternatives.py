@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from apply_service.edits.misquotes import may_be_misquoted
+from apply_service.edits.lazy.misquotes import may_be_misquoted
 from apply_service.types import LineOp, Prediction
 
 MAX_ALTERNATIVES = 8

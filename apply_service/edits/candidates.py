@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz
 
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import indent_of
+from apply_service.edits.lazy.misquotes import ElidedLines
 from apply_service.edits.lazy.statements import Statement, gist, statements
-from apply_service.edits.misquotes import ElidedLines
 
 MAX_FUZZY_LENGTH = 1000
 FUZZY_CUTOFF = 62.0

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apply_service.edits.candidates import LineIndex
-from apply_service.edits.headers import is_closer
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import indent_of, is_closer
 from apply_service.edits.laid_blocks import Laid, LaidBlock
 
 MIN_LETTERS = 6

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
 
+from apply_service.edits.code_lines import definition_end
 from apply_service.edits.fuzzy_search import find_similar
-from apply_service.edits.headers import definition_end
 from apply_service.edits.hunks import Hunk
 from apply_service.edits.line_search import MAX_PLACES, FileLines, Likeness, Place
 from apply_service.edits.nearest import nearest_lines

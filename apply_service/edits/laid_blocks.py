@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from apply_service.edits.reading import Reading
+from apply_service.edits.lazy.reading import Reading
 from apply_service.types import LineOp
 
 

@@ -1,44 +1,109 @@
 """What each line of a lazy snippet is: content, blank, or one of the things that are not part of the file.
 
-Markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in the
-spellings that models use.  A line is judged by its own text and its neighbours only; whether a marker-like line really
-stands in the file is decided here by looking it up there.  Does not place anything.  First step of the merge.
+Markers ("... existing code ..."), fences, a line naming the file, placement hints and deletion notes, in the spellings
+that models use.  A line is judged by its own text and its neighbours; whether a marker-like line really stands in the
+file is looked up there.  Places nothing.  First step of the merge.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from itertools import accumulate
+from typing import NamedTuple
 
-from apply_service.edits.note_patterns import (
-    CONDITION,
-    DELETED,
-    EDGE,
-    ENCLOSED,
-    FENCE,
-    FILE,
-    HINT,
-    IMPERATIVE,
-    LEAD,
-    LEADING,
-    ONLY_ELLIPSIS,
-    PHRASE,
-    PLAIN_NOTE,
-    STRONG,
-    TAIL,
-    TOLD,
-    TRAILING,
-)
-
-RUN_OF_DOTS = re.compile(r"\.{4,}")
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
 MAX_PLACES = 200
 """Places of a marker-like line in the file that are looked at."""
+
+# The wordings.  But for the first three, a pattern sees the text of a line without its comment signs.
+RUN_OF_DOTS = re.compile(r"\.{4,}")
+LEAD = re.compile(
+    r"^\s*(?:\{\s*/\*+|/\*+|<!--+|\{#|\{\{!--|//+!?|#+(?!\[)!?|--+\[*|;+|%+|\"\"\"|'''|\*(?=\s|$)|REM\b|'(?=\s*\.{3}))\s*"
+)
+TAIL = re.compile(r"\s*(?:\*+/\s*\}?|--+>|#\}|\"\"\"|'''|--\]\]|--\}\})\s*$")
+ELLIPSIS = r"(?:\.{2,}|…)"
+ONLY_ELLIPSIS = re.compile(rf"^[\(\[<{{]*\s*{ELLIPSIS}\s*[\)\]>}}]*$")
+LEADING = re.compile(rf"^[\(\[<]*\s*{ELLIPSIS}(?=[\s\(\[]|$)")
+TRAILING = re.compile(rf"{ELLIPSIS}\s*[\)\]>]*$")
+NOUN = (
+    r"(?:code|codes|imports?|"
+    r"methods?|functions?|implementations?|contents?|fields?|tests?|test cases?|cases?|config\w*|"
+    r"parameters?|params|arguments?|args|logic|body|bodies|routes?|lines?|entries|examples?|properties|attributes?|"
+    r"definitions?|declarations?|statements?|members?|class(?:es)?|file|setup|code blocks?|items?|rules?|keys?|values?|"
+    r"options?|settings?|styles?|types?|variables?|constants?|exports?|handlers?|helpers?|steps?|jobs?|sections?|text|"
+    r"docs?|docstrings?|comments?|specs?|contexts?|elements?|markup|stuff|parts?|things?|dependencies|samplers|branches)"
+)
+PHRASE = re.compile(
+    r"\b(?:existing|rest of|the rest|remaining|remainder|unchanged|unmodified|untouched|same as|stays?|remains?|"
+    r"previous|other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|etc)\b",
+    re.IGNORECASE,
+)
+STRONG = re.compile(
+    rf"^[\(\[<]*\s*(?:"
+    rf"(?:all |the )*(?:rest|remainder)(?: of\b.*| (?:is |stays |remains )?(?:the same|unchanged|as is|as before).*)?"
+    rf"|(?:all |the |any |my |your )*(?:existing|previous|other|remaining|original|unchanged|same)"
+    rf"(?: \w+){{0,2}} {NOUN}"
+    rf"(?: (?:here|above|below|go(?:es)? here|unchanged|as before|as is|"
+    rf"(?:stays?|remains?) (?:the same|unchanged|as is)|(?:are|is) unchanged))*"
+    rf"|(?:\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)"
+    rf"(?: (?:here|below|above|from here))?"
+    rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
+    rf"|same as (?:before|above|original|in the original|existing).*"
+    rf"|no (?:other )?changes?(?: (?:here|below|above|needed|from here|to .*|in .*))?"
+    rf"|keep (?:the )?(?:rest|everything|existing|all|other|remaining)\b.*|keep (?:this |it )?as is"
+    rf"|(?:\S+ ){{0,3}}omitted(?: for brevity)?"
+    rf"|snip(?:ped)?"
+    rf")\s*[\)\]>\.:;,]*$",
+    re.IGNORECASE,
+)
+ENCLOSED = re.compile(r"^(?:\(.*\)|\[.*\]|<.*>)[.;]?$")
+TOLD = re.compile(
+    r"\b(?:existing|rest|remaining|unchanged|unmodified|untouched|(?:not|never) (?:changed|touched|modified)|same|"
+    r"stays?|remains?|omitted|kept|as (?:before|is|it (?:is|was)|they (?:are|were))|no changes?|unaffected|"
+    r"like before|etc)\b|"
+    r"\.{2,}|…",
+    re.IGNORECASE,
+)
+DELETED = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
+    r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*"
+    r"(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
+    re.IGNORECASE,
+)
+CONDITION = re.compile(
+    r"^(?:if|when|whenever|once|after|before|because|since|unless|until|while|whether|as soon as)\b", re.IGNORECASE
+)
+DELETED_BEFORE = re.compile(r"^(?:removed?|deleted?|dropped|removing|deleting)\b\s*:?\s*", re.IGNORECASE)
+DELETED_AFTER = re.compile(
+    r"\s(?:is |was |were |are |has been |have been )?(?:removed|deleted|dropped)\b.*$", re.IGNORECASE
+)
+PLAIN_NOTE = re.compile(
+    r"^(?:\(\s*removed\b.*\)|\[\s*removed\b.*\]|removed\s*:.*|deleted\s*:.*|"
+    r"(?:removed|deleted) (?:these|this|the (?:old|following)|old|unused)\b.*|"
+    r"\S+(?: \S+)? removed|(?:removed|deleted) \S+)$",
+    re.IGNORECASE,
+)
+HINT = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:.{0,60}?[,;:]\s*)?(?:please )?"
+    r"(?:add|insert|place|put|append|prepend|new|goes|this goes|belongs|comes)\b.{0,60}?\b"
+    r"(?P<where>after|before|below|above|under|following|inside|within|into|in|at|to)\b\s*(?P<target>.*?)\s*(?:\.{2,}|…)?[\)\]>]*:?$",
+    re.IGNORECASE,
+)
+EDGE = re.compile(
+    r"^(?:the )?(?:very )?(?P<edge>end|bottom|start|top|beginning)(?: of (?:the )?(?P<target>.*?))?\s*$", re.IGNORECASE
+)
+FILE = re.compile(
+    r"^(?:(?:file(?:name)?|path)\s*[:=]\s*|[*#`\s]+)?`?(?P<path>[\w@.+~-]+(?:[/\\][\w@.+~\[\]()-]+)*\.[A-Za-z]\w{0,9}|(?:[\w.-]+/)+[\w.-]+|(?:\w+/)*(?:Dockerfile|Makefile|Gemfile|Rakefile))`?[*`:]*$"
+)
+_LOOSE = ("in", "to", "at", "into", "inside", "within")
+"""Where a hint says so little that the comment may as well be the program's."""
+FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
+IMPERATIVE = re.compile(
+    r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
+)
 
 
 class Role(StrEnum):
@@ -54,12 +119,21 @@ class Role(StrEnum):
     """A hint or remark on a line of its own inside a block: no part of the file, but no gap either."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(NamedTuple):
     """A line's text without its comment signs; `is_comment` tells whether there were any."""
 
     core: str
     is_comment: bool
+
+
+class Hint(NamedTuple):
+    """A placement hint: `where` relative to what `target` names."""
+
+    where: str
+    target: str
+
+
+# -- one line by itself --------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=65536)
@@ -80,18 +154,15 @@ def is_marker(line: str) -> bool:
     """Whether the line, by itself, reads as "a stretch of unchanged lines stands here"."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
-    comment = strip_comment(line)
-    core = comment.core
+    core, is_comment = strip_comment(line)
     if not core:
         return False
     if ONLY_ELLIPSIS.match(core):
         return True
     leading, trailing = LEADING.match(core) is not None, TRAILING.search(core) is not None
-    if not comment.is_comment:
+    if not is_comment:
         return leading and PHRASE.search(core) is not None
-    if leading:
-        return True
-    if trailing and PHRASE.search(core) is not None:
+    if leading or (trailing and PHRASE.search(core)):
         return True
     if line.lstrip().startswith("*") and not trailing:
         return False
@@ -100,45 +171,30 @@ def is_marker(line: str) -> bool:
     return STRONG.match(TRAILING.sub("", core).strip()) is not None
 
 
-def _is_docstring(line: str) -> bool:
-    return line.lstrip()[:3] in ('"""', "'''")
+def _note_core(line: str) -> str | None:
+    """The text of a comment that may be a note; a docstring speaks of the program."""
+    if len(line) > MAX_NOTE_LENGTH or line.lstrip()[:3] in ('"""', "'''"):
+        return None
+    core, is_comment = strip_comment(line)
+    return core if is_comment else None
 
 
 def is_deletion_note(line: str) -> bool:
-    """Whether the line is a comment that says that something was removed.  A docstring speaks of the program, and so
-    does a comment that says what holds if something is removed."""
-    if len(line) > MAX_NOTE_LENGTH or _is_docstring(line):
-        return False
-    comment = strip_comment(line)
-    return comment.is_comment and DELETED.match(comment.core) is not None and CONDITION.match(comment.core) is None
+    """Whether the line is a comment that says that something was removed, not what holds if something is."""
+    core = _note_core(line)
+    return core is not None and DELETED.match(core) is not None and CONDITION.match(core) is None
 
 
 def deletion_target(line: str) -> str:
     """What a deletion note says was removed, in its own words."""
     core = strip_comment(line).core.strip("()[]<> .…")
-    core = re.sub(r"^(?:removed?|deleted?|dropped|removing|deleting)\b\s*:?\s*", "", core, flags=re.IGNORECASE)
-    return re.sub(
-        r"\s(?:is |was |were |are |has been |have been )?(?:removed|deleted|dropped)\b.*$",
-        "",
-        core,
-        flags=re.IGNORECASE,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A placement hint: `where` relative to what `target` names."""
-
-    where: str
-    target: str
+    return DELETED_AFTER.sub("", DELETED_BEFORE.sub("", core))
 
 
 def parse_hint(line: str) -> Hint | None:
     """The placement hint that a comment spells, if it does."""
-    if len(line) > MAX_NOTE_LENGTH or _is_docstring(line):
-        return None
-    comment = strip_comment(line)
-    match = HINT.match(comment.core) if comment.is_comment else None
+    core = _note_core(line)
+    match = HINT.match(core) if core is not None else None
     if match is None:
         return None
     edge = EDGE.match(match["target"])
@@ -151,14 +207,18 @@ def names_file(line: str, path: str | None) -> bool:
     """Whether the line does nothing but name a file: the edited one where its path is known."""
     if len(line) > MAX_NOTE_LENGTH:
         return False
-    match = FILE.match(strip_comment(line).core)
+    core, is_comment = strip_comment(line)
+    match = FILE.match(core)
     if match is None:
         return False
     found = match["path"].replace("\\", "/").lstrip("./")
     if path is None:
-        return strip_comment(line).is_comment or "/" in found
+        return is_comment or "/" in found
     known = path.replace("\\", "/").lstrip("./")
     return known.endswith(found) or found.endswith(known) or known.rsplit("/", 1)[-1] == found.rsplit("/", 1)[-1]
+
+
+# -- all lines -----------------------------------------------------------------------------------------------------
 
 
 def classify(
@@ -166,167 +226,96 @@ def classify(
 ) -> list[Role]:
     """The role of each line of the update."""
     roles = [Role.CONTENT if line.strip() else Role.BLANK for line in lines]
-    known = _positions(original)
-    _mark_fences(lines, roles, known, language)
-    _mark_file_name(lines, roles, known, path)
-    beside, lowered = _beside(lines), "\n".join(original).lower()
+    places: dict[str, list[int]] = {}
+    for j, line in enumerate(original):
+        places.setdefault(line.strip(), []).append(j)
+    _mark_fences(lines, roles, places, language)
+    first = next((i for i, role in enumerate(roles) if role is Role.CONTENT), None)
+    if first is not None and lines[first].strip() not in places and names_file(lines[first], path):
+        roles[first] = Role.FILE_NAME
+    lowered = "\n".join(original).lower()
     above: Role | None = None
     """The role of the last line above that is not blank."""
     for i, line in enumerate(lines):
         above = roles[i - 1] if i and roles[i - 1] is not Role.BLANK else above
         if roles[i] is not Role.CONTENT:
             continue
-        if line.strip() in known and not _may_leave_file(line, beside[i], original, known):
-            continue
-        roles[i] = _note_role(line, first=above is not Role.CONTENT)
-        if roles[i] is Role.CONTENT and _trails_off(lines, i):
-            roles[i] = Role.MARKER
-        is_own_comment = roles[i] is Role.DELETION and _continues_comment(lines, roles, i)
-        sounds_like_hint = roles[i] in (Role.HINT, Role.ASIDE) and not is_marker(line)
-        if is_own_comment or (sounds_like_hint and not _is_trusted_hint(line, lowered)):
-            roles[i] = Role.CONTENT
+        known = places.get(line.strip())
+        if known is None or (is_marker(line) and not _stands_there(lines, i, original, known)):
+            roles[i] = _note_role(lines, roles, i, above, lowered)
     return roles
 
 
-def _is_trusted_hint(line: str, lowered: str) -> bool:
-    """A hint is one where its target stands in the file (`lowered`: its text in small letters), or is the lines next to
-    it; other comments sound like it."""
-    hint = parse_hint(line)
-    core = strip_comment(line).core
-    if hint is None or IMPERATIVE.match(core) is None or hint.where in ("in", "to", "at", "into", "inside", "within"):
-        return False
-    target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
-    if not target:
-        return False
-    if re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target):
-        return True
-    return target in lowered
+def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places: Sequence[int]) -> bool:
+    """Whether line i is the file's line at one of the places: it has a neighbour of that line beside it."""
+    before, after = _first_text(lines, range(i - 1, -1, -1)), _first_text(lines, range(i + 1, len(lines)))
+    for j in places[:MAX_PLACES]:
+        above = _first_text(original, range(j - 1, max(-1, j - 4), -1))
+        below = _first_text(original, range(j + 1, min(len(original), j + 4)))
+        if (above is not None and above == before) or (below is not None and below == after):
+            return True
+    return False
 
 
-def _note_role(line: str, *, first: bool) -> Role:
-    hint = parse_hint(line)
+def _first_text(lines: Sequence[str], places: Iterable[int]) -> str | None:
+    return next((text for k in places if (text := lines[k].strip())), None)
+
+
+def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role | None, lowered: str) -> Role:
+    """What a line is that the file does not have (`lowered`: the file's text in small letters)."""
+    if len(lines[i]) > MAX_NOTE_LENGTH:
+        return Role.CONTENT
+    line, hint, core = lines[i], parse_hint(lines[i]), strip_comment(lines[i]).core
+    beside = {k: strip_comment(lines[k]).is_comment for k in (i - 1, i + 1) if 0 <= k < len(lines)}
     if is_marker(line):
         return Role.HINT if hint is not None and (hint.target or hint.where in ("end", "start")) else Role.MARKER
     if is_deletion_note(line):
-        return Role.DELETION
+        # Part of a longer comment is no note of its own.
+        longer = {k for k, is_comment in beside.items() if is_comment and lines[k].strip()[:2] == line.strip()[:2]}
+        follows = i - 1 in longer and roles[i - 1] is Role.CONTENT
+        leads = i + 1 in longer and not (is_marker(lines[i + 1]) or is_deletion_note(lines[i + 1]))
+        return Role.CONTENT if (follows or leads) and not PLAIN_NOTE.match(core) else Role.DELETION
     if hint is not None:
-        return Role.HINT if first else Role.ASIDE
-    return Role.CONTENT
-
-
-def _trails_off(lines: Sequence[str], i: int) -> bool:
-    """Whether the line is a comment of its own that ends in dots: it names what is left out."""
-    if len(lines[i]) > MAX_NOTE_LENGTH or not lines[i].rstrip(" )]*/->}").endswith(("...", "…")):
-        return False
-    beside = (lines[i - 1] if i else "", lines[i + 1] if i + 1 < len(lines) else "")
-    is_alone = not any(strip_comment(line).is_comment and not is_marker(line) for line in beside)
-    return is_alone and not beside[1].strip() and strip_comment(lines[i]).is_comment and not _is_docstring(lines[i])
-
-
-def _continues_comment(lines: Sequence[str], roles: Sequence[Role], i: int) -> bool:
-    """Whether the line is part of a longer comment, so no note of its own."""
-    if PLAIN_NOTE.match(strip_comment(lines[i]).core):
-        return False
-    above = i > 0 and roles[i - 1] is Role.CONTENT and _same_comment(lines[i - 1], lines[i])
-    below = i + 1 < len(lines) and _same_comment(lines[i + 1], lines[i]) and not is_marker(lines[i + 1])
-    return above or (below and not is_deletion_note(lines[i + 1]))
-
-
-def _same_comment(one: str, other: str) -> bool:
-    """Whether both lines are comments of one kind."""
-    return strip_comment(one).is_comment and one.strip()[:2] == other.strip()[:2]
-
-
-def _positions(original: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for j, line in enumerate(original):
-        found.setdefault(line.strip(), []).append(j)
-    return found
-
-
-def _beside(lines: Sequence[str]) -> list[tuple[str | None, str | None]]:
-    """For each line the next ones above and below it that are not blank, without their outer blanks."""
-    bare = [line.strip() or None for line in lines]
-    above = [None, *accumulate(bare, _latest)]
-    below = [None, *accumulate(reversed(bare), _latest)]
-    return list(zip(above[:-1], below[-2::-1], strict=True))
-
-
-def _latest(last: str | None, text: str | None) -> str | None:
-    return text or last
-
-
-def _may_leave_file(
-    line: str, beside: tuple[str | None, str | None], original: Sequence[str], known: Mapping[str, list[int]]
-) -> bool:
-    """A marker-like line that also stands in the file is content where its neighbours in the update (`beside`) are its
-    neighbours in the file."""
-    if not is_marker(line):
-        return False
-    before, after = beside
-    for j in known[line.strip()][:MAX_PLACES]:
-        above = next((text.strip() for text in reversed(original[max(0, j - 3) : j]) if text.strip()), None)
-        below = next((text.strip() for text in original[j + 1 : j + 4] if text.strip()), None)
-        if (above is not None and above == before) or (below is not None and below == after):
-            return False
-    return True
+        # Its target stands in the file, or is the lines next to it; other comments sound like a hint.
+        target = hint.target.strip("`'\"() .:").removesuffix("()").lower()
+        is_beside = re.fullmatch(r"(?:this|these|those|the|that)(?: \w+){0,2}", target) is not None
+        is_asked = IMPERATIVE.match(core) is not None and hint.where not in _LOOSE
+        if not is_asked or not (is_beside or (target and target in lowered)):
+            return Role.CONTENT
+        return Role.ASIDE if above is Role.CONTENT else Role.HINT
+    # A comment of its own that ends in dots names what is left out.
+    trails_off = line.rstrip(" )]*/->}").endswith(("...", "…")) and _note_core(line) is not None
+    is_alone = not any(is_comment and not is_marker(lines[k]) for k, is_comment in beside.items())
+    is_last = i + 1 == len(lines) or not lines[i + 1].strip()
+    return Role.MARKER if trails_off and is_alone and is_last else Role.CONTENT
 
 
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
-    """A fence around the whole snippet (or several), with chat text outside it."""
+    """Marks the fence around the whole snippet (or several), or fences and the chat text outside them."""
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
     fences = [i for i in solid if FENCE.match(lines[i][:MAX_NOTE_LENGTH])]
     if not fences:
         return
-    first, last = solid[0], solid[-1]
-    wraps = fences[0] == first and (len(fences) == 1 or (fences[-1] == last and len(fences) % 2 == 0))
-    if language == "markdown" and not (wraps and _wraps_markdown(lines, fences, known)):
-        return
-    if wraps:
-        inner = len(fences) == 2 or language == "markdown"
-        for i in [fences[0], *fences[-1:]] if inner else fences:
-            roles[i] = Role.FENCE
-        return
-    if len(fences) % 2 == 0 and _has_chat_around(lines, roles, fences, known):
-        _mark_chat(lines, roles, fences)
-
-
-def _wraps_markdown(lines: Sequence[str], fences: Sequence[int], known: Mapping[str, list[int]]) -> bool:
-    """In a Markdown file a fence is ordinary text; it wraps the snippet where it says so or has no fellow inside."""
-    info = lines[fences[0]].strip().strip("`~").strip().lower()
-    if info in {"markdown", "md", "mdx"}:
-        return True
-    return len(fences) == 2 and lines[fences[0]].strip() not in known
-
-
-def _has_chat_around(
-    lines: Sequence[str], roles: Sequence[Role], fences: Sequence[int], known: Mapping[str, list[int]]
-) -> bool:
-    """Whether fenced code stands in prose: nothing outside the fences is in the file, and something inside is."""
-    outside: list[str] = []
-    inside: list[str] = []
-    is_fence, within = set(fences), False
-    for i, role in enumerate(roles):
-        if i in is_fence:
-            within = not within
-        elif role is Role.CONTENT:
-            (inside if within else outside).append(lines[i])
-    prose = all(line[:1] not in (" ", "\t") and " " in line.strip() and line.strip() not in known for line in outside)
-    flush = all(lines[i][:1] in ("`", "~") and lines[i].strip() not in known for i in fences)
-    return flush and prose and bool(outside) and any(line.strip() in known for line in inside)
-
-
-def _mark_chat(lines: Sequence[str], roles: list[Role], fences: Sequence[int]) -> None:
-    is_fence, inside = set(fences), False
-    for i in range(len(lines)):
-        if i in is_fence:
-            roles[i] = Role.FENCE
-            inside = not inside
-        elif not inside and roles[i] is Role.CONTENT:
+    is_even, opening = len(fences) % 2 == 0, lines[fences[0]].strip()
+    wraps = fences[0] == solid[0] and (len(fences) == 1 or (fences[-1] == solid[-1] and is_even))
+    if language == "markdown":
+        # There a fence is ordinary text; it wraps the snippet where it says so or has no fellow inside.
+        says_so = opening.strip("`~").strip().lower() in {"markdown", "md", "mdx"}
+        if not wraps or not (says_so or (len(fences) == 2 and opening not in known)):
+            return
+        fences = [fences[0], fences[-1]]
+    if not wraps:
+        # Fenced code stands in prose: nothing outside the fences is in the file, and something inside is.
+        inside = {i for start, stop in zip(fences[::2], fences[1::2], strict=False) for i in range(start, stop + 1)}
+        chat = [i for i in solid if i not in inside]
+        is_flush = all(lines[i][0] in "`~" and lines[i].strip() not in known for i in fences)
+        is_prose = all(
+            lines[i][0] not in " \t" and " " in lines[i].strip() and lines[i].strip() not in known for i in chat
+        )
+        has_code = any(i in inside and lines[i].strip() in known for i in solid)
+        if not (is_even and is_flush and is_prose and chat and has_code):
+            return
+        for i in chat:
             roles[i] = Role.CHAT
-
-
-def _mark_file_name(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], path: str | None) -> None:
-    first = next((i for i, role in enumerate(roles) if role is Role.CONTENT), None)
-    if first is not None and lines[first].strip() not in known and names_file(lines[first], path):
-        roles[first] = Role.FILE_NAME
+    for i in fences:
+        roles[i] = Role.FENCE

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from apply_service.edits.clarity import is_vague
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import indent_of
 from apply_service.edits.laid_blocks import Laid, LaidBlock
+from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.loose_blanks import may_hold_blank, touches_blank_edge
 from apply_service.edits.markers import Role, names_file
-from apply_service.edits.reading import Reading
 from apply_service.edits.repeats import repeats_hidden_run
 from apply_service.edits.rivals import Rivals
 from apply_service.edits.stretches import Block, Stretch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from apply_service.edits.indentation import leading
+from apply_service.edits.code_lines import leading
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.edits.candidates import squeeze, substance
-from apply_service.edits.indentation import find_unit
+from apply_service.edits.code_lines import find_unit
 from apply_service.edits.laid_blocks import Laid, LaidBlock
-from apply_service.edits.misquotes import Quoted
+from apply_service.edits.lazy.misquotes import Quoted
 from apply_service.types import LineOp
 
 MIN_KNOWN = 0.3

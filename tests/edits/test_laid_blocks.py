@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apply_service.edits.laid_blocks import Laid, LaidBlock
-from apply_service.edits.reading import Reading
+from apply_service.edits.lazy.reading import Reading
 from apply_service.types import LineOp
 
 ORIGINAL = ["a = 1", "", "b = 2", "c = 3  ", "d = 4", "e = 5"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apply_service.edits.brackets import find_even, keeps_pairs
 from apply_service.edits.lazy.align import Match, align
+from apply_service.edits.lazy.brackets import find_even, keeps_pairs
+from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.write import Writer
-from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 

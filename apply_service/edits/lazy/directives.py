@@ -1,6 +1,7 @@
 """Comments of a snippet that speak about the edit: where the code below goes, what it replaces, what is removed.
 
-Tells them from comments that belong into the file.  What they name is looked up in the file, but not placed here.
+Finds them and tells them from comments that belong into the file.  Whether what they name stands in the file is looked
+up; where it stands is found by `place`.
 """
 
 from __future__ import annotations
@@ -9,19 +10,17 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apply_service.edits.headers import header_name
-from apply_service.edits.indentation import indent_of
-from apply_service.edits.lazy.mentions import Mention, Role, Words, read_words
-from apply_service.edits.markers import Role as LineRole
-from apply_service.edits.markers import classify
+from apply_service.edits.code_lines import header_name, indent_of
+from apply_service.edits.lazy.mentions import NAMING, Relation, read_words
+from apply_service.edits.markers import Role, classify
 
 MAX_TEXT = 400
 MAX_LINES = 6
 MIN_SCORE = 2.45
 MIN_AMONG_OTHERS = 1.7
+"""For a comment in a snippet that has a directive without doubt."""
 MAX_SOUGHT = 300_000
 """Directives times lines of the file: with more, none is carried out, as each is sought in the whole file."""
-"""For a comment in a snippet that has a directive without doubt."""
 
 _SIGNS = {
     "hash": re.compile(r"^\s*#+(?![!\[])\s*(?P<text>.*)$"),
@@ -63,6 +62,8 @@ _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
+_SPEAKING = (Relation.TARGET, Relation.GONE, Relation.AFTER, Relation.BEFORE, Relation.WITHIN)
+_NOTES = (Role.FENCE, Role.CHAT, Role.FILE_NAME, Role.BLANK)
 
 
 class Directive(NamedTuple):
@@ -81,11 +82,55 @@ def comment_text(line: str, language: str | None) -> str | None:
     if len(line) > MAX_TEXT:
         return None
     kinds = ("slash",) if language in _C_LIKE else _OF.get(language or "", tuple(_SIGNS))
-    for kind in kinds:
-        match = _SIGNS[kind].match(line)
-        if match is not None:
-            return str(match["text"])
-    return None
+    matches = (_SIGNS[kind].match(line) for kind in kinds)
+    return next((match["text"] for match in matches if match is not None), None)
+
+
+def find_directives(
+    original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
+) -> list[Directive]:
+    """The directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
+    roles = classify(update, original, language=language, path=path)
+    texts = _comment_texts(update, language)
+    known = {line.strip() for line in original}
+    lower = "\n".join(original).lower()
+    is_free = [i == 0 or roles[i - 1] is not Role.CONTENT for i in range(len(update))]
+    """Whether no line of code stands right above."""
+    scores = [0.0] * len(update)
+    for i, text in enumerate(texts):
+        if text and roles[i] not in _NOTES and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
+            scores[i] = judge(text, lower, stands_free=is_free[i])
+            # Documentation begins with the name that the next line declares.
+            below = (line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line))
+            name = header_name(next(below, ""))
+            scores[i] -= 2.0 * (name == text.split(" ", 1)[0] and not text.startswith(f"{name}:"))
+    others = [scores[i] for i, role in enumerate(roles) if role not in (*_NOTES, Role.DELETION)]
+    if others and max(others) < MIN_SCORE:
+        # Notes of deletion between code: they speak of the lines around them.
+        return []
+    enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
+    found: list[range] = []
+    for i, score in enumerate(scores):
+        if found and i in found[-1]:
+            continue
+        follows = bool(found) and i == found[-1].stop
+        if score >= (enough if is_free[i] or follows else MIN_SCORE):
+            found.append(range(i, _directive_end(update, texts, i, known)))
+    if not found or len(found) * len(original) > MAX_SOUGHT:
+        return []
+    directives = []
+    for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):
+        start = next((i for i in range(lines.stop, stop) if roles[i] not in (Role.BLANK, Role.MARKER)), stop)
+        for i in range(start, stop):
+            # Lines are left out; but dots as the only statement of a body are code.
+            is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")
+            if roles[i] in (Role.FENCE, Role.CHAT) or (roles[i] is Role.MARKER and not is_body):
+                stop = i
+                break
+        code = [i for i in range(start, stop) if update[i].strip()]
+        block = tuple(range(code[0], code[-1] + 1)) if code else ()
+        directives.append(Directive(tuple(lines), _joined([texts[i] or "" for i in lines]), block))
+    return _completed(directives)
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:
@@ -98,98 +143,29 @@ def _comment_texts(update: Sequence[str], language: str | None) -> list[str | No
             closing = "" if closing in line else closing
             continue
         texts.append(comment_text(line, language))
-        opened = next(
-            (end for sign, end in _BLOCKS.items() if texts[-1] is not None and line.lstrip().startswith(sign)), ""
-        )
-        closing = opened if opened and opened not in line else ""
+        opened = (end for sign, end in _BLOCKS.items() if texts[-1] is not None and line.lstrip().startswith(sign))
+        closing = next(opened, "")
+        closing = "" if closing in line else closing
     return texts
 
 
-def find_directives(
-    original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None
-) -> list[Directive]:
-    """The directives of a snippet, in order, each with the code up to the next one (or the next marker)."""
-    roles = classify(update, original, language=language, path=path)
-    texts = _comment_texts(update, language)
-    known = {line.strip() for line in original}
-    lower = "\n".join(original).lower()
-    notes = (LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.BLANK)
-    scores = [0.0] * len(update)
-    for i, text in enumerate(texts):
-        if text and roles[i] not in notes and update[i].strip() not in known and not _DOCUMENTS.match(update[i]):
-            scores[i] = judge(text, lower, stands_free=_stands_free(roles, i))
-            scores[i] -= 2.0 * _tells_of_next(text, update, i)
-    solid = [i for i, role in enumerate(roles) if role not in notes]
-    others = [i for i in solid if roles[i] is not LineRole.DELETION]
-    if others and max(scores[i] for i in others) < MIN_SCORE:
-        # Notes of deletion between code: they speak of the lines around them.
-        return []
-    enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
-    found: list[tuple[int, ...]] = []
-    i = 0
-    while i < len(update):
-        follows = bool(found) and i - 1 in found[-1]
-        if scores[i] >= (enough if _stands_free(roles, i) or follows else MIN_SCORE):
-            end = _directive_end(update, texts, i, known)
-            found.append(tuple(range(i, end)))
-            i = end
-        else:
-            i += 1
-    if len(found) * len(original) > MAX_SOUGHT:
-        return []
-    return _completed([_with_block(update, texts, roles, found, k) for k in range(len(found))])
-
-
-def _completed(directives: Sequence[Directive]) -> list[Directive]:
-    """The directives with what they take from those above: "same in save()", and a scope told once for all."""
-    found: list[Directive] = []
-    scope: Directive | None = None
-    task = ""
-    for directive in directives:
-        text = directive.text
-        if not directive.block and not read_words(text, bool).deletes:
-            scope = directive
-            continue
-        if _AGAIN.match(text) and task:
-            text = f"{text}; {task}"
-        else:
-            task = text[head.end() :] if (head := _HEAD.match(text)) is not None else text
-        if scope is not None:
-            text = f"{scope.text.rstrip(' .:')}: {text}"
-        is_first = (
-            scope is not None
-            and scope.lines[-1] < directive.lines[0]
-            and not any(scope.lines[0] in other.lines for other in found)
+def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, known: set[str]) -> int:
+    """One past the last line of the directive: it goes on while its sentence does."""
+    end = start + 1
+    while end < len(update) and end - start < MAX_LINES:
+        above, text = texts[end - 1] or "", texts[end]
+        if not text or update[end].strip() in known or above.rstrip().endswith(":") or _STRONG.match(text):
+            break
+        whole = " ".join(texts[i] or "" for i in range(start, end))
+        is_open = above.rstrip().endswith((",", ";", "—", "-")) or whole.count("(") > whole.count(")")
+        goes_on = text.startswith(("(", "and ", "i.e.")) or (
+            text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
         )
-        lines = (*scope.lines, *directive.lines) if scope is not None and is_first else directive.lines
-        found.append(Directive(lines, text, directive.block))
-    return found
-
-
-def _tells_of_next(text: str, update: Sequence[str], i: int) -> bool:
-    """Whether a comment begins with the name that the next line declares, as documentation does."""
-    below = next((line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line)), "")
-    return header_name(below) == text.split(" ", 1)[0] and not text.startswith(f"{header_name(below)}:")
-
-
-def _with_block(
-    update: Sequence[str], texts: Sequence[str | None], roles: Sequence[LineRole], found: list[tuple[int, ...]], k: int
-) -> Directive:
-    lines = found[k]
-    stop = found[k + 1][0] if k + 1 < len(found) else len(update)
-    outside = (LineRole.FENCE, LineRole.CHAT)
-    start = next((i for i in range(lines[-1] + 1, stop) if roles[i] not in (LineRole.BLANK, LineRole.MARKER)), stop)
-    ends = (i for i in range(start, stop) if roles[i] in outside or _is_cut(update, texts, roles, i))
-    end = next(ends, stop)
-    solid = [i for i in range(start, end) if update[i].strip()]
-    block = tuple(range(solid[0], solid[-1] + 1)) if solid else ()
-    return Directive(lines, _joined([texts[i] or "" for i in lines]), block)
-
-
-def _is_cut(update: Sequence[str], texts: Sequence[str | None], roles: Sequence[LineRole], i: int) -> bool:
-    """Whether lines are left out here; dots as the only statement of a body are code."""
-    is_body = texts[i] is None and i > 0 and update[i - 1].rstrip().endswith(":")
-    return roles[i] is LineRole.MARKER and not is_body
+        in_block = update[start].lstrip()[:2] in ("/*", "<!", "{/")
+        if not (is_open or goes_on) or not (in_block or indent_of(update[end]) == indent_of(update[start])):
+            break
+        end += 1
+    return end
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -202,32 +178,27 @@ def _joined(texts: Sequence[str]) -> str:
     return text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else text
 
 
-def _stands_free(roles: Sequence[LineRole], i: int) -> bool:
-    """Whether no line of code stands right above."""
-    return i == 0 or roles[i - 1] is not LineRole.CONTENT
-
-
-def _directive_end(update: Sequence[str], texts: Sequence[str | None], start: int, known: set[str]) -> int:
-    """One past the last line of the directive: it goes on while its sentence does."""
-    end = start + 1
-    while end < len(update) and end - start < MAX_LINES:
-        above, text = texts[end - 1] or "", texts[end]
-        if not text or update[end].strip() in known or above.rstrip().endswith(":"):
-            break
-        whole = " ".join(texts[i] or "" for i in range(start, end))
-        open_ended = above.rstrip().endswith((",", ";", "—", "-")) or whole.count("(") > whole.count(")")
-        goes_on = text.startswith(("(", "and ", "i.e.")) or (
-            text[:1].islower() and text.split(" ", 1)[0].isalpha() and len(text) > 12
-        )
-        is_aligned = indent_of(update[end]) == indent_of(update[start]) or update[start].lstrip()[:2] in (
-            "/*",
-            "<!",
-            "{/",
-        )
-        if not (open_ended or goes_on) or not is_aligned or _STRONG.match(text):
-            break
-        end += 1
-    return end
+def _completed(directives: Sequence[Directive]) -> list[Directive]:
+    """The directives with what they take from those above: "same in save()", and a scope told once for all."""
+    found: list[Directive] = []
+    scope: Directive | None = None
+    is_used = False
+    task = ""
+    for lines, text, block in directives:
+        if not block and not read_words(text, bool).deletes:
+            scope, is_used = Directive(lines, text, block), False
+            continue
+        if _AGAIN.match(text) and task:
+            text = f"{text}; {task}"
+        else:
+            head = _HEAD.match(text)
+            task = text[head.end() :] if head is not None else text
+        if scope is not None:
+            text = f"{scope.text.rstrip(' .:')}: {text}"
+            lines = lines if is_used else (*scope.lines, *lines)
+            is_used = True
+        found.append(Directive(lines, text, block))
+    return found
 
 
 def judge(text: str, lower: str, *, stands_free: bool) -> float:
@@ -235,7 +206,14 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     text = _joined([text])
     words = read_words(text, lambda phrase: phrase.lower() in lower)
     does = words.replaces or words.deletes or words.inserts
-    named = _found(words, lower)
+    named = []
+    """What may stand in the file: as it is written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
+    for mention in words.mentions:
+        first = re.split(r"\.{3}|…|\(", mention.text.lower())[0].strip()
+        parts = [part for part in re.split(r"\.|->|::|>|/", first) if part]
+        stands = (first != "" and first in lower) or all(part in lower for part in parts)
+        if mention.relation in _SPEAKING and (mention.kind == "sort" or (mention.kind in NAMING and stands)):
+            named.append(mention)
     if words.keeps_rest and not (does or (words.head_only and named)):
         return 0.0
     named_worth = sum(1.0 if m.kind == "code" or " " in m.text else 0.5 for m in named)
@@ -246,31 +224,19 @@ def judge(text: str, lower: str, *, stands_free: bool) -> float:
     score = 1.0 * bool(_STRONG.match(text)) + 0.5 * bool(_OPENING.match(text)) + min(words.meta, 4) * 0.4
     score += 1.0 * (_LATER.search(text) is not None)
     score += 0.8 * min(named_worth, 2.0) + 0.4 * is_edge + 0.5 * does + 0.5 * words.head_only + 1.2 * is_again
-    score += 0.6 * any(m.role in (Role.AFTER, Role.BEFORE) for m in named) + 0.3 * (words.keeps_rest and does)
-    head = _HEAD.match(text) if any(m.role is Role.WITHIN for m in named) else None
+    is_beside = any(m.relation in (Relation.AFTER, Relation.BEFORE) for m in named)
+    score += 0.6 * is_beside + 0.3 * (words.keeps_rest and does)
+    head = _HEAD.match(text) if any(m.relation is Relation.WITHIN for m in named) else None
     if head is not None:
         score += 1.4 if text.startswith("new ", head.end()) else 0.8
     score -= 0.5 * words.unknown * all(m.kind == "words" for m in named)
+    is_capital = text[:1].isupper()
     if not is_again:
         has_code = any(m.kind == "code" for m in named)
-        score -= 1.6 * (text.endswith(".") and text[:1].isupper()) + 0.6 * (text[:1].isupper() and not has_code)
+        score -= 1.6 * (text.endswith(".") and is_capital) + 0.6 * (is_capital and not has_code)
     score -= 0.8 * (". " in text)
-    unknown = words.unknown + sum(m.role is Role.SUBJECT and m.kind == "words" for m in words.mentions)
+    unknown = words.unknown + sum(m.relation is Relation.SUBJECT and m.kind == "words" for m in words.mentions)
     if named or words.meta >= 2:
         score += 1.2 if not unknown else 0.5 if unknown == 1 else 0.0
     score -= 1.0 * bool(_PERSONAL.search(text)) + 0.6 * (named_worth == 0.5 and not is_edge)
     return score + (0.5 if stands_free else -1.2)
-
-
-def _found(words: Words, lower: str) -> list[Mention]:
-    speaking = (Role.TARGET, Role.GONE, Role.AFTER, Role.BEFORE, Role.WITHIN)
-    return [m for m in words.mentions if m.role in speaking and (m.kind == "sort" or _may_stand(m, lower))]
-
-
-def _may_stand(mention: Mention, lower: str) -> bool:
-    """Whether what is named is in the text: as written, up to dots or brackets, or part by part (`jobs.test.steps`)."""
-    if mention.kind not in ("code", "words"):
-        return False
-    text = mention.text.lower()
-    first = re.split(r"\.{3}|…|\(", text)[0].strip()
-    return (bool(first) and first in lower) or all(part in lower for part in re.split(r"\.|->|::|>|/", first) if part)

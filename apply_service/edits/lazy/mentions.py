@@ -1,7 +1,7 @@
-"""What a directive speaks of: the mentions in its words (names, quoted text, sorts of code, edges) and their roles.
+"""What a directive speaks of: the things named in its words, and how the code stands to each.
 
-Reads the words from left to right; a connective ("before", "in", "replaces") gives what follows its role.  Whether a
-phrase stands in the file is asked of the caller; where it stands is found by `place`.
+Things are names, quoted text, sorts of code and edges.  Whether a phrase stands in the file is asked of the caller;
+where it stands is found by `layout`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 MAX_WORDS = 160
 MAX_PHRASE = 6
 
 
-class Role(StrEnum):
+class Relation(StrEnum):
+    """How the code stands to a thing that its directive names."""
+
     SUBJECT = "subject"
-    """Of the block itself, or nothing known."""
+    """It is the thing, or nothing is known."""
     TARGET = "target"
     GONE = "gone"
     KEPT = "kept"
@@ -26,14 +29,14 @@ class Role(StrEnum):
     BEFORE = "before"
     WITHIN = "within"
     UNTIL = "until"
-    """The last line of a stretch that begins with the mention before it."""
+    """The thing ends a stretch that begins with the one named before it."""
 
 
 class Mention(NamedTuple):
     """One thing named.  `kind`: code, words, sort, edge or line; `sort`: of which sort it is said to be."""
 
     text: str
-    role: Role
+    relation: Relation
     kind: str
     sort: str = ""
     ordinal: int = 0
@@ -78,17 +81,22 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+NAMING = ("code", "words", "sort")
+"""The kinds of mentions that name a thing of the file."""
 _ADDED = _set("a an another one two three more new")
 _DETERMINERS = _set("the a an this that these those it its them all any both each every")
 _EDGES = {"top": 1, "start": 1, "beginning": 1, "bottom": -1, "end": -1}
 _AFTER = _set("after below beneath under underneath behind following follows past succeeding")
 _BEFORE = _set("before above precedes preceding over")
+_NO_OBJECT = _set("it this these that them with ) , ; :")
+_CONNECTIVES = _set("in ahead instead place down up through until till from next")
 _WITHIN = _set("in inside within into on at of for to onto")
 _REPLACE = _set(
     "replace replaces replacing swap swaps overwrite overwrites supersedes rewrite change changes update bump bumps"
 )
 _INSERT = _set("add adds insert inserts append appends prepend prepends put place goes go belongs belong")
 _DELETE = _set("remove removes delete deletes drop drops removing deleting dropping without")
+_VERBS = _REPLACE | _INSERT | _DELETE
 _GONE = _set("gone removed deleted dropped away unneeded")
 _KEPT = _set("stays stay unchanged remains remain untouched kept")
 _BECOMES = _set("becomes become replaced gets bumped changed")
@@ -100,13 +108,14 @@ _ITEMS = _set(
 )
 _SORTS = {
     "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import",
-    "decorator": "decorator",
-    "decorators": "decorator", "docstring": "docstring", "comment": "comment", "raise": "raise", "return": "return",
-    "assert": "assert", "throw": "throw", "constructor": "constructor", "annotation": "decorator",
+    "decorator": "decorator", "decorators": "decorator", "annotation": "decorator", "docstring": "docstring",
+    "comment": "comment", "raise": "raise", "return": "return", "assert": "assert", "throw": "throw",
+    "constructor": "constructor",
 }  # fmt: skip
 _STATEMENTS = _set("if else elif try except catch finally for while with switch case return raise throw match")
+_BEFORE_STATEMENT = _set("the last first second that old whole this bare")
+_BEHIND_STATEMENT = _set("block loop statement branch clause check")
 _PARTS = _set("line lines body part value end top signature header")
-_HEADS = _set("signature header")
 _META = _set(
     "line lines import imports block signature decorator decorators docstring method function entry "
     "entries section body file module heading paragraph old existing whole entire current rest definition "
@@ -114,7 +123,7 @@ _META = _set(
     "statement directly right just handler attribute tag args paragraph test tests include field constant "
     "constants between above replaces"
 )
-STOP = _set(
+_STOP = _set(
     "a an the this that these those and or but not no with from by as is are was were be been it its "
     "itself all any each every same new old just right directly very also too now then here there only "
     "whole entire existing current previous both so such where which who when while if else else's "
@@ -131,332 +140,267 @@ STOP = _set(
 )
 
 
-_VERBS = _REPLACE | _INSERT | _DELETE
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
-def _tokens(text: str) -> list[_Token]:
-    found = []
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or ""
-        found.append(_Token(kind, match.group(kind).strip(), match.start(), match.end()))
-        if len(found) == MAX_WORDS:
-            break
-    return found
-
-
 class _Reader:
-    """One pass over the words."""
+    """Reads the words from left to right; a connective ("before", "in", "replaces") gives what follows its relation."""
 
     def __init__(self, text: str, stands: Callable[[str], bool]) -> None:
         self.text, self.stands = text, stands
-        self.tokens = _tokens(text)
+        self.tokens = list(islice(_TOKEN.finditer(text), MAX_WORDS))
         self.words = Words()
-        self.role = Role.SUBJECT
+        self.relation = Relation.SUBJECT
         self.between = False
-        self.ordinal = self.count = 0
-        self.clause = 0
-        """Where the mentions of this clause begin."""
-        self.sentence = 0
-        self.verb = 0
-        """Index after the token of the last verb."""
+        """"between" was said, its "and" is to come."""
         self.is_stretch = False
         """"from" was said, "to" is to come."""
-        self.stack: list[tuple[Role, int]] = []
+        self.ordinal = self.count = 0
+        self.clause = self.sentence = 0
+        """Where the mentions of this clause, and of this sentence, begin."""
+        self.verb = 0
+        """Index after the token of the last verb."""
+        self.stack: list[tuple[Relation, int]] = []
         self.last_end = -1
         """Index after the token of the last mention."""
 
-    def read(self) -> Words:
-        i = 0
-        while i < len(self.tokens):
-            i = self._step(i)
-        return self.words
+    def low(self, i: int) -> str:
+        """A name or sign in small letters; "" for code and quotes."""
+        if not 0 <= i < len(self.tokens) or self.tokens[i].lastgroup not in ("name", "sign"):
+            return ""
+        return self.tokens[i][0].strip().lower()
 
-    def _low(self, i: int) -> str:
-        return (
-            self.tokens[i].text.lower() if 0 <= i < len(self.tokens) and self.tokens[i].kind in ("name", "sign") else ""
-        )
+    def add(self, kind: str, text: str, end: int, *, sort: str = "", ordinal: int = 0) -> int:
+        """Adds a mention; `end`: index after its last token."""
+        counted = (0, 0) if kind == "edge" else (self.ordinal, self.count)
+        self.words.mentions.append(Mention(text, self.relation, kind, sort, ordinal or counted[0], counted[1]))
+        self.ordinal = self.count = 0
+        self.last_end = end
+        return end
 
-    def _step(self, i: int) -> int:
-        """One list of decisions of over 60 lines: their order is what it says, and parts of it would hide that."""
-        token, low, words = self.tokens[i], self._low(i), self.words
-        if token.kind == "sign":
-            self._sign(low, i)
+    def turn(self, relation: Relation, start: int) -> bool:
+        """Gives the subjects from `start` on another relation."""
+        mentions, turned = self.words.mentions, False
+        for k in range(start, len(mentions)):
+            is_second_sort = turned and mentions[k].kind == "sort" and relation is Relation.GONE
+            if mentions[k].relation is Relation.SUBJECT and mentions[k].kind in NAMING and not is_second_sort:
+                mentions[k] = mentions[k]._replace(relation=relation)
+                turned = True
+        return turned
+
+    def start_clause(self, relation: Relation = Relation.SUBJECT) -> None:
+        self.relation, self.clause = relation, len(self.words.mentions)
+
+    def step(self, i: int) -> int:
+        """Reads the token, and those that go with it; gives the index after them."""
+        token, low, above, words = self.tokens[i], self.low(i), self.low(i - 1), self.words
+        if token.lastgroup == "sign":
+            self.sign(i, low)
             return i + 1
         words.meta += low in _META
+        text = token[token.lastgroup or 0].strip()
         branches = low.split("/")
         if len(branches) > 1 and _STATEMENTS.issuperset(branches):
-            self._add(Mention(low, self.role, "sort", branches[0]), i + 1)
-            return i + 1
-        if token.kind != "name" or (_CODE_SHAPE.search(token.text) and not low.startswith(("i.e", "e.g"))):
-            return self._code(i)
-        if low in ("in", "ahead", "instead", "place", "down", "up", "through", "until", "till", "from", "next"):
-            used = self._connective(i, low)
-            if used:
-                return i + used
-        if low in _VERBS and self._is_neighbour(i) and self.stands(token.text):
-            self._add(Mention(token.text, self.role, "words"), i + 1)
-            return i + 1
-        if low in _VERBS and self._low(i - 1) in ("the", "a", "an", "its"):
-            return self._phrase(i)
-        if low == "blank" or low == "empty":
-            if self._low(i - 1) not in ("before", "after", "the", "first"):
-                words.blank = self._low(i - 1) not in ("no", "without")
+            return self.add("sort", low, i + 1, sort=branches[0])
+        if token.lastgroup == "tick" and text in _STATEMENTS:
+            return self.add("sort", text, i + 1, sort=text)
+        if token.lastgroup != "name" or (_CODE_SHAPE.search(text) and not low.startswith(("i.e", "e.g"))):
+            return self.add("code", text, i + 1)
+        if low in _CONNECTIVES and (used := self.connective(i, low)):
+            return i + used
+        if low in _VERBS:
+            is_object = above in _AFTER | _BEFORE | {"between"} or (above == "and" and self.relation is Relation.BEFORE)
+            if is_object and self.stands(text):
+                return self.add("words", text, i + 1)
+            if above in ("the", "a", "an", "its"):
+                return self.phrase(i)
+        if low in ("blank", "empty"):
+            if above not in ("before", "after", "the", "first"):
+                words.blank = above not in ("no", "without")
             if words.blank is False:
-                self.role = Role.SUBJECT
+                self.relation = Relation.SUBJECT
             return i + 2
-        words.one_line = words.one_line or (low == "line" and self.role is Role.TARGET)
-        if low in ("line", "lines") and _NUMBERS.match(self._low(i + 1)):
-            self._add(Mention(self._low(i + 1), self.role, "line"), i + 2)
-            return i + 2
-        if low == "between":
-            self.role, self.between = Role.AFTER, True
-        elif low == "and" and self.between and self.role is Role.AFTER:
-            self.role, self.between = Role.BEFORE, False
-        elif low in _AFTER or low in _BEFORE:
-            self._position(i, low)
-        elif low in ("change", "changes") and self._low(i - 1) in ("not", "no", "doesn't", "don't", "other"):
-            words.keeps_rest = True
-        elif low in _REPLACE or low in _INSERT or low in _DELETE:
-            self._verb(i, low)
-        elif low in ("loses", "lose"):
-            self._turn(Role.WITHIN, self.clause)
-            words.deletes, self.role = True, Role.GONE
-        elif low in _GONE | _KEPT | _BECOMES or (low == "now" and self._low(i + 1) not in ("", ")", ",", ".", ";")):
-            self._passive(i, low)
-        elif low in _EDGES:
-            self._add(Mention(low, self.role, "edge", ordinal=_EDGES[low]), i + 1)
-        elif low in _ORDINALS or low in _COUNTS:
-            self._numeral(i, low)
-        elif low in _HEADS or (low in ("tag", "line") and self._low(i - 1) in ("opening", "def", "signature")):
-            words.head_only = True
-        elif low == "only" and self.role is not Role.SUBJECT:
-            words.head_only = words.head_only or self._low(i + 2) == "line"
-        elif low in ("whole", "entire", "everything"):
-            words.whole = True
-        elif low in ("rest", "otherwise") or (low == "changes" and self._low(i - 1) in ("no", "other")):
-            words.keeps_rest = True
-        elif low == "with" and self.role is Role.TARGET and self.last_end >= self.verb:
-            self.role = Role.SUBJECT
-        elif low in _SORTS or self._is_statement(i, low):
-            self._sort(i, low)
-        elif low in _WITHIN:
-            self._within(i, low)
-        else:
-            return self._phrase(i)
-        return i + 1
+        words.one_line = words.one_line or (low == "line" and self.relation is Relation.TARGET)
+        if low in ("line", "lines") and _NUMBERS.match(self.low(i + 1)):
+            return self.add("line", self.low(i + 1), i + 2)
+        return i + 1 if self.small_word(i, low) else self.phrase(i)
 
-    def _is_neighbour(self, i: int) -> bool:
-        """Whether the word stands where "before", "after" or "between" has its object."""
-        above = self._low(i - 1)
-        return above in _AFTER | _BEFORE | {"between"} or (above == "and" and self.role is Role.BEFORE)
-
-    def _sign(self, low: str, i: int) -> None:
+    def sign(self, i: int, low: str) -> None:
         if low == "(":
-            self.stack.append((self.role, self.clause))
-            if i + 1 < len(self.tokens) and self.tokens[i + 1].kind in ("tick", "quote", "call", "tag"):
+            self.stack.append((self.relation, self.clause))
+            if i + 1 < len(self.tokens) and self.tokens[i + 1].lastgroup in ("tick", "quote", "call", "tag"):
                 return
-            self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
+            self.start_clause()
+        elif low == ")" and self.stack:
+            self.relation, self.clause = self.stack.pop()
         elif low == ")":
-            self.role, self.clause = self.stack.pop() if self.stack else (Role.SUBJECT, len(self.words.mentions))
+            self.start_clause()
         elif low in (":", "—", "–", "-") and not self.stack:
             for k in range(self.clause, len(self.words.mentions)):
-                if self.words.mentions[k].role is Role.SUBJECT:
-                    self.words.mentions[k] = self.words.mentions[k]._replace(role=Role.WITHIN)
-            self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
+                if self.words.mentions[k].relation is Relation.SUBJECT:
+                    self.words.mentions[k] = self.words.mentions[k]._replace(relation=Relation.WITHIN)
+            self.start_clause()
         elif low in (";", "."):
-            self.role, self.clause = Role.SUBJECT, len(self.words.mentions)
+            self.start_clause()
             self.sentence = self.clause
-        elif low == "," and self.role in (Role.AFTER, Role.BEFORE) and not self.between:
-            self.role = Role.SUBJECT
+        elif low == "," and self.relation in (Relation.AFTER, Relation.BEFORE) and not self.between:
+            self.relation = Relation.SUBJECT
         self.ordinal = self.count = 0
 
-    def _connective(self, i: int, low: str) -> int:
+    def connective(self, i: int, low: str) -> int:
         """How many tokens a connective of several words takes; 0 where there is none."""
-        one, two = self._low(i + 1), self._low(i + 2)
+        one, two = self.low(i + 1), self.low(i + 2)
         if (low, one, two) == ("in", "front", "of"):
-            self.role = Role.BEFORE
+            self.relation = Relation.BEFORE
             return 3
         if (low, one) == ("ahead", "of"):
-            self.role = Role.BEFORE
+            self.relation = Relation.BEFORE
             return 2
         if (low, one) == ("next", "to"):
-            self.role = Role.AFTER
+            self.relation = Relation.AFTER
             return 2
         if (low, one) in (("instead", "of"), ("place", "of")) or (low, one, two) == ("in", "place", "of"):
-            self.role, self.words.replaces = Role.TARGET, True
+            self.relation, self.words.replaces = Relation.TARGET, True
             self.verb = i + 2
             return 2 + (low == "in")
-        if self.role is Role.TARGET and (low in ("through", "until", "till") or one == "to"):
-            self.role = Role.UNTIL
+        if self.relation is Relation.TARGET and (low in ("through", "until", "till") or one == "to"):
+            self.relation = Relation.UNTIL
             return 1 + (one == "to")
-        if low == "from" and self.role is Role.GONE and self.last_end >= 0:
-            self.role = Role.WITHIN
+        if low == "from" and self.relation is Relation.GONE and self.last_end >= 0:
+            self.relation = Relation.WITHIN
             return 1
-        if low == "from" and self.role is Role.TARGET:
+        if low == "from" and self.relation is Relation.TARGET:
             self.is_stretch = True
             return 1
         return 0
 
-    def _position(self, i: int, low: str) -> None:
-        near = self._low(i + 1)
-        if near in ("it", "this", "these", "that", "them") or (
-            i + 1 < len(self.tokens) and self._low(i + 1) in (")", ",", ";", ":")
-        ):
-            return
-        if near == "with" or i + 1 == len(self.tokens):
-            return
-        self.role = Role.AFTER if low in _AFTER else Role.BEFORE
+    def small_word(self, i: int, low: str) -> bool:
+        """What a word of the language changes; False: it is none.
 
-    def _verb(self, i: int, low: str) -> None:
-        words = self.words
-        if low == "place" and self._low(i - 1) in ("the", "its", "in"):
-            return
-        words.meta += 1
-        self.verb = i + 1
-        if low in ("go", "goes") and self._low(i + 1) == "away":
-            return
-        if low in _REPLACE:
-            words.replaces, self.role = True, Role.TARGET
-            self.clause = len(words.mentions)
-        elif low in _INSERT:
-            words.inserts, self.role = True, Role.SUBJECT
-            self.clause = len(words.mentions)
-            if low.startswith(("append", "prepend")):
-                words.mentions.append(Mention(low, Role.SUBJECT, "edge", ordinal=-1 if low[0] == "a" else 1))
-        else:
-            words.deletes, self.role = True, Role.GONE
-            self.clause = len(words.mentions)
-            if self._low(i + 1) in ("it", "them", "both"):
-                self._turn(Role.GONE, self.sentence)
-
-    def _passive(self, i: int, low: str) -> None:
-        words = self.words
-        if low in _BECOMES or low == "now":
-            if low == "replaced" and self._low(i + 1) not in ("by", "with"):
-                return
-            if low == "gets" and self._low(i + 1) in _ADDED:
+        Over 60 lines: a list of decisions whose order is what it says.
+        """
+        words, above, below = self.words, self.low(i - 1), self.low(i + 1)
+        if low == "between":
+            self.relation, self.between = Relation.AFTER, True
+        elif low == "and" and self.between and self.relation is Relation.AFTER:
+            self.relation, self.between = Relation.BEFORE, False
+        elif low in _AFTER or low in _BEFORE:
+            if i + 1 < len(self.tokens) and below not in _NO_OBJECT:
+                self.relation = Relation.AFTER if low in _AFTER else Relation.BEFORE
+        elif low in ("change", "changes") and above in ("not", "no", "doesn't", "don't", "other"):
+            words.keeps_rest = True
+        elif low in _VERBS:
+            if low != "place" or above not in ("the", "its", "in"):
+                self.verb_at(i, low)
+        elif low in ("loses", "lose"):
+            self.turn(Relation.WITHIN, self.clause)
+            words.deletes, self.relation = True, Relation.GONE
+        elif low in _BECOMES or (low == "now" and below not in ("", ")", ",", ".", ";")):
+            if low == "replaced" and below not in ("by", "with"):
+                return True
+            if low == "gets" and below in _ADDED:
                 words.inserts = True
-                self._turn(Role.WITHIN, self.clause)
+                self.turn(Relation.WITHIN, self.clause)
             else:
                 words.replaces = True
-                self._turn(Role.TARGET, self.clause)
-            self.role = Role.SUBJECT
-        elif low in _GONE:
-            words.deletes = True
-            if not self._turn(Role.GONE, self.clause):
-                self.role = Role.GONE
-        else:
-            words.keeps_rest = True
-            self._turn(Role.KEPT, self.clause)
-        words.meta += 1
-        self.clause = len(words.mentions)
-
-    def _turn(self, role: Role, start: int) -> bool:
-        """Gives the subjects from `start` on another role."""
-        turned = False
-        for k in range(max(start, 0), len(self.words.mentions)):
-            if self.words.mentions[k].role is Role.SUBJECT and self.words.mentions[k].kind in ("code", "words", "sort"):
-                if turned and self.words.mentions[k].kind == "sort" and role is Role.GONE:
-                    continue
-                self.words.mentions[k] = self.words.mentions[k]._replace(role=role)
-                turned = True
-        return turned
-
-    def _numeral(self, i: int, low: str) -> None:
-        is_item = self._low(i + 1) in _ITEMS or (i == 0 and not self.stands(self._low(i + 1)))
-        if low in _COUNTS:
+                self.turn(Relation.TARGET, self.clause)
+            words.meta += 1
+            self.start_clause()
+        elif low in _GONE or low in _KEPT:
+            relation = Relation.GONE if low in _GONE else Relation.KEPT
+            turned = self.turn(relation, self.clause)
+            words.deletes |= low in _GONE
+            words.keeps_rest |= low in _KEPT
+            words.meta += 1
+            self.start_clause(relation if low in _GONE and not turned else self.relation)
+        elif low in _EDGES:
+            self.add("edge", low, i + 1, ordinal=_EDGES[low])
+        elif low in _COUNTS:
             self.count = _COUNTS[low]
-        elif is_item and self.role is Role.SUBJECT:
-            self.words.inserts = True
-            self._add(Mention(low, Role.SUBJECT, "edge", ordinal=_ORDINALS[low]), i + 1)
+        elif low in _ORDINALS:
+            is_item = below in _ITEMS or (i == 0 and not self.stands(below))
+            if is_item and self.relation is Relation.SUBJECT:
+                words.inserts = True
+                self.add("edge", low, i + 1, ordinal=_ORDINALS[low])
+            else:
+                self.ordinal = _ORDINALS[low]
+        elif low in ("signature", "header") or (low in ("tag", "line") and above in ("opening", "def", "signature")):
+            words.head_only = True
+        elif low == "only" and self.relation is not Relation.SUBJECT:
+            words.head_only = words.head_only or self.low(i + 2) == "line"
+        elif low in ("whole", "entire", "everything"):
+            words.whole = True
+        elif low in ("rest", "otherwise"):
+            words.keeps_rest = True
+        elif low == "with" and self.relation is Relation.TARGET and self.last_end >= self.verb:
+            self.relation = Relation.SUBJECT
+        elif low in _SORTS or (low in _STATEMENTS and (above in _BEFORE_STATEMENT or below in _BEHIND_STATEMENT)):
+            self.sort(i, low)
+        elif low == "to" and self.is_stretch and self.relation is Relation.TARGET:
+            self.relation = Relation.UNTIL
+        elif low in _WITHIN:
+            is_part = low in ("of", "in") and above in _PARTS | _ITEMS
+            is_verbs = low in ("of", "for", "to") and self.relation is not Relation.SUBJECT and self.last_end < 0
+            if is_part or not (is_verbs or (low == "of" and self.relation in (Relation.AFTER, Relation.BEFORE))):
+                self.relation = Relation.WITHIN
         else:
-            self.ordinal = _ORDINALS[low]
-
-    def _is_statement(self, i: int, low: str) -> bool:
-        if low not in _STATEMENTS:
             return False
-        return self._low(i - 1) in ("the", "last", "first", "second", "that", "old", "whole", "this", "bare") or (
-            self._low(i + 1) in ("block", "loop", "statement", "branch", "clause", "check")
-        )
+        return True
 
-    def _sort(self, i: int, low: str) -> None:
+    def verb_at(self, i: int, low: str) -> None:
+        words, below = self.words, self.low(i + 1)
+        words.meta += 1
+        self.verb = i + 1
+        if low in _REPLACE:
+            words.replaces = True
+            self.start_clause(Relation.TARGET)
+        elif low in _DELETE:
+            words.deletes = True
+            self.start_clause(Relation.GONE)
+            if below in ("it", "them", "both"):
+                self.turn(Relation.GONE, self.sentence)
+        elif (low, below) not in (("go", "away"), ("goes", "away")):
+            words.inserts = True
+            self.start_clause()
+            if low.startswith(("append", "prepend")):
+                ordinal = -1 if low.startswith("append") else 1
+                words.mentions.append(Mention(low, Relation.SUBJECT, "edge", ordinal=ordinal))
+
+    def sort(self, i: int, low: str) -> None:
+        """A word for a sort of code: said of the thing named right before it, or itself what is named."""
         sort = _SORTS.get(low, low)
-        if sort == "docstring" and self._low(i - 1) != "with" and self.role is Role.SUBJECT:
-            self.role, self.words.replaces = Role.TARGET, True
+        if sort == "docstring" and self.low(i - 1) != "with" and self.relation is Relation.SUBJECT:
+            self.relation, self.words.replaces = Relation.TARGET, True
         if self.last_end == i and self.words.mentions:
             self.words.mentions[-1] = self.words.mentions[-1]._replace(sort=sort)
             return
-        is_all = sort == "import" and low.endswith("s") and self.role in (Role.AFTER, Role.BEFORE)
-        ordinal = 0 if not is_all else -1 if self.role is Role.AFTER else 1
-        self._add(Mention(low, self.role, "sort", sort, ordinal), i + 1)
+        is_all = sort == "import" and low.endswith("s") and self.relation in (Relation.AFTER, Relation.BEFORE)
+        ordinal = 0 if not is_all else -1 if self.relation is Relation.AFTER else 1
+        self.add("sort", low, i + 1, sort=sort, ordinal=ordinal)
 
-    def _within(self, i: int, low: str) -> None:
-        if low == "to" and self.is_stretch and self.role is Role.TARGET:
-            self.role = Role.UNTIL
-            return
-        if low in ("of", "in") and self._low(i - 1) in _PARTS | _ITEMS:
-            self.role = Role.WITHIN
-            return
-        if low in ("of", "for", "to") and self.role is not Role.SUBJECT and self.last_end < 0:
-            return
-        if low == "of" and self.role in (Role.AFTER, Role.BEFORE):
-            return
-        self.role = Role.WITHIN
-
-    def _code(self, i: int) -> int:
-        token = self.tokens[i]
-        if token.kind == "tick" and token.text in _STATEMENTS:
-            self._add(Mention(token.text, self.role, "sort", token.text), i + 1)
-            return i + 1
-        self._add(Mention(token.text, self.role, "code"), i + 1)
-        return i + 1
-
-    def _phrase(self, i: int) -> int:
+    def phrase(self, i: int) -> int:
         """The longest run of words that stands in the file."""
-        first = self.tokens[i]
-        is_name = (
-            first.text[:1].isupper()
-            and i > 0
-            and self.tokens[i - 1].kind == "name"
-            and self._low(i - 1) not in STOP - _AFTER - _BEFORE
-        )
-        is_next = self._low(i - 1) in _AFTER | _BEFORE | {"and", "between"} and self.role in (Role.AFTER, Role.BEFORE)
-        is_said = is_next and self._low(i) not in _DETERMINERS
-        if self._low(i) in STOP and not is_name and not is_said:
+        first, low, above = self.tokens[i], self.low(i), self.low(i - 1)
+        is_beside = self.relation in (Relation.AFTER, Relation.BEFORE)
+        follows_name = i > 0 and self.tokens[i - 1].lastgroup == "name" and above not in _STOP - _AFTER - _BEFORE
+        is_name = first[0][:1].isupper() and follows_name
+        is_said = is_beside and above in _AFTER | _BEFORE | {"and", "between"} and low not in _DETERMINERS
+        if low in _STOP and not is_name and not is_said:
             return i + 1
+        is_meant = is_beside or self.relation is Relation.TARGET or above in _ITEMS | {"class", "struct"}
         for j in range(min(i + MAX_PHRASE, len(self.tokens)) - 1, i - 1, -1):
-            last = self.tokens[j]
-            is_small = self._low(j) in STOP and self._low(j) not in _SORTS
-            if last.kind not in ("name", "quote", "tick") or (
-                is_small and not (is_name and j == i) and not (is_said and j == i + 1)
-            ):
+            is_small = self.low(j) in _STOP and self.low(j) not in _SORTS
+            may_be_small = (is_name and j == i) or (is_said and j == i + 1)
+            if self.tokens[j].lastgroup not in ("name", "quote", "tick") or (is_small and not may_be_small):
                 continue
-            phrase = self.text[first.start : last.end]
-            is_meant = self.role in (Role.AFTER, Role.BEFORE, Role.TARGET) or self._low(i - 1) in _ITEMS | {
-                "class",
-                "struct",
-            }
+            phrase = self.text[first.start() : self.tokens[j].end()]
             if (len(phrase) > 1 or is_meant) and phrase.lower() != "i" and self.stands(phrase):
-                self._add(Mention(phrase, self.role, "words"), j + 1)
-                return j + 1
-        self.words.unknown += self._low(i) not in STOP
+                return self.add("words", phrase, j + 1)
+        self.words.unknown += low not in _STOP
         return i + 1
-
-    def _add(self, mention: Mention, end: int) -> None:
-        if mention.kind != "edge":
-            mention = mention._replace(ordinal=mention.ordinal or self.ordinal, number=self.count)
-        self.words.mentions.append(mention)
-        self.ordinal = self.count = 0
-        self.last_end = end
 
 
 def read_words(text: str, stands: Callable[[str], bool]) -> Words:
-    """The mentions in a directive's text; `stands` tells whether a phrase is in the file."""
-    return _Reader(text, stands).read()
+    """What a directive's text says; `stands` tells whether a phrase is in the file."""
+    reader = _Reader(text, stands)
+    i = 0
+    while i < len(reader.tokens):
+        i = reader.step(i)
+    return reader.words

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from apply_service.edits.lazy.statements import tokens
-from apply_service.edits.markers import MAX_NOTE_LENGTH, Role, strip_comment
-from apply_service.edits.note_patterns import ENCLOSED, TOLD
+from apply_service.edits.markers import ENCLOSED, MAX_NOTE_LENGTH, TOLD, Role, strip_comment
 
 KINDS = ("enclosed", "phrased", "bare")
 """In brackets; in words that speak of what stays; any other short comment at the edge of a block."""

@@ -1,38 +1,60 @@
-"""Where the code of a directive goes: candidate operations are scored by how they agree with what the directive says.
+"""Where the code of a directive goes: candidate sites are scored by how they agree with what the directive says.
 
-`Search` resolves the mentions to spans of the file, proposes insertions, replacements and deletions next to them, and
-scores each; `place` gives the best ones, `merge_placed` whole snippets that are made of directives.
+`_Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
+best ones: without lines that stand there already, re-indented, with blank lines as around it.  `place` gives the best
+ways to carry out one directive, `merge_placed` whole snippets that are made of directives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from apply_service.edits.headers import header_name, is_attached
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition
 from apply_service.edits.lazy.directives import Directive, find_directives
-from apply_service.edits.lazy.layout import Layout, depth, is_import
-from apply_service.edits.lazy.mentions import Mention, Role
-from apply_service.edits.lazy.proposals import Op, Proposals, label
-from apply_service.edits.lazy.spans import Finder, Span
-from apply_service.edits.lazy.written import Lines, Writer
-from apply_service.edits.markers import Role as LineRole
-from apply_service.edits.markers import classify
-from apply_service.syntax.scopes import Scope, find_scopes
+from apply_service.edits.lazy.fitting import Shift
+from apply_service.edits.lazy.layout import Finder, Layout, Span, depth, is_import
+from apply_service.edits.lazy.mentions import Mention, Relation
+from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
 
 MAX_WEIGHED = 60
 """Candidates that are looked at closely, those that agree best with the words."""
+MAX_WRITTEN = 20
 MAX_PLACED = 4
 MIN_SCORE = 2.0
 MAX_COMPARED = 1500
 """Characters of a text that is compared with another."""
-WEIGHTS = {Role.TARGET: 3.0, Role.GONE: 2.0, Role.AFTER: 3.0, Role.BEFORE: 3.0, Role.WITHIN: 2.0, Role.UNTIL: 2.0}
+MAX_COUNTED = 400
+"""Lines of a site whose likeness to the block is told without the lines that go anyway."""
+MAX_BETWEEN = 4
+"""Lines between two things that are replaced together."""
+MAX_REPEATED = 8
+"""Lines of a block that may stand at its place already."""
+WEIGHTS = {
+    Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
+    Relation.UNTIL: 2.0,
+}  # fmt: skip
+_BESIDE = (Relation.AFTER, Relation.BEFORE)
+_LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
+_OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s*\|")
+_CLOSING = re.compile(r"\s*[\])}]")
+
+Lines = tuple[tuple[int | None, str], ...]
+"""Update line number (None for a blank line put in) and text."""
+
+
+class Site(NamedTuple):
+    """Original lines [start, end) that give way to the block; nothing gives way to an insertion."""
+
+    start: int
+    end: int
 
 
 class Placed(NamedTuple):
@@ -43,292 +65,431 @@ class Placed(NamedTuple):
     end: int
     """Original lines [start, end) give way ..."""
     lines: Lines
-    """... to these: update line number (None for a blank line put in) and the text, re-indented."""
+    """... to these, re-indented."""
     score: float
     features: dict[str, float]
     reason: str
 
 
-_OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
+def label(line: str) -> str | None:
+    """What a line declares, assigns or calls first."""
+    name = header_name(line)
+    match = _LABEL.match(line) if name is None else None
+    return match["name"] if match is not None else name
 
 
-class Search:
-    """One directive's search."""
+class _Search:
+    """The search for the places of one directive's block."""
 
-    def __init__(
-        self, layout: Layout, directive: Directive, update: Sequence[str], language: str | None, low: int, high: int
-    ) -> None:
-        self.layout, self.language = layout, language
-        block = [(i, update[i]) for i in directive.block]
-        self.texts = [text for _, text in block]
-        self.solid = [text for text in self.texts if text.strip()]
-        self.block_depth = depth(self.texts)
-        self.finder = Finder(layout, directive.text, language, low, high)
-        self.proposals = Proposals(self.finder, self.texts)
-        self.writer = Writer(layout, self.finder, block, language)
+    def __init__(self, layout: Layout, directive: Directive, update: Sequence[str]) -> None:
+        self.layout, self.lines = layout, layout.lines
+        self.finder = Finder(layout, directive.text)
+        self.words = self.finder.words
+        self.block = [(i, update[i]) for i in directive.block]
+        self.texts = [text.strip() for _, text in self.block]
+        self.solid = [text for _, text in self.block if text.strip()]
+        self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
+        """The block's first line that is no comment or decorator."""
+        self.depth = sum(map(depth, self.texts))
 
-    def ranked(self) -> list[tuple[float, Op, dict[str, float]]]:
+    def ranked(self) -> list[tuple[float, Site, dict[str, float]]]:
         """The candidates with their scores, best first."""
-        agreeing = sorted(
-            ((*self._agree(op), op) for op in self.proposals.candidates()), key=lambda item: (-item[0], item[2])
-        )
+        sites = {site for site in self.candidates() if site.start <= site.end}
+        agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
         weighed = []
-        for score, features, op in agreeing[:MAX_WEIGHED]:
-            likeness = features["likeness"] = self._likeness(op)
-            if op.start < op.end and self.solid:
+        for score, features, site in agreeing[:MAX_WEIGHED]:
+            likeness = features["likeness"] = self.likeness(site)
+            if site.start < site.end and self.solid:
                 score += 3.0 * (likeness - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
-            weighed.append((score + self._form_score(op), op, features))
+            weighed.append((score + self.form_score(site), site, features))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
 
-    def _agree(self, op: Op) -> tuple[float, dict[str, float]]:
-        """How far an operation agrees with the words."""
-        is_insert = op.start == op.end
-        features: dict[str, float] = {
-            "found": 0.0,
-            "missing": 0.0,
-            "agreement": 0.0,
-            "unknown": float(self.finder.words.unknown),
-        }
+    # -- candidates ------------------------------------------------------------------------------------------------
+    def candidates(self) -> Iterator[Site]:
+        """Sites at what the words name, next to it, and at what is like the block; unweighed, some more than once."""
+        finder, layout, lines = self.finder, self.layout, self.lines
+        targets, gone = finder.by_relation(Relation.TARGET), finder.by_relation(Relation.GONE)
+        anchors = {relation: finder.by_relation(relation) for relation in _BESIDE}
+        behind = [at for span in anchors[Relation.AFTER] for at in finder.after(span)]
+        ahead = [at for span in anchors[Relation.BEFORE] for at in finder.before(span)]
+        like: list[int] = []
+        """Lines like the first of the block, in the scopes named, or in the whole file."""
+        if self.solid:
+            points = [*behind, *ahead, *((layout.end, 0) if finder.edges else ())]
+            for _, start, end, _ in finder.regions:
+                points += [start, end, *(finder.edge_of(edge, start, end) for edge in finder.edges)]
+            if is_import(self.solid[0]) or any(mention.sort == "import" for mention in self.words.mentions):
+                points.append(layout.last_import)
+            yield from (Site(at, at) for at in points)
+            ranges = [(line, end) for line, _, end, quality in finder.regions if quality > 0.5]
+            within = [j for j in range(len(lines)) if not ranges or any(a <= j <= b for a, b in ranges)]
+            like = list(dict.fromkeys(self.most_like(self.key, within, 5) + self.most_like(self.solid[0], within, 3)))
+        named = [span.line for span in [*targets, *gone, *finder.by_relation(Relation.WITHIN)]]
+        below = (layout.after_blanks(at) for at in behind)
+        for line in {*named, *like, *(j for j in below if j < len(lines))}:
+            yield from self.extents(line)
+        for span in [*targets, *gone]:
+            yield from (Site(*around) for around in layout.enclosing(span.line)[:2])
+        for span, line in product(gone, [*(target.line for target in targets), *like]):
+            for start, end in self.extents(line):
+                if max(start, span.start) - min(end, span.end) <= MAX_BETWEEN:
+                    yield Site(min(start, span.start), max(end, span.end))
+        for one, other in product(*anchors.values()):
+            if one.end <= other.start:
+                yield Site(layout.after_blanks(one.end), layout.before_blanks(other.start))
+        for above in {layout.before_blanks(at) for at in ahead} - {0}:
+            first = above - 1
+            while first > 0 and is_attached(lines[first - 1]) and is_attached(lines[first]):
+                first -= 1
+            yield from (Site(above - 1, above), Site(first, above))
+        for line in like if len(self.solid) > 1 else ():
+            # Down to the line that is most like the block's last.
+            reach = range(line + 1, min(len(lines), line + 3 * len(self.block) + 20))
+            yield from (Site(line, last + 1) for last in self.most_like(self.solid[-1], reach, 3))
+        yield from self.runs()
+
+    def runs(self) -> Iterator[Site]:
+        """From one target to the next, where several are named or a stretch is."""
+        layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
+        targets = [(m, spans) for m, spans in self.finder.spans.items() if m.relation in relations and spans]
+        for (mention, spans), (later, others) in combinations(targets, 2):
+            is_stretch = Relation.UNTIL in (mention.relation, later.relation)
+            for pair in product(spans[:5], others[:5]):
+                first, second = sorted(pair, key=lambda span: span.line)
+                if is_stretch or second.start - first.end <= MAX_BETWEEN:
+                    for start in {first.start, layout.lead(first.start)}:
+                        yield Site(start, max(first.end, layout.chain(second.start, second.end)))
+                        yield Site(start, second.line + 1)
+        for mention, spans in targets:
+            for span in spans if mention.number > 1 else ():
+                end = span.end
+                for _ in range(mention.number - 1):
+                    below = layout.after_blanks(end)
+                    end = layout.unit(below)[1] if below < len(self.lines) else end
+                yield Site(span.start, end)
+
+    def extents(self, line: int) -> Iterator[Site]:
+        """What may be meant by the thing that begins at a line: the line, its header, the whole, with what leads it."""
+        start, end = self.layout.unit(line)
+        lead, scope = self.layout.lead(start), self.layout.scope_at(line)
+        header_end = scope.body_start_line if scope is not None else end
+        for first, last in product((line, start, lead), (line + 1, end, self.layout.chain(start, end), header_end)):
+            if first < last:
+                yield Site(first, last)
+        if start > lead or line > start:
+            yield Site(start, line)
+
+    def most_like(self, text: str, within: Iterable[int], at_most: int) -> list[int]:
+        """The lines most like a text, the likest first."""
+        wanted, name = text.strip()[:200], label(text)
+        ranked = []
+        for j in within:
+            line = self.lines[j]
+            likeness = fuzz.ratio(wanted, line.strip()[:200], score_cutoff=55)
+            is_same = name is not None and name in line and name == label(line)
+            if likeness or is_same:
+                ranked.append((-likeness - 20.0 * is_same, j))
+        return [j for _, j in sorted(ranked)[:at_most]]
+
+    # -- agreement with the words ----------------------------------------------------------------------------------
+    def agree(self, site: Site) -> tuple[float, dict[str, float]]:
+        """How far a site agrees with the words."""
+        finder, words, is_insert = self.finder, self.words, site.start == site.end
+        features = {"found": 0.0, "missing": 0.0, "agreement": 0.0, "unknown": float(words.unknown)}
         total = 0.0
-        has_target = bool(self.finder.by_role(Role.TARGET))
-        for mention, spans in self.finder.spans.items():
-            if mention.role is Role.KEPT and mention.kind != "words":
-                total -= 1.0 * any(op.start <= span.line < op.end for span in spans)
-            weight = WEIGHTS.get(mention.role, 0.0)
-            if not weight:
-                continue
-            if not spans:
-                features["missing"] += mention.kind == "code"
+        for mention, spans in finder.spans.items():
+            if mention.relation is Relation.KEPT and mention.kind != "words":
+                total -= 1.0 * any(site.start <= span.line < site.end for span in spans)
+            weight = WEIGHTS.get(mention.relation, 0.0)
+            if not weight or not spans:
+                features["missing"] += bool(weight) and mention.kind == "code"
                 continue
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
-            agreement = self._agreement(mention, op, spans)
-            weight += 1.0 * (mention.role is Role.GONE and not self.solid)
+            weight += 1.0 * (mention.relation is Relation.GONE and not self.solid)
+            agreement = self.agreement(mention, site, spans)
             features["found"] += 1
             features["agreement"] += agreement
             total += weight * agreement
-        total += self._edge_score(op) * (1.0 if is_insert else 0.5)
-        total += self._kind_score(is_insert, has_target)
-        return total, features
+        # Whether it is at the edge that is spoken of.
+        at_edge, solid_from = 0.0, self.layout.solid_from
+        for edge in finder.edges:
+            bodies = [(start, end, quality) for _, start, end, quality in finder.regions]
+            bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
+            side = solid_from[site.start if edge.ordinal > 0 else site.end]
+            hits = (q for start, end, q in bodies if solid_from[finder.edge_of(edge, start, end)] == side)
+            at_edge += 1.5 * max(hits, default=0.0)
+        total += min(at_edge, 2.0) * (1.0 if is_insert else 0.5)
+        # Whether an insertion is asked for, or something else.
+        if not self.solid:
+            return total, features
+        if words.replaces or finder.by_relation(Relation.TARGET) or words.head_only:
+            return total + (-2.0 if is_insert else 0.5), features
+        if words.inserts and not words.deletes:
+            return total + (1.5 if is_insert else -1.5), features
+        if words.deletes or words.keeps_rest or not is_insert:
+            return total - 1.0 * ((words.deletes or words.keeps_rest) and is_insert), features
+        return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), features
 
-    def _agreement(self, mention: Mention, op: Op, spans: Sequence[Span]) -> float:
-        """How far an operation agrees with one mention, at the best of the places that it may mean."""
-        role, worth = mention.role, self.finder.worth
-        if role is Role.AFTER:
-            return max(self._adjacent(worth(role, s), op.start, op.start > s.line) * s.quality for s in spans)
-        if role is Role.BEFORE:
-            return max(self._adjacent(worth(role, s), op.end, op.end <= s.line) * s.quality for s in spans)
-        if role is Role.WITHIN:
-            return max(self._inside(op, s) * s.quality for s in spans)
-        covered = [s for s in spans if op.start <= s.line < op.end]
-        agreement = max((self._covers(role, op, s) * s.quality for s in covered), default=0.0)
-        if 1 < mention.number <= len(spans):
-            agreement *= min(1.0, len(covered) / mention.number)
-        return agreement
+    def agreement(self, mention: Mention, site: Site, spans: Sequence[Span]) -> float:
+        """How far a site agrees with one mention, at the best of the places that it may mean."""
+        relation, found = mention.relation, []
+        if relation is Relation.WITHIN:
+            return max(self.inside(site, span) * span.quality for span in spans)
+        if relation in _BESIDE:
+            # 1 where the site is next to the thing, blank lines aside; little for the right side alone.
+            is_after = relation is Relation.AFTER
+            at = self.layout.solid_from[site.start if is_after else site.end]
+            for span in spans:
+                is_right_side = site.start > span.line if is_after else site.end <= span.line
+                worth = self.finder.worth(relation, span).get(at, 0.15 if is_right_side else -0.4)
+                found.append(worth * span.quality)
+            return max(found)
+        for span in spans:
+            if not site.start <= span.line < site.end:
+                continue
+            starts_here = site.start in (span.start, span.line)
+            if relation is Relation.UNTIL:
+                worth = float(site.start < span.line and site.end <= max(span.end, span.line + 1))
+            elif self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
+                worth = 0.5
+            else:
+                worth = 1.1 if starts_here and site.end in (span.end, span.line + 1) else 1.0
+            found.append(worth * span.quality)
+        share = min(1.0, len(found) / mention.number) if 1 < mention.number <= len(spans) else 1.0
+        return max(found, default=0.0) * share
 
-    def _covers(self, role: Role, op: Op, span: Span) -> float:
-        """How exactly an operation takes a thing that stands in its lines."""
-        if role is Role.UNTIL:
-            return 1.0 if op.start < span.line and op.end <= max(span.end, span.line + 1) else 0.0
-        starts_here = op.start in (span.start, span.line)
-        if self.finder.is_stretch and role is Role.TARGET and not starts_here:
-            return 0.5
-        return 1.1 if starts_here and op.end in (span.end, span.line + 1) else 1.0
-
-    def _adjacent(self, points: dict[int, float], at: int, is_right_side: bool) -> float:
-        """1 where the place is next to the point, blank lines aside; little for the right side alone."""
-        found = points.get(self.layout.solid_from[at])
-        return found if found is not None else 0.15 if is_right_side else -0.4
-
-    def _inside(self, op: Op, span: Span) -> float:
-        is_insert = op.start == op.end
-        best = 0.0
-        if is_insert and op.start in (span.start, span.end) and is_import(self.layout.lines[span.line]):
+    def inside(self, site: Site, span: Span) -> float:
+        """How far a site stands inside a thing, or inside what is around it."""
+        is_insert = site.start == site.end
+        if is_insert and site.start in (span.start, span.end) and is_import(self.lines[span.line]):
             return 1.0
-        if span.end > span.line + 1 and span.start <= op.start and op.end <= span.end:
-            best = 1.0 if not is_insert or op.start > span.line else 0.0
-        elif not is_insert and op.start <= span.line < op.end:
+        best = 0.0
+        if span.end > span.line + 1 and span.start <= site.start and site.end <= span.end:
+            best = 1.0 if not is_insert or site.start > span.line else 0.0
+        elif not is_insert and site.start <= span.line < site.end:
             best = 0.6
-        if best < 0.8:
-            for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
-                if start <= op.start and op.end <= end and (not is_insert or op.start > start):
-                    best = max(best, 0.8 - 0.2 * k)
+        for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
+            if start <= site.start and site.end <= end and (not is_insert or site.start > start):
+                best = max(best, 0.8 - 0.2 * k)
         return best
 
-    def _edge_score(self, op: Op) -> float:
-        """How far an insertion is at the edge that is spoken of."""
-        total, solid_from = 0.0, self.layout.solid_from
-        for edge in self.finder.edges:
-            bodies = [(start, end, quality) for _, start, end, quality in self.finder.regions]
-            bodies.append((0, self.layout.end, 0.4 if bodies else 0.8))
-            points = [(self.finder.edge_of(edge, start, end), quality) for start, end, quality in bodies]
-            side = op.start if edge.ordinal > 0 else op.end
-            total += 1.5 * max((q for at, q in points if solid_from[at] == solid_from[side]), default=0.0)
-        return min(total, 2.0)
-
-    def _kind_score(self, is_insert: bool, has_target: bool) -> float:
-        words = self.finder.words
-        if not self.solid:
+    # -- likeness and form -----------------------------------------------------------------------------------------
+    def likeness(self, site: Site) -> float:
+        """How like the lines that give way are to the block."""
+        if site.start == site.end or not self.solid:
             return 0.0
-        if words.replaces or has_target or words.head_only:
-            return -2.0 if is_insert else 0.5
-        if words.inserts and not words.deletes:
-            return 1.5 if is_insert else -1.5
-        if words.deletes or words.keeps_rest:
-            return 0.0 if not is_insert else -1.0
-        anchored = (
-            any(m.role in (Role.AFTER, Role.BEFORE) and spans for m, spans in self.finder.spans.items())
-            or self.finder.edges
-        )
-        return (0.8 if anchored else -0.3) if is_insert else 0.0
-
-    def _likeness(self, op: Op) -> float:
-        if op.start == op.end or not self.solid:
-            return 0.0
-        gone = (
-            {j for span in self.finder.by_role(Role.GONE) for j in range(span.start, span.end)}
-            if op.end - op.start < 400
-            else set()
-        )
-        if gone.issuperset(range(op.start, op.end)):
+        gone: set[int] = set()
+        if site.end - site.start < MAX_COUNTED:
+            gone = {j for span in self.finder.by_relation(Relation.GONE) for j in range(span.start, span.end)}
+        if gone.issuperset(range(*site)):
             gone = set()
-        far = min(op.end, op.start + 4 * len(self.texts) + 40)
-        old = [
-            self.layout.lines[j].strip() for j in range(op.start, far) if j not in gone and self.layout.lines[j].strip()
-        ]
+        far = min(site.end, site.start + 4 * len(self.block) + 40)
+        old = [text for j in range(site.start, far) if j not in gone and (text := self.lines[j].strip())]
         if not old:
             return 0.0
-        new = [text.strip() for text in self.solid]
+        new = [text for text in self.texts if text]
         whole = fuzz.ratio("\n".join(old)[:MAX_COMPARED], "\n".join(new)[:MAX_COMPARED]) / 100
         first = fuzz.ratio(old[0][:200], new[0][:200]) / 100
-        names = label(self.proposals.key), label(self.layout.lines[self._first(op)])
-        ends = label(self.solid[-1]), label(old[-1])
-        same_end = 0.05 * (ends[0] is not None and ends[0] == ends[1])
-        return 0.5 * whole + 0.5 * max(first, 0.9 if names[0] is not None and names[0] == names[1] else 0.0) + same_end
+        name, end = label(self.key), label(self.solid[-1])
+        same_end = 0.05 * (end is not None and end == label(old[-1]))
+        is_namesake = name is not None and name == label(self.lines[self.first_of(site)])
+        return 0.5 * whole + 0.5 * max(first, 0.9 if is_namesake else 0.0) + same_end
 
-    def _form_score(self, op: Op) -> float:
-        """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there."""
-        layout, total = self.layout, 0.0
-        total -= 1.0 * (op.start < op.end and min(layout.indents[op.start : op.end]) < layout.indents[op.start])
-        if layout.depth(op.start, op.end) != self.block_depth:
+    def first_of(self, site: Site) -> int:
+        """The first line of a site that is no comment or decorator."""
+        own = (j for j in range(*site) if self.lines[j].strip() and not is_attached(self.lines[j]))
+        return next(own, site.start)
+
+    def form_score(self, site: Site) -> float:
+        """Brackets stay in pairs, headers keep their bodies, the block stands at a level that is there.
+
+        Over 60 lines: a sum of small scores, each said once.
+        """
+        layout, words, lines, total = self.layout, self.words, self.lines, 0.0
+        indents = layout.indents[site.start : site.end]
+        total -= 1.0 * (bool(indents) and min(indents) < indents[0])
+        if layout.depth(*site) != self.depth:
             total -= 1.5
         if not self.solid:
-            exact = (op.start, op.end) == (
-                layout.lead(layout.unit(self._first(op))[0]),
-                layout.unit(self._first(op))[1],
-            )
-            return total + 0.3 * exact
-        opens = self._block_opens()
-        last = layout.before_blanks(op.end) - 1
-        old_opens = last >= op.start and op.start < op.end and layout.opens(last)
-        is_line = self.finder.words.one_line and len(self.solid) == 1 and op.end == op.start + 1
-        if opens != old_opens and op.end < len(layout.lines) and not is_line:
+            start, end = layout.unit(self.first_of(site))
+            return total + 0.3 * (site == (layout.lead(start), end))
+        # A block that ends with a header leaves its body out: the old one, or the lines below, must be it.
+        ending = self.solid[-1].strip()
+        opens = _OPEN_TAG.match(ending) is not None or ending.endswith(("{", "(", "["))
+        opens = opens or (ending.endswith(":") and layout.language in ("python", None, "yaml"))
+        last = layout.before_blanks(site.end) - 1
+        old_opens = last >= site.start and site.start < site.end and layout.opens(last)
+        is_line = words.one_line and len(self.solid) == 1 and site.end == site.start + 1
+        if opens != old_opens and site.end < len(lines) and not is_line:
             total -= 1.2
-        if op.start < op.end:
-            start, end = layout.unit(op.start)
-            is_part = op.start == start and op.end < layout.before_blanks(end)
-            if self.finder.words.keeps_rest or self.finder.words.head_only:
-                total -= 1.0 * (
-                    op.start < self._first(op) and not is_attached(self.solid[0]) and not self.finder.words.deletes
-                )
-                total += 0.6 * is_part + 0.6 * (is_part and self._edges_match(op))
-            elif is_line:
-                total += 0.5
-            else:
-                total -= 0.8 * is_part * (not opens)
-            if op.end > layout.chain(start, end) and not self._names_several() and not self._edges_match(op):
-                total -= 0.4
-            level = indent_of(self.solid[0])
-            total -= (0.7 if level else 0.3) * (indent_of(layout.lines[op.start]) != level)
-            if not layout.lines[op.start].strip() or not layout.lines[op.end - 1].strip():
-                total -= 1.0
-        else:
+        level = indent_of(self.solid[0])
+        if site.start == site.end:
             if is_import(self.solid[0]):
-                near = (layout.before_blanks(op.start) - 1, layout.after_blanks(op.start))
-                total += 0.6 * (op.start <= layout.last_import) + 0.4 * any(
-                    0 <= j < len(layout.lines) and is_import(layout.lines[j]) for j in near
-                )
-            total += 0.5 * (indent_of(self.solid[0]) in self.layout.levels(op.start))
+                near = (layout.before_blanks(site.start) - 1, layout.after_blanks(site.start))
+                is_among = any(0 <= j < len(lines) and is_import(lines[j]) for j in near)
+                total += 0.6 * (site.start <= layout.last_import) + 0.4 * is_among
+            total += 0.5 * (level in layout.levels(site.start))
             name = header_name(self.solid[0])
-            total -= 0.5 * (name is not None and bool(layout.scopes_named(name)) and not self.finder.words.inserts)
+            return total - 0.5 * (name is not None and bool(layout.scopes_named(name)) and not words.inserts)
+        start, end = layout.unit(site.start)
+        is_part = site.start == start and site.end < layout.before_blanks(end)
+        same_end = last >= site.start and fuzz.ratio(lines[last].strip()[:200], ending[:200]) > 75
+        if words.keeps_rest or words.head_only:
+            has_lead = site.start < self.first_of(site) and not is_attached(self.solid[0])
+            total -= 1.0 * (has_lead and not words.deletes)
+            total += 0.6 * is_part + 0.6 * (is_part and same_end)
+        elif is_line:
+            total += 0.5
+        else:
+            total -= 0.8 * is_part * (not opens)
+        targets = [m for m in words.mentions if m.relation in (Relation.TARGET, Relation.UNTIL, Relation.GONE)]
+        names_several = len(targets) > 1 or any(m.number > 1 for m in words.mentions) or words.whole
+        if site.end > layout.chain(start, end) and not names_several and not same_end:
+            total -= 0.4
+        total -= (0.7 if level else 0.3) * (indent_of(lines[site.start]) != level)
+        if not lines[site.start].strip() or not lines[site.end - 1].strip():
+            total -= 1.0
         return total
 
-    def _first(self, op: Op) -> int:
-        """The first line of a range that is no comment or decorator."""
-        for j in range(op.start, op.end):
-            if self.layout.lines[j].strip() and not is_attached(self.layout.lines[j]):
-                return j
-        return op.start
-
-    def _edges_match(self, op: Op) -> bool:
-        lines = [line.strip() for line in self.layout.lines[op.start : op.end] if line.strip()]
-        return bool(lines) and fuzz.ratio(lines[-1][:200], self.solid[-1].strip()[:200]) > 75
-
-    def _names_several(self) -> bool:
-        targets = [m for m in self.finder.words.mentions if m.role in (Role.TARGET, Role.UNTIL, Role.GONE)]
-        return len(targets) > 1 or any(m.number > 1 for m in self.finder.words.mentions) or self.finder.words.whole
-
-    def _block_opens(self) -> bool:
-        """Whether the block ends with a header, its body left out."""
-        last = self.solid[-1].rstrip()
-        return (
-            _OPEN_TAG.match(last) is not None
-            or last.endswith(("{", "(", "["))
-            or (last.endswith(":") and self.language in ("python", None, "yaml"))
-        )
-
-    def reason(self, op: Op) -> str:
+    def reason(self, site: Site) -> str:
         """What was done, in plain words."""
-        named = next((m for m in self.finder.words.mentions if self.finder.spans.get(m) and m.role in WEIGHTS), None)
+        named = next((m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS), None)
         what = f"`{named.text}`" if named is not None else "the file's edge"
         if not self.solid:
             return f"removed {what}, as its comment says"
-        if op.start < op.end:
-            return f"replaced lines {op.start + 1} to {op.end} ({what}), as its comment says"
-        side = {Role.AFTER: "after", Role.BEFORE: "before"}.get(named.role, "in") if named is not None else "at"
+        if site.start < site.end:
+            return f"replaced lines {site.start + 1} to {site.end} ({what}), as its comment says"
+        sides = {Relation.AFTER: "after", Relation.BEFORE: "before"}
+        side = sides.get(named.relation, "in") if named is not None else "at"
         return f"placed {side} {what}, as its comment says"
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def write(self, start: int, end: int) -> tuple[int, int, Lines]:
+        """The site's change as lines, without those that stand at the place already."""
+        layout, lines = self.layout, self.lines
+        above, below = layout.before_blanks(start), layout.after_blanks(end)
+        if not self.solid:
+            # With what is deleted goes one of the two runs of blank lines around it.
+            if below == len(lines) or (above < start and below - end > start - above):
+                return above, end, ()
+            takes_below = (above < start and below > end) or start == 0 or (below > end and layout.opens(start - 1))
+            return start, below if takes_below else end, ()
+        is_insert = start == end
+        above, below = (above, below) if is_insert else (start, end)
+        for k in range(1, min(len(self.texts), MAX_REPEATED + 1)):
+            if [line.strip() for line in lines[max(0, above - k) : above]] == self.texts[:k]:
+                start = above - k
+            says = any(len(text) > 3 for text in self.texts[-k:])
+            if says and [line.strip() for line in lines[below : below + k]] == self.texts[-k:]:
+                end = below + k
+        shift, own, unit = Shift(), find_unit(self.solid), layout.unit_of_indent
+        if own is not None and unit is not None and ("\t" in own.text) != ("\t" in unit.text):
+            shift = Shift(0, own.columns, unit.text)
+        base = indent_of(shift.apply(self.solid[0]))
+        if start < end:
+            first = layout.after_blanks(start)
+            shift = shift.moved(indent_of(lines[first]) - base) if first < end else shift
+        else:
+            shift = shift.moved(self.level_at(start, base) - base)
+        new = [(i, shift.apply(text) if text.strip() else "") for i, text in self.block]
+        return self.with_gaps(start, new) if start == end else (start, end, tuple(new))
+
+    def level_at(self, at: int, own: int) -> int:
+        """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
+        levels = self.layout.levels(at)
+        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality > 0.8]
+        inside = [a for _, a, b, quality in self.finder.regions if quality > 0.8 and a <= at <= b and a < b]
+        inner = [indent_of(self.lines[j]) for j in inside]
+        if own in levels and not (own == 0 and inner and min(inner) > 0 and at < self.layout.end):
+            return own
+        wanted = (level for level in (*(indent_of(self.lines[j]) for j in beside), *inner) if level in levels)
+        return next(wanted, max(levels, default=own))
+
+    def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]]) -> tuple[int, int, Lines]:
+        """An insertion with the blank lines that neighbours have around them."""
+        layout, blank = self.layout, (None, "")
+        above, below = layout.before_blanks(at), layout.after_blanks(at)
+        gap, wanted = below - above, self.gap(above, below, new[0][1])
+        if below == len(self.lines):
+            return above, above, (*[blank] * (wanted if above > 0 else 0), *new)
+        opens = above > 0 and layout.opens(above - 1)
+        closes = indent_of(self.lines[below]) < indent_of(new[0][1])
+        if wanted and not opens and not (closes and gap >= wanted):
+            before, after = wanted, (wanted if not closes else gap)
+        elif wanted and opens and not closes:
+            before, after = gap, wanted
+        elif gap and (wanted or closes):
+            before, after = (wanted, gap) if closes else (gap, wanted)
+        else:
+            # Next to the line above, where it is told to stand after that one (and not only before the one below).
+            points = (at for span in self.finder.by_relation(Relation.AFTER) for at in self.finder.after(span)[:3])
+            is_after = at <= above or any(layout.before_blanks(point) == above for point in points)
+            before, after = (0, gap) if is_after else (gap, 0)
+        before = before if above > 0 else 0
+        # The blank lines that are there serve on one side, new ones are put in on the other.
+        if gap >= after > 0:
+            return below - after, below - after, (*[blank] * max(before - (gap - after), 0), *new)
+        place, left = above + min(before, gap), gap - min(before, gap)
+        return place, place, (*[blank] * max(before - gap, 0), *new, *[blank] * max(after - left, 0))
+
+    def gap(self, above: int, below: int, first: str) -> int:
+        """Blank lines between the block and its neighbours; `first`: its first line as it is written."""
+        layout, lines, level = self.layout, self.lines, indent_of(first)
+        there = below - above if above and below < len(lines) else 0
+        if self.words.blank is not None:
+            return max(there, 1) if self.words.blank else 0
+        if layout.is_prose:
+            return 0 if _LIST_ITEM.match(first) else 1
+        is_long = len(self.solid) > 1 and not is_import(first)
+        is_code = is_long and is_definition(self.key)
+        is_only_import = is_import(first) and above == 0 and not (below < len(lines) and is_import(lines[below]))
+        if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
+            gaps = [
+                gap
+                for scope in layout.scopes
+                if scope.kind in ("function", "method", "class", "module", "section")
+                and indent_of(lines[scope.header_line]) == level
+                and (gap := scope.lead_line - layout.before_blanks(scope.lead_line))
+            ]
+            return max(set(gaps), key=gaps.count) if gaps else (there or 1)
+        if not is_long and (is_import(first) or not is_definition(first)):
+            return 0
+        # As the units at this level have that are next to the place: above, where it is not the first, and below.
+        beside = []
+        j = above - 1
+        while j >= 0 and indent_of(lines[j]) > level:
+            j = layout.parents[j]
+        if j >= 0 and indent_of(lines[j]) == level and not _CLOSING.match(lines[j]):
+            over = layout.before_blanks(layout.lead(j)) - 1
+            beside += [j] if over >= 0 and indent_of(lines[over]) >= level else []
+        if below < len(lines) and above and indent_of(lines[below]) == level and not layout.opens(above - 1):
+            beside.append(below)
+        leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
+        return max((lead - layout.before_blanks(lead) for lead in leads), default=0)
 
 
 def place(
-    original: Sequence[str],
-    update: Sequence[str],
-    directive: Directive,
-    *,
-    language: str | None,
-    low: int = 0,
-    high: int | None = None,
-    scopes: Sequence[Scope] | None = None,
+    original: Sequence[str], update: Sequence[str], directive: Directive, *, language: str | None
 ) -> list[Placed]:
     """The ways to do what a directive says, best first, at most four; none where nothing fits."""
-    if scopes is None:
-        scopes = find_scopes("\n".join(original), language)
-    return _search(
-        Layout(original, scopes, language), update, directive, language, low, len(original) if high is None else high
-    )
+    return _ways(Layout(original, language), update, directive)
 
 
-def _search(
-    layout: Layout, update: Sequence[str], directive: Directive, language: str | None, low: int, high: int
-) -> list[Placed]:
-    search = Search(layout, directive, update, language, low, high)
-    if not search.solid and not search.finder.words.deletes:
+def _ways(layout: Layout, update: Sequence[str], directive: Directive) -> list[Placed]:
+    search = _Search(layout, directive, update)
+    if not search.solid and not search.words.deletes:
         return []
-    found: list[Placed] = []
-    seen = set()
-    for score, op, features in search.ranked()[:20]:
-        if score < MIN_SCORE:
+    found: dict[tuple[int, int, Lines], Placed] = {}
+    for score, site, features in search.ranked()[:MAX_WRITTEN]:
+        if score < MIN_SCORE or len(found) == MAX_PLACED:
             break
-        start, end, lines = search.writer.write(*op)
-        if (start, end, lines) in seen:
-            continue
-        seen.add((start, end, lines))
-        found.append(Placed(directive, start, end, lines, score, features, search.reason(op)))
-        if len(found) == MAX_PLACED:
-            break
-    for k, item in enumerate(found):
-        rival = found[k + 1].score if k + 1 < len(found) else 0.0
-        item.features["margin"] = item.score - rival
-    return found
+        written = search.write(*site)
+        found.setdefault(written, Placed(directive, *written, score, features, search.reason(site)))
+    ways = list(found.values())
+    for k, item in enumerate(ways):
+        item.features["margin"] = item.score - (ways[k + 1].score if k + 1 < len(ways) else 0.0)
+    return ways
 
 
 def merge_placed(
@@ -337,50 +498,41 @@ def merge_placed(
     """Whole snippets of directives and their code: readings, best first; none where code stands outside them."""
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
-    outside = (LineRole.BLANK, LineRole.FENCE, LineRole.CHAT, LineRole.FILE_NAME, LineRole.MARKER)
+    outside = (Role.BLANK, Role.FENCE, Role.CHAT, Role.FILE_NAME, Role.MARKER)
     solid = [i for i, role in enumerate(roles) if role not in outside]
     if not directives and instruction.strip() and solid:
         directives = [Directive((), instruction, tuple(range(solid[0], solid[-1] + 1)))]
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     if not directives or not covered.issuperset(solid):
         return []
-    layout = Layout(original, find_scopes("\n".join(original), language), language)
-    choices = [_search(layout, update, directive, language, 0, len(original)) for directive in directives]
-    if not all(choices):
-        return []
-    return [(list(reading), _operations(original, reading)) for reading in _combine(choices)]
-
-
-def _combine(choices: Sequence[Sequence[Placed]]) -> list[tuple[Placed, ...]]:
-    """The best readings whose places do not overlap."""
-    readings: list[tuple[float, tuple[Placed, ...]]] = [(0.0, ())]
-    for options in choices:
+    layout = Layout(original, language)
+    readings: list[tuple[float, list[Placed]]] = [(0.0, [])]
+    """The best combinations of places that do not overlap."""
+    for ways in [_ways(layout, update, directive) for directive in directives]:
         grown = [
-            (total + item.score, (*reading, item))
+            (total + item.score, [*reading, item])
             for total, reading in readings
-            for item in options
-            if not any(_overlap(item, other) for other in reading)
+            for item in ways
+            if not any(item.start < other.end and other.start < item.end for other in reading)
         ]
         readings = sorted(grown, key=lambda pair: -pair[0])[: 2 * MAX_PLACED]
-    return [reading for _, reading in readings[:MAX_PLACED]]
+    keeps = [LineOp("keep", j, None, line) for j, line in enumerate(original)]
+    return [(reading, _operations(keeps, reading)) for _, reading in readings[:MAX_PLACED]]
 
 
-def _overlap(one: Placed, other: Placed) -> bool:
-    return one.start < other.end and other.start < one.end
-
-
-def _operations(original: Sequence[str], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
+def _operations(keeps: Sequence[LineOp], reading: Sequence[Placed]) -> tuple[LineOp, ...]:
+    """The operations of places that do not overlap; `keeps` keeps the whole original."""
     ops: list[LineOp] = []
     at = 0
     for item in sorted(reading, key=lambda placed: (placed.start, placed.end)):
-        ops += [LineOp("keep", j, None, original[j]) for j in range(at, item.start)]
-        old = original[item.start : item.end]
+        ops += keeps[at : item.start]
+        old = [op.text for op in keeps[item.start : item.end]]
         for part in LCSseq.opcodes(old, [text for _, text in item.lines]):
             rows, new = range(part.src_start, part.src_end), item.lines[part.dest_start : part.dest_end]
             if part.tag == "equal":
                 ops += [LineOp("both", item.start + j, i, old[j]) for j, (i, _) in zip(rows, new, strict=True)]
-                continue
-            ops += [LineOp("drop", item.start + j, None, old[j]) for j in rows]
-            ops += [LineOp("take", None, i, text) for i, text in new]
+            else:
+                ops += [LineOp("drop", item.start + j, None, old[j]) for j in rows]
+                ops += [LineOp("take", None, i, text) for i, text in new]
         at = item.end
-    return (*ops, *(LineOp("keep", j, None, original[j]) for j in range(at, len(original))))
+    return (*ops, *keeps[at:])

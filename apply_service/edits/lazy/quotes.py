@@ -14,8 +14,7 @@ from functools import cached_property, lru_cache
 
 from rapidfuzz.distance import Indel
 
-from apply_service.edits.headers import header_name, is_attached
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of, is_attached
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.markers import strip_comment
 from apply_service.types import LineOp

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.headers import header_name
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of
 from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
-from apply_service.edits.lazy.flow import lost_indentation, reflow
+from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs, has_blank_changes, keep_wording, passed_over
+from apply_service.edits.lazy.reading import Reading, marker_indent
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
@@ -24,8 +24,6 @@ from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role
 from apply_service.edits.questions import doubts_of
-from apply_service.edits.reading import Reading
-from apply_service.edits.snippet import marker_indent
 from apply_service.types import Certainty, LineOp, Prediction
 
 FORMAT = frozenset({"format", "layout", "stub"})
@@ -125,7 +123,7 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for name, again in _reread(reading, update):
+    for name, again in _reread(reading):
         for draft in _laid(again) if again.visible else ():
             yield replace(draft, name=f"{name}:{draft.name}", reading=again)
     if not directives:
@@ -136,19 +134,19 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
 
 
-def _reread(reading: Reading, update: Sequence[str]) -> Iterator[tuple[str, Reading]]:
+def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
     """The snippet with its notes as markers: those that say so most clearly, and all of them; without a marker, with
     its blank lines as markers; indented as it is written."""
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
     for n in {1, len(kinds)} if kinds else ():
         chosen = frozenset(i for i, kind in found.items() if kind in kinds[:n])
-        yield "noted", Reading(reading.original, update, reading.language, reading.path, notes=chosen)
+        yield "noted", reading.again(notes=chosen)
     roles = reading.snippet.roles
     if Role.MARKER not in roles and (blanks := [i for i, role in enumerate(roles) if role is Role.BLANK]):
-        yield "parted", Reading(reading.original, update, reading.language, reading.path, notes=blanks)
+        yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
-        yield "unshifted", Reading(reading.original, update, reading.language, reading.path, shifts=False)
+        yield "unshifted", reading.again(shifts=False)
 
 
 def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
@@ -182,7 +180,7 @@ def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directi
     """Directives carried out on the merge of what stands beside them."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
-    rest = Reading(original, update, language, reading.path, covered)
+    rest = reading.again(passed_over=covered)
     choices = [place(original, update, directive, language=language)[:1] for directive in directives]
     if not all(choices):
         return
@@ -251,8 +249,8 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
             draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
             known[key] = [*(_retouched(reading, draft) if name in RETOUCHED else ()), draft]
         first = known[key][-1]
-        if name == "format" and lost_indentation(reading, first.ops):
-            flowed = reflow(reading, first.ops)
+        if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
+            flowed = reflow(reading.original, first.ops)
             yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
             yield _renamed(draft, f"{base}:{name}{draft.name}")

@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from apply_service.edits.headers import header_name, is_attached, is_closer
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer
 from apply_service.edits.lazy.quotes import Merge, find_pairs
+from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.statements import essence, imported, likeness, statements
 from apply_service.edits.markers import Role, strip_comment
-from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 REACH = 40

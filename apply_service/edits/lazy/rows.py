@@ -22,12 +22,10 @@ from apply_service.edits.candidates import (
     squeeze,
     substance,
 )
-from apply_service.edits.headers import attached_start, definition_end, header_name, is_closer
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer
 from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
+from apply_service.edits.lazy.reading import Block, Reading, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
-from apply_service.edits.reading import Reading
-from apply_service.edits.snippet import Block, marker_indent
 
 COPY_COST = 0.3
 """Leaving a line new that stands in the file."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Indel
 
-from apply_service.edits.indentation import indent_of
+from apply_service.edits.code_lines import indent_of
 from apply_service.edits.markers import strip_comment
 
 MAX_STATEMENT = 40

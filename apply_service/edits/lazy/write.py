@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from apply_service.edits.candidates import Candidates, Kind
+from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition
 from apply_service.edits.doubts import Doubts
-from apply_service.edits.edges import balanced_end, replaced_above, replaced_below
-from apply_service.edits.headers import is_attached, is_closer, is_definition
-from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.align import Match
-from apply_service.edits.markers import deletion_target, strip_comment
-from apply_service.edits.misquotes import is_misquoted, may_be_misquoted
-from apply_service.edits.note_patterns import PLAIN_NOTE
-from apply_service.edits.placement import Placement, find_scope, place_block, usual_gap
-from apply_service.edits.reading import Reading
-from apply_service.edits.snippet import Block
+from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
+from apply_service.edits.lazy.placement import (
+    Placement,
+    balanced_end,
+    find_scope,
+    place_block,
+    replaced_above,
+    replaced_below,
+    usual_gap,
+)
+from apply_service.edits.lazy.reading import Block, Reading
+from apply_service.edits.markers import PLAIN_NOTE, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAX_LEFT_OUT = 40
@@ -84,12 +88,12 @@ class Writer:
         ops: list[LineOp] = []
         at = 0
         for span in placed:
-            ops += [LineOp("keep", j, None, self._original[j]) for j in range(at, span.start)]
+            ops += self._reading.keeps[at : span.start]
             ops += span.body
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.likely("comment reworded")
-        return ops + [LineOp("keep", j, None, self._original[j]) for j in range(at, len(self._original))]
+        return ops + self._reading.keeps[at:]
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _anchors(self, b: int) -> list[tuple[int, int]]:
@@ -342,7 +346,7 @@ class Writer:
             if span is None:
                 placement = place_block(self._reading, b, low, max(low, high))
                 self.doubts.guess(placement.reason)
-                span = Span(placement.at, placement.end, self._loose_body(b, placement))
+                span = Span(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)
         return placed
@@ -354,7 +358,7 @@ class Writer:
             self.texts[i] = placement.shift.apply(self.texts[i])
         before = self._free_lines(block.gap_before[::-1], placement.blanks_before)[::-1]
         after = self._free_lines(block.gap_after, placement.blanks_before + placement.blanks_after - len(before))
-        return self._drop(placement.at, placement.end) + self._take([*before, *block.lines, *after])
+        return self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
         """Up to n lines of a gap (marker, note, blank) that shall stand for a blank line of the output, each only

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.directives import find_directives
-from apply_service.edits.lazy.mentions import Role, read_words
+from apply_service.edits.lazy.directives import Relation, find_directives, read_words
 
 TEXT = """\
 import os
@@ -133,30 +132,35 @@ def test_scope_told_once_holds_for_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "role"),
+    ("text", "relation"),
     [
-        ("before `x`", Role.BEFORE),
-        ("right under `x`", Role.AFTER),
-        ("in front of `x`", Role.BEFORE),
-        ("instead of `x`", Role.TARGET),
-        ("replaces `x`", Role.TARGET),
-        ("inside `x`", Role.WITHIN),
-        ("`x`: new body", Role.WITHIN),
-        ("`x` becomes", Role.TARGET),
-        ("drop `x`", Role.GONE),
-        ("`x` goes away", Role.GONE),
-        ("`x` stays", Role.KEPT),
+        ("before `x`", Relation.BEFORE),
+        ("right under `x`", Relation.AFTER),
+        ("in front of `x`", Relation.BEFORE),
+        ("instead of `x`", Relation.TARGET),
+        ("replaces `x`", Relation.TARGET),
+        ("inside `x`", Relation.WITHIN),
+        ("`x`: new body", Relation.WITHIN),
+        ("`x` becomes", Relation.TARGET),
+        ("drop `x`", Relation.GONE),
+        ("`x` goes away", Relation.GONE),
+        ("`x` stays", Relation.KEPT),
     ],
 )
-def test_words_give_roles(text: str, role: Role) -> None:
-    assert [mention.role for mention in read_words(text, bool).mentions if mention.text == "x"] == [role]
+def test_words_give_relations(text: str, relation: Relation) -> None:
+    assert [mention.relation for mention in read_words(text, bool).mentions if mention.text == "x"] == [relation]
 
 
 def test_between_names_two_neighbours() -> None:
     mentions = read_words("goes between `a` and `b` in `c`", bool).mentions
-    assert [mention.role for mention in mentions] == [Role.AFTER, Role.BEFORE, Role.WITHIN]
+    assert [mention.relation for mention in mentions] == [Relation.AFTER, Relation.BEFORE, Relation.WITHIN]
 
 
 def test_long_lines_cost_little() -> None:
     update = "# add after " + "push " * 20_000
     assert found_in(f"{update}\nx = 1") == []
+
+
+@pytest.mark.parametrize("update", ["\n", "```\n\n```", "# ... existing code ..."])
+def test_a_snippet_without_a_line_of_code_has_none(update: str) -> None:
+    assert found_in(update) == []

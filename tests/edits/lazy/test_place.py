@@ -341,12 +341,3 @@ def test_place_gives_alternatives_best_first() -> None:
     assert 1 < len(found) <= 4
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
     assert all(item.reason and item.features["found"] >= 1 for item in found)
-
-
-def test_place_keeps_to_its_bounds() -> None:
-    original = PYTHON.split("\n")
-    update = ["# replaces the return", "        return None"]
-    (directive,) = find_directives(original, update, language="python", path=None)
-    found = place(original, update, directive, language="python", low=15, high=18)
-    assert found
-    assert all(15 <= item.start <= item.end <= 18 for item in found)

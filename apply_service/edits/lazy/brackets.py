@@ -7,17 +7,17 @@ out even the one that changes least is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
-from apply_service.edits.bracket_counts import surplus
 from apply_service.edits.candidates import Kind
+from apply_service.edits.code_lines import surplus
 from apply_service.edits.lazy.align import FORCED, TAKE, Group, Match, Row, align
+from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.rows import Rows
-from apply_service.edits.reading import Reading
 from apply_service.types import LineOp
 
 MAX_TRIES = 16
@@ -27,8 +27,8 @@ MAX_CELLS = 200_000
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:
     """Whether what comes opens as many brackets as what goes."""
-    sides = [[op.text for op in ops if op.kind == kind] for kind in ("drop", "take")]
-    return surplus(sides[0]) == surplus(sides[1])
+    gone, new = ([op.text for op in ops if op.kind == kind] for kind in ("drop", "take"))
+    return surplus(gone) == surplus(new)
 
 
 def find_even(
@@ -41,44 +41,33 @@ def find_even(
     """The alignment that differs from `chosen` in how one line of brackets is read, keeps brackets in pairs and changes
     the fewest lines; None where there is none."""
     problem, terrain = rows.rows(), rows.terrain()
+    if len(problem) * terrain.n_lines > MAX_CELLS:
+        return None
     columns = [TAKE] * len(problem)
     for match in chosen:
         for n in range(match.n_rows):
             columns[match.row + n] = match.column + min(n, match.n_columns - 1)
-    if len(problem) * terrain.n_lines > MAX_CELLS:
-        return None
+    texts = [reading.texts[i] for _, i in reading.visible]
+    beside = [pairwise(columns[max(0, r - 1) : r + 2]) for r in range(len(columns))]
+    is_at_change = [
+        column == TAKE or any(b != a + 1 for a, b in pairs) for column, pairs in zip(columns, beside, strict=True)
+    ]
+    """Whether the row is new, or stands in the snippet beside one that is new or far from it in the file."""
+    uneven = [r for r, text in enumerate(texts) if any(surplus([text])) and is_at_change[r]]
+    # The rows at the ends of blocks first.
+    uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
+    tries = (
+        (r, row) for r in uneven if (row := _read_otherwise(reading, texts[r], problem[r], columns[r])) is not None
+    )
     found: list[tuple[int, list[Match]]] = []
-    for r, row in _other_rows(reading, problem, columns):
+    for r, row in islice(tries, MAX_TRIES):
         other = align([*problem[:r], row, *problem[r + 1 :]], terrain, groups)
         if any(match.row == r for match in other):
             rows.admit(reading.visible[r][1])
         ops = write(other)
         if keeps_pairs(ops):
-            found.append((_n_changed(ops), other))
+            found.append((sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops), other))
     return min(found, key=lambda pair: pair[0])[1] if found else None
-
-
-def _n_changed(ops: Sequence[LineOp]) -> int:
-    return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
-
-
-def _other_rows(reading: Reading, rows: Sequence[Row], chosen: Sequence[int]) -> Iterator[tuple[int, Row]]:
-    """The rows that may be read otherwise, those at the ends of blocks first."""
-    texts = [reading.texts[i] for _, i in reading.visible]
-    uneven = [r for r, text in enumerate(texts) if any(surplus([text])) and _is_at_change(chosen, r)]
-    edges = [r for r in uneven if rows[r].gap_before or r + 1 == len(rows) or rows[r + 1].gap_before]
-    n_tries = 0
-    for r in [*edges, *(r for r in uneven if r not in edges)]:
-        other = _read_otherwise(reading, texts[r], rows[r], chosen[r])
-        if other is not None and n_tries < MAX_TRIES:
-            n_tries += 1
-            yield r, other
-
-
-def _is_at_change(chosen: Sequence[int], r: int) -> bool:
-    """Whether the row is new, or stands in the snippet beside one that is new or far from it in the file."""
-    pairs = pairwise(chosen[max(0, r - 1) : r + 2])
-    return chosen[r] == TAKE or any(b != a + 1 for a, b in pairs)
 
 
 def _read_otherwise(reading: Reading, text: str, row: Row, column: int) -> Row | None:
@@ -88,8 +77,7 @@ def _read_otherwise(reading: Reading, text: str, row: Row, column: int) -> Row |
         is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)
         return replace(row, columns=row.columns[:0], scores=row.scores[:0]) if is_weak else None
     equal = reading.index.equal(text)
-    same = [k for k, kind in enumerate(equal.kinds) if kind is Kind.SAME]
-    if not same:
+    same = np.array([kind is Kind.SAME for kind in equal.kinds], bool)
+    if not same.any():
         return None
-    columns, scores = equal.columns[np.array(same)], equal.scores[np.array(same)]
-    return replace(row, columns=columns, scores=scores, take_cost=FORCED)
+    return replace(row, columns=equal.columns[same], scores=equal.scores[same], take_cost=FORCED)

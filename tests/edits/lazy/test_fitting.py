@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apply_service.edits.candidates import LineIndex
-from apply_service.edits.fitting import fit_blocks
+from apply_service.edits.lazy.fitting import fit_blocks
 
 FILE = [
     "class Loader:",

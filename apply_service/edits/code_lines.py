@@ -1,0 +1,173 @@
+"""What lines of code show of themselves: indentation, brackets, what they define, close or go on with.
+
+By patterns, so that fragments and any language will do; where tree-sitter knows a file's scopes, those win.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+TAB_COLUMNS = 4
+MAX_HEADER_LENGTH = 400
+MAX_COUNTED = 2000
+"""A line from this length on is data: its brackets do not count."""
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
+_WORD = r"[A-Za-z_$][\w$]*"
+_HEADER = re.compile(
+    r"^(?!\s*(?:\}\s*)?(?:if|for|while|switch|catch|return|else|elif|elsif|with|match|when|until|unless|foreach|new|await|"
+    r"throw|raise|assert|yield|case|try|except|finally|do|select|go|defer|not|in|and|or|print|delete|loop|using)\b)"
+    rf"\s*(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|override|virtual|inline|"
+    rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|"
+    rf"readonly|get|set|local|partial)\s+)*"
+    rf"(?:"
+    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
+    rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
+    rf"|(?:let|var|const)?\s*(?:this\.|self\.|exports\.|module\.exports\.)?(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
+    rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
+    rf"|(?P<section>\[\[?[^\]]+\]\]?)\s*$"
+    rf"|#{{1,6}}\s+(?P<heading>.+?)\s*#*$"
+    rf"|(?:-\s+)?(?:\"(?P<quoted>[^\"]+)\"|(?P<key>[\w./$-]+))\s*:(?:\s*[\[{{|>][-+]?\s*)?$"
+    rf")"
+)
+_HEADER_GROUPS = ("defined", "spoken", "assigned", "called", "section", "heading", "quoted", "key")
+_ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
+_CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
+_BRANCH = re.compile(
+    r"^\s*(?:\}\s*)?(?:else|elif|elsif|except|finally|catch|rescue|ensure|case|default|when)\b|^\s*\{\s*$"
+)
+
+
+# -- indentation and brackets --------------------------------------------------------------------------------------
+
+
+def leading(line: str) -> str:
+    """The line's leading blanks."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def columns(blanks: str) -> int:
+    """Width of leading blanks, a tab counting as four columns."""
+    return len(blanks) + blanks.count("\t") * (TAB_COLUMNS - 1)
+
+
+@lru_cache(maxsize=65536)
+def indent_of(line: str) -> int:
+    """Columns before the line's first visible character."""
+    return columns(leading(line))
+
+
+class Unit(NamedTuple):
+    """One level of a text's indentation: a tab, or so many spaces."""
+
+    text: str
+
+    @property
+    def columns(self) -> int:
+        return columns(self.text)
+
+
+def find_unit(lines: Sequence[str]) -> Unit | None:
+    """The indentation unit of a text; None where nothing is indented."""
+    return _measure_unit(tuple(lines))
+
+
+@lru_cache(maxsize=16)
+def _measure_unit(lines: tuple[str, ...]) -> Unit | None:
+    # Asked again and again of one file while an edit is read, and 0.7 ms for 1,500 lines.
+    blanks = [leading(line) for line in lines if line.strip()]
+    tabs = sum(1 for blank in blanks if blank.startswith("\t"))
+    spaces = [len(blank) for blank in blanks if blank.startswith(" ")]
+    if tabs > len(spaces):
+        return Unit("\t")
+    steps = [len(below) - len(above) for above, below in pairwise(blanks) if "\t" not in below]
+    usual = Counter(step for step in steps if step in (2, 3, 4, 8)).most_common(1)
+    if usual:
+        return Unit(" " * usual[0][0])
+    return Unit(" " * min(spaces)) if spaces else None
+
+
+def surplus(lines: Sequence[str]) -> tuple[int, ...]:
+    """Brackets opened less brackets closed, of each kind; counted as characters, in texts and comments too."""
+    text = "\n".join(line for line in lines if len(line) < MAX_COUNTED)
+    return tuple(text.count(opening) - text.count(closing) for opening, closing in _BRACKETS)
+
+
+def balance(lines: Sequence[str]) -> int:
+    """Brackets opened less brackets closed, of all kinds together."""
+    return sum(surplus(lines))
+
+
+# -- definitions ---------------------------------------------------------------------------------------------------
+
+
+def _match_header(line: str) -> re.Match[str] | None:
+    # With single blanks: a pattern tries every way to share out a run of them.
+    return _HEADER.match(" ".join(line.split())) if len(line) <= MAX_HEADER_LENGTH else None
+
+
+@lru_cache(maxsize=65536)
+def header_name(line: str) -> str | None:
+    """What the line defines (function, class, test, key, section), if it opens a definition."""
+    match = _match_header(line)
+    return next((match[group] for group in _HEADER_GROUPS if match[group]), None) if match is not None else None
+
+
+def is_definition(line: str) -> bool:
+    """Whether the line opens, or is attached to, what files part by blank lines: a function, class, test or section."""
+    if is_attached(line):
+        return True
+    match = _match_header(line)
+    if match is None:
+        return False
+    is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
+    return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
+
+
+def is_closer(line: str) -> bool:
+    """Whether the line (also) closes what a line above it at the same indentation opened."""
+    return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
+
+
+def is_branch(line: str) -> bool:
+    """Whether the line goes on with the statement above it: else, except, catch and their like."""
+    return _BRANCH.match(line) is not None
+
+
+def is_attached(line: str) -> bool:
+    """Whether the line belongs to the definition right below it: decorator, attribute or comment."""
+    return len(line) <= MAX_HEADER_LENGTH and _ATTACHED.match(line) is not None
+
+
+def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
+    """One past the last line of the definition that `lines[start]` opens, by indentation; `stop` bounds it."""
+    indent = indent_of(lines[start])
+    if lines[start].rstrip().endswith("{") or (start + 1 < stop and lines[start + 1].strip() == "{"):
+        # In braces it ends with the closing one at its own indentation, whatever stands inside.
+        for i in range(start + 1, stop):
+            if lines[i].lstrip()[:1] == "}" and indent_of(lines[i]) == indent:
+                return i + 1
+    end = start + 1
+    for i in range(start + 1, stop):
+        line = lines[i].strip()
+        if not line:
+            continue
+        level = indent_of(lines[i])
+        if level < indent or (level == indent and not is_closer(lines[i])):
+            break
+        end = i + 1
+        if level == indent and line[-1] not in "{:([,":
+            break
+    return end
+
+
+def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
+    """The first of the decorators and comments right above `lines[start]`, not above `stop`."""
+    indent, first = indent_of(lines[start]), start
+    while first > stop and is_attached(lines[first - 1]) and indent_of(lines[first - 1]) >= indent:
+        first -= 1
+    return first

@@ -1,0 +1,217 @@
+"""Where a block goes that has no anchor, and how far the new lines at the edge of one that has reach.
+
+A block without a line of the file (new imports, new definitions, loose lines between two markers) goes by its hint,
+by the kind of its first line, by the scopes around.  A block normally begins and ends with lines of the file; where a
+model ends it with new ones, they replace what is left of a scope shown whole, or lines that read like them, or nothing:
+then they are inserted.  All of it is guesswork, and the caller says so.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from rapidfuzz import fuzz
+
+from apply_service.edits.candidates import squeeze
+from apply_service.edits.code_lines import balance, definition_end, header_name, indent_of, is_definition
+from apply_service.edits.lazy.fitting import Shift
+from apply_service.edits.lazy.reading import Reading, marker_indent
+from apply_service.edits.markers import Hint
+from apply_service.syntax.scopes import Scope
+
+MAX_REPLACED = 14
+MIN_LIKENESS = 72.0
+MAX_LEFT_AT_FILE_EDGE = 8
+"""Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
+_IMPORT = re.compile(
+    r"^\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require\b|require_relative\b|package\b|@import\b|"
+    r"(?:const|let|var)\s.{0,200}\brequire\(|export\s.*\bfrom\b|<link\b|<script\b)"
+)
+_BEFORE = ("before", "above")
+_INSIDE = ("inside", "within", "into", "in", "to", "at")
+_EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
+_start_line = attrgetter("start_line")
+
+
+class Placement(NamedTuple):
+    """Where a loose block is inserted, with blank lines around."""
+
+    at: int
+    reason: str
+    blanks_before: int = 0
+    blanks_after: int = 0
+    shift: Shift = Shift()
+
+
+def place_block(reading: Reading, b: int, low: int, high: int) -> Placement:
+    """The place for block b, not before line `low` and not behind line `high` of the original."""
+    snippet, original = reading.snippet, reading.original
+    block = snippet.blocks[b]
+    first = reading.texts[block.lines[0]]
+    placement = _by_hint(reading, block.hint, first, low, high) if block.hint is not None else None
+    if placement is not None:
+        return placement
+    imports = [j for j in range(low, high) if _IMPORT.match(original[j])] if _IMPORT.match(first) else []
+    if imports:
+        return Placement(definition_end(original, imports[-1], high), "no anchor; placed after the last import")
+    if b == 0 and not block.marked_before and block.marked_after:
+        return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, first))
+    # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
+    # behind the last such line of all.
+    is_last = b == len(snippet.blocks) - 1 and not block.marked_after
+    at, indent = low, indent_of(first)
+    for j in range(low, high):
+        if not original[j].strip():
+            continue
+        if indent_of(original[j]) >= indent:
+            at = j + 1
+        elif not is_last:
+            break
+    blanks = _blanks_after(reading, at)
+    if not blanks or indent_of(original[at + blanks]) < indent:
+        blanks = usual_gap(reading, first)
+    return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
+
+
+def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> Placement | None:
+    """Next to what the hint names: a scope, else a line that has its words."""
+    words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "placed by its hint"
+    if hint.where in ("end", "start"):
+        name = _EDGE_WORDS.sub("", words)
+        scope = find_scope(reading, name, low, high) if name else None
+        if name and scope is None:
+            return None
+        start, end = (scope.body_start_line, scope.body_end_line) if scope is not None else (low, high)
+        gap = usual_gap(reading, first)
+        if hint.where == "start":
+            return Placement(start, reason, blanks_after=gap)
+        while end > start and not reading.original[end - 1].strip():
+            end -= 1
+        return Placement(end, reason, blanks_before=gap)
+    if not words:
+        return None
+    scope = find_scope(reading, words, low, high)
+    if scope is not None:
+        start, end = scope.lead_line, scope.end_line
+    else:
+        start = next((j for j in range(low, high) if words.lower() in reading.original[j].lower()), -1)
+        if start < 0:
+            return None
+        end = definition_end(reading.original, start, high)
+    shift = Shift(indent_of(reading.original[start]) - indent_of(first))
+    if hint.where in _BEFORE:
+        return Placement(start, reason, blanks_after=reading.blanks_before(start), shift=shift)
+    if hint.where in _INSIDE and scope is not None and scope.body_end_line > scope.body_start_line:
+        return Placement(scope.body_end_line, reason)
+    blanks = _blanks_after(reading, end) or reading.blanks_before(start)
+    return Placement(end, reason, blanks_before=blanks, shift=shift)
+
+
+def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
+    """The scope of that name; else the one whose header has the words."""
+    named = reading.scopes_named.get(name, [])
+    for scope in named[bisect_left(named, low, key=_start_line) :]:
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
+            return scope
+    text, begins = reading.scope_headers
+    n = bisect_left(reading.scopes, low, key=_start_line)
+    while (at := text.find(name.lower(), begins[n])) >= 0:
+        n = bisect_right(begins, at)
+        scope = reading.scopes[n - 1]
+        if scope.start_line > high:
+            break
+        if scope.end_line <= high:
+            return scope
+    return None
+
+
+def usual_gap(reading: Reading, first: str) -> int:
+    """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
+    return reading.gaps_above.get(indent_of(first), 1) if is_definition(first) else 0
+
+
+def _blanks_after(reading: Reading, at: int) -> int:
+    """Blank lines from a line on; 0 where nothing but blank lines stands below."""
+    end = at
+    while end < len(reading.original) and not reading.original[end].strip():
+        end += 1
+    return end - at if end < len(reading.original) else 0
+
+
+# -- the new lines at the edges of an anchored block ---------------------------------------------------------------
+
+
+def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int) -> int:
+    """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
+    block = reading.snippet.blocks[b]
+    k, j = anchor
+    if b == 0 and not block.marked_before and j <= MAX_LEFT_AT_FILE_EDGE:
+        return j
+    takes = [reading.texts[i] for i in block.lines[:k]]
+    return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
+
+
+def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]) -> int:
+    """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
+    block = reading.snippet.blocks[b]
+    k, j = anchor
+    shown = _rest_of_scope(reading, b, k, j, columns)
+    if shown is not None:
+        return min(shown, ceiling - j - 1)
+    takes = [reading.texts[i] for i in block.lines[k + 1 :]]
+    rest = reading.original[j + 1 :]
+    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and len(rest) <= MAX_LEFT_AT_FILE_EDGE:
+        defines_more = any(map(header_name, rest)) and not any(map(header_name, takes))
+        gives_way = any(map(str.strip, rest)) and balance(rest) == balance(takes) and not defines_more
+        return len(rest) if gives_way else 0
+    return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
+
+
+def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:
+    """`end`, or further down where lines `start:end`, replaced by `taken`, leave a bracket open that `taken` closes."""
+    wanted = balance(taken)
+    stops = range(end, min(ceiling, end + MAX_REPLACED) + 1)
+    return next((stop for stop in stops if balance(original[start:stop]) == wanted), end)
+
+
+def _rest_of_scope(reading: Reading, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
+    """What is left below line j of the innermost scope that the block shows from its header to its end."""
+    block, texts = reading.snippet.blocks[b], reading.block_texts(b)
+    last = indent_of(texts[-1])
+    above = next((n for n in range(len(texts) - 2, -1, -1) if texts[n].strip() and indent_of(texts[n]) < last), -1)
+    header = columns.get(block.lines[above], -1) if above >= 0 else -1
+    after = marker_indent(reading.snippet, block.gap_after)
+    if header < 0 or above > k or (after is not None and after > indent_of(texts[above])) or balance(texts[above:]) > 0:
+        return None
+    end = reading.close_of(header)
+    while end > j + 1 and not reading.original[end - 1].strip():
+        end -= 1
+    return max(0, end - j - 1)
+
+
+def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
+    """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
+    names = {None, *map(header_name, originals)}
+    if any(header_name(line) not in names for line in takes):
+        return 0
+    wanted, n_open, key = squeeze("".join(takes))[:4000], balance(takes), _key(takes[0])
+    best, most = 0, MIN_LIKENESS
+    for n in range(1, len(originals) + 1):
+        lines = originals[:n][::-1] if reverse else originals[:n]
+        if not originals[n - 1].strip() or _key(lines[0]) != key:
+            continue
+        likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
+        if likeness > most and balance(lines) == n_open:
+            best, most = n, likeness
+    return best
+
+
+def _key(line: str) -> str:
+    """What a line is about: the name it defines, or what stands before its first sign."""
+    return header_name(line) or re.split(r"[=(:{<,\s]", line.strip(), maxsplit=1)[0]

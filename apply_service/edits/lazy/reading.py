@@ -1,0 +1,433 @@
+"""A snippet read against its original: cut into blocks, remarks off, every line at the file's indentation.
+
+Blocks are runs of lines that the file shall contain one after the other, parted by markers (and fences, hints); blank
+lines next to a parting belong to it, not to the file.  A line may carry more than its code.  With a marker inside it
+(`port: // ... existing ...`, `def load(xs): ...`, `func f() { /* ... */ }`) it stands for a line of the file, or for a
+definition whose header it begins; remarks behind it ("// <- changed", "# new") are no part of the file.
+
+Places nothing: `rows` looks for the lines' places, `write` writes the operations.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apply_service.edits.candidates import LineIndex
+from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
+from apply_service.edits.doubts import Doubts
+from apply_service.edits.lazy.fitting import fit_blocks
+from apply_service.edits.lazy.notes import find_notes
+from apply_service.edits.markers import (
+    MAX_NOTE_LENGTH,
+    Hint,
+    Role,
+    classify,
+    is_marker,
+    parse_hint,
+    strip_comment,
+)
+from apply_service.edits.role_doubts import doubt_roles
+from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
+from apply_service.types import LineOp
+
+WIDE_GAP = "   "
+"""Before a remark: part of it may be the line's own trailing white space."""
+_OPENERS = ("{", "(", "[", ":", ">")
+_ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
+
+
+# -- blocks -------------------------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """One run.  `lines` are update line numbers, blank ones inside included, first and last not blank."""
+
+    lines: tuple[int, ...]
+    marked_before: bool
+    """A marker stands before it (the snippet's own start is no marker)."""
+    marked_after: bool
+    gap_before: tuple[int, ...]
+    """Update lines between the block before and this one: markers, notes, blanks."""
+    gap_after: tuple[int, ...]
+    hint: Hint | None
+    deletions: tuple[int, ...]
+    """Deletion notes inside the block."""
+
+
+class Snippet(NamedTuple):
+    """The update as it is written, in blocks."""
+
+    texts: tuple[str, ...]
+    roles: tuple[Role, ...]
+    blocks: tuple[Block, ...]
+    stray_deletions: tuple[int, ...]
+    """Deletion notes that stand alone between markers."""
+    has_markers: bool
+
+
+def cut_blocks(texts: Sequence[str], roles: Sequence[Role], stubs: Collection[int] = ()) -> Snippet:
+    """The snippet's blocks, in order.  `stubs`: lines behind which the file goes on, as behind a marker."""
+    runs: list[list[int]] = []
+    gaps: list[list[int]] = [[]]
+    """Before each run, and behind the last one."""
+    behind_stub = [False]
+    """Of each gap, whether a stub stands before it or behind it."""
+    run: list[int] = []
+
+    def cut(*, at_stub: bool) -> None:
+        """Ends the run; what follows its last line of content opens the next gap."""
+        last = max(k for k, i in enumerate(run) if roles[i] is Role.CONTENT) + 1
+        runs.append(run[:last])
+        gaps.append(run[last:])
+        behind_stub.append(at_stub)
+        run.clear()
+
+    for i, role in enumerate(roles):
+        is_inside = role is Role.CONTENT or (bool(run) and role in (Role.BLANK, Role.DELETION, Role.ASIDE))
+        if run and not is_inside:
+            cut(at_stub=False)
+        elif run and i in stubs:
+            # A stub stands alone below a line that is blank, opens a scope or is a stub itself.
+            above = texts[i - 1].rstrip()
+            if roles[i - 1] is Role.BLANK or i - 1 in stubs or above.endswith(("{", ":")):
+                cut(at_stub=True)
+        (run if is_inside else gaps[-1]).append(i)
+        if i in stubs and is_inside:
+            cut(at_stub=True)
+    if run:
+        cut(at_stub=False)
+    marked = [
+        stub or any(roles[i] in (Role.MARKER, Role.HINT) for i in gap)
+        for gap, stub in zip(gaps, behind_stub, strict=True)
+    ]
+    blocks = []
+    for b, lines in enumerate(runs):
+        hints = [parse_hint(texts[i]) for i in gaps[b] if roles[i] is Role.HINT]
+        blocks.append(
+            Block(
+                _without_notes(lines, roles),
+                marked[b],
+                marked[b + 1],
+                tuple(gaps[b]),
+                tuple(gaps[b + 1]),
+                next((hint for hint in reversed(hints) if hint is not None), None),
+                tuple(i for i in lines if roles[i] is Role.DELETION),
+            )
+        )
+    strays = tuple(i for gap in gaps for i in gap if roles[i] is Role.DELETION)
+    return Snippet(tuple(texts), tuple(roles), tuple(blocks), strays, Role.MARKER in roles)
+
+
+def _without_notes(run: Sequence[int], roles: Sequence[Role]) -> tuple[int, ...]:
+    """The lines of a run; of blank ones right above and right below a deletion note, the note takes one along."""
+    kept: list[int] = []
+    is_padded = False
+    for i in run:
+        if roles[i] is Role.DELETION:
+            is_padded = bool(kept) and roles[kept[-1]] is Role.BLANK
+        elif roles[i] is Role.BLANK and is_padded:
+            is_padded = False
+        elif roles[i] is not Role.ASIDE:
+            is_padded = False
+            kept.append(i)
+    return tuple(kept)
+
+
+def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
+    """Columns of the first marker in a gap; None where there is none."""
+    return next((indent_of(snippet.texts[i]) for i in gap if snippet.roles[i] is Role.MARKER), None)
+
+
+# -- markers inside a line -----------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
+
+
+def read_inline_marker(line: str, known: Collection[str]) -> str | None:
+    """The line without the marker inside it; None where it has none, or the file has the line as it is."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or not any(sign in line for sign in ("...", "…", "/*")) or line.strip() in known:
+        return None
+    if strip_comment(line).is_comment:
+        return None
+    return _inside(line) or _behind(line, known)
+
+
+def _inside(line: str) -> str | None:
+    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`."""
+    text = line.rstrip()
+    if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
+        return text[: text.rindex(":") + 1]
+    if text.endswith(("; ...; end", "; …; end")):
+        return text[: text.rindex(";", 0, -5)]
+    for opener, closer in ("{}", "()", "[]"):
+        end = text.rfind(closer)
+        start = text.rfind(opener, 0, end) if end > 0 else -1
+        inner = text[start + 1 : end].strip() if start >= 0 else ""
+        if not _DOTS.match(inner) and not (inner.startswith("/*") and is_marker(inner)):
+            continue
+        if opener == "{" and not text[end + 1 :].strip(" ;,)"):
+            return text[: start + 1]
+        return text[: start + 1] + "..." + text[end:]
+    return None
+
+
+def _behind(line: str, known: Collection[str]) -> str | None:
+    """`code  # ... unchanged` and `code { // ...`."""
+    for sign in _COMMENT.finditer(line):
+        head, note = line[: sign.start()].rstrip(), line[sign.start() :]
+        is_text = any(head.count(quote) % 2 for quote in "\"'`")
+        has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
+        if not head.strip() or is_text or not has_dots or not is_marker(note):
+            continue
+        if head.strip() in ("...", "…"):
+            return head
+        has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
+        is_opener = head.endswith(("{", ":", "(", "[", "=>")) and not has_value
+        return head if is_opener or head.strip() in known else head + " ..."
+    return None
+
+
+# -- remarks behind a line -----------------------------------------------------------------------------------------
+
+_C_SIGNS = r"//|/\*|\{/\*"
+_ANY_SIGNS = rf"{_C_SIGNS}|#|--|<!--"
+_C_LIKE = "javascript typescript tsx go rust java c cpp csharp kotlin swift scala dart vue svelte json"
+_SIGNS = {
+    **dict.fromkeys(_C_LIKE.split(), _C_SIGNS),
+    **dict.fromkeys(("python", "ruby", "yaml", "toml", "bash", "shell"), "#"),
+    **dict.fromkeys(("sql", "lua", "haskell"), "--"),
+    **dict.fromkeys(("html", "markdown"), "<!--"),
+    "php": "//|#",
+    "css": r"/\*|//",
+}
+_PLAIN = (
+    r"(?:new|changed|updated|modified|added|fixed|edited|replaced|renamed|moved)"
+    r"(?:\s(?:line|here|this|this line|code|import|field|param|parameter|arg|argument))?\s*[!.:]?"
+)
+_TOLD = (
+    r"(?:was|previously|formerly|used to be|changed from|updated from|renamed from|moved from|changed to|now uses|"
+    r"updated to|modified to|replaces|instead of|new:|added:|changed:|updated:|fixed:|modified:)\s?.{1,80}"
+)
+_PATTERNS = {
+    signs: re.compile(
+        rf"^(?P<code>.*?\S)\s+(?:{signs})\s*(?:(?P<arrow>(?:<[-=]+|←|⬅|⟵|\^{{2,}})\s?.{{0,80}})|(?:{_PLAIN}|{_TOLD}))"
+        r"\s*(?:\*/\s*\}?|-->)?\s*$",
+        re.IGNORECASE,
+    )
+    for signs in {*_SIGNS.values(), _ANY_SIGNS}
+}
+_BARE_ARROW = re.compile(rf"^\W*(?:{_PLAIN})?\W*$", re.IGNORECASE)
+
+
+class Remark(NamedTuple):
+    """A line without its remark.  `is_sure`: pointed at with an arrow; a plain word might be the author's own."""
+
+    code: str
+    is_sure: bool
+    is_told: bool
+    """An arrow that says more than that the line is new."""
+
+
+def split_remark(line: str, language: str | None, known: Collection[str]) -> Remark | None:
+    """The line's code without the remark behind it; None where there is no remark, or the file itself has it."""
+    if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
+        return None
+    match = _PATTERNS[_SIGNS.get(language or "", _ANY_SIGNS)].match(line)
+    if match is None or not any(map(str.isprintable, match["code"])):
+        return None
+    code, arrow = match["code"].rstrip(), match["arrow"]
+    is_sure = code.strip() in known or (arrow is not None and _BARE_ARROW.match(arrow) is not None)
+    return Remark(code, is_sure, is_told=arrow is not None and not is_sure)
+
+
+# -- the snippet ------------------------------------------------------------------------------------------------
+
+
+class Reading:
+    """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
+
+    def __init__(
+        self,
+        original: Sequence[str],
+        update: Sequence[str],
+        language: str | None,
+        path: str | None,
+        passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
+        shifts: bool = True,
+        index: LineIndex | None = None,
+    ) -> None:
+        """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's."""
+        self.original = original
+        self.language = language
+        self.path = path
+        self.doubts = Doubts()
+        self.index = index if index is not None else LineIndex(original)
+        known = set(self.index.stripped)
+        roles = classify(update, original, language=language, path=path)
+        for i in passed_over:
+            roles[i] = Role.CHAT
+        self.found_notes = find_notes(update, roles, known)
+        """The kind of each line that may be a marker in other words."""
+        self.notes = notes
+        for i in notes:
+            roles[i] = Role.MARKER
+        self.texts = list(update)
+        self.elided: set[int] = set()
+        """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        for i, line in enumerate(update):
+            text = read_inline_marker(line, known) if roles[i] is Role.CONTENT else None
+            if text is not None and is_marker(text):
+                roles[i] = Role.MARKER
+            elif text is not None:
+                self.elided.add(i)
+                self.texts[i] = text
+        self.snippet = cut_blocks(update, roles, self.elided)
+        for reason in doubt_roles(roles, update, self.index):
+            self.doubts.likely(reason)
+        self._strip_remarks(known)
+        self.is_shifted = False
+        blocks = self.snippet.blocks if shifts else ()
+        fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
+        for block, shift in zip(blocks, fitted, strict=True):
+            if not shift.is_identity:
+                self.doubts.likely("fragment re-indented")
+                self.is_shifted = True
+                for i in block.lines:
+                    self.texts[i] = shift.apply(self.texts[i])
+        self.visible = [
+            (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
+        ]
+        """(block, update line) of every line that can be aligned, in order."""
+
+    def _strip_remarks(self, known: set[str]) -> None:
+        self._wide: set[int] = set()
+        shown = [i for block in self.snippet.blocks for i in block.lines]
+        found = {i: remark for i in shown if (remark := split_remark(self.texts[i], self.language, known)) is not None}
+        points = any(_ARROW.match(self.texts[i][len(remark.code) :]) for i, remark in found.items())
+        has_arrows = bool(found) and any("<-" in line or "←" in line for line in self.original)
+        for i, remark in found.items():
+            if self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
+                self._wide.add(i)
+            self.texts[i] = remark.code
+            is_new = remark.code.strip() not in known
+            if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
+                self.doubts.likely("remark or comment")
+
+    def again(self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True) -> Reading:
+        """The same snippet read in another way."""
+        texts = self.snippet.texts
+        return Reading(self.original, texts, self.language, self.path, passed_over, notes, shifts, self.index)
+
+    def is_wide(self, i: int) -> bool:
+        """Whether the remark stood so far behind the line that white space between them may be the line's own."""
+        return i in self._wide
+
+    def block_texts(self, b: int) -> list[str]:
+        return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    @cached_property
+    def keeps(self) -> list[LineOp]:
+        """The operations that keep the whole original: merges share them."""
+        return [LineOp("keep", j, None, line) for j, line in enumerate(self.original)]
+
+    # -- what is asked of the original -----------------------------------------------------------------------------
+    def close_of(self, j: int) -> int:
+        """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
+        the end where there is none."""
+        return int(self.closers[j])
+
+    @cached_property
+    def closers(self) -> npt.NDArray[np.int64]:
+        """`close_of` every line."""
+        found = [len(self.original)] * len(self.original)
+        levels: list[int] = []
+        places: list[int] = []
+        """The lines below that are indented less than all between them and here, the nearest last."""
+        scope_indents = self.index.scope_indents.tolist()
+        for j in range(len(self.original) - 1, -1, -1):
+            n = bisect_right(levels, indent_of(self.original[j]))
+            if n:
+                found[j] = places[n - 1]
+            kept = bisect_left(levels, scope_indents[j])
+            levels[kept:], places[kept:] = [scope_indents[j]], [j]
+        return np.array(found, np.int64)
+
+    @cached_property
+    def scope_ends(self) -> npt.NDArray[np.int64]:
+        """Where the scope that each line opens ends, past the closing brackets of its header and its further
+        branches."""
+        found = self.closers.tolist()
+        for j in range(len(self.original) - 1, -1, -1):
+            line = self.original[found[j]] if found[j] < len(self.original) else ""
+            goes_on = line.rstrip().endswith(_OPENERS) and (is_closer(line) or is_branch(line))
+            if goes_on and indent_of(line) == indent_of(self.original[j]):
+                found[j] = found[found[j]]
+        return np.array(found, np.int64)
+
+    def knows_margin(self, text: str) -> bool:
+        """Whether a line of the original is indented like this one, or by whole levels of the file."""
+        margin = leading(text)
+        unit, margins = self._margins
+        return margin in margins or (unit is not None and not margin.replace(unit.text, ""))
+
+    @cached_property
+    def _margins(self) -> tuple[Unit | None, set[str]]:
+        return find_unit(self.original), {leading(line) for line in self.original if line.strip()}
+
+    @cached_property
+    def keeps_trailing_blanks(self) -> bool:
+        """Whether the snippet shows trailing white space as the file has it: then a lack of it is meant."""
+        trailing = {line for line in self.original if line != line.rstrip()}
+        return any(self.texts[i] in trailing for block in self.snippet.blocks for i in block.lines)
+
+    @cached_property
+    def gaps_above(self) -> dict[int, int]:
+        """Blank lines above definitions, by their indentation: the commonest number; without those that have none."""
+        found: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        for scope in self.scopes:
+            if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module"):
+                gap = self.blanks_before(scope.lead_line)
+                if gap:
+                    found[indent_of(self.original[scope.header_line])][gap] += 1
+        return {indent: max(set(gaps), key=gaps.__getitem__) for indent, gaps in found.items()}
+
+    def blanks_before(self, at: int) -> int:
+        """Blank lines right above a line; 0 where nothing but blank lines stands above."""
+        start = at
+        while start > 0 and not self.original[start - 1].strip():
+            start -= 1
+        return at - start if start else 0
+
+    @cached_property
+    def scopes_named(self) -> dict[str, list[Scope]]:
+        """The original's scopes by name."""
+        found: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self.scopes:
+            found[scope.name.strip("'\"`")].append(scope)
+        return found
+
+    @cached_property
+    def scope_headers(self) -> tuple[str, list[int]]:
+        """The headers of the scopes in small letters, a line each, and where each begins in that text."""
+        headers = [self.original[scope.header_line].lower() for scope in self.scopes]
+        return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The original's scopes; parsed only where a block has to be placed by them."""
+        text = "\n".join(self.original)
+        if is_fallback(text, self.language):
+            self.doubts.likely("scope unknown: no grammar for the language")
+        return find_scopes(text, self.language)
