@@ -21,7 +21,7 @@ from apply_service.edits.headers import header_name, is_attached, is_closer
 from apply_service.edits.indentation import indent_of
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
-from apply_service.edits.lazy.quotes import Merge, changes, find_pairs
+from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs, lone_pairs
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import Role, strip_comment
@@ -37,6 +37,8 @@ POLICIES = (
     "literal",
     "stubs",
     "headers",
+    "careless",
+    "lone",
     "format",
     "remarks",
     "omissions",
@@ -64,6 +66,19 @@ SHOWN = 0.8
 SCOPE = 60
 """Lines beside a new one among which its key may stand again."""
 _KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
+WAYS = {
+    "double": re.compile('"'),
+    "single": re.compile("'"),
+    "semicolon": re.compile(r";[ \t]*$", re.M),
+    "no semicolon": re.compile(r"[^;{},(\s][ \t]*$", re.M),
+    "wide": re.compile(r"\w = |[({] |,\s"),
+    "tight": re.compile(r"\w=\w|[({]\w|,\S"),
+    "period": re.compile(r"\w\.$", re.M),
+    "no period": re.compile(r"\w$", re.M),
+}
+"""Ways to write that files keep to."""
+OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
+             ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
 Features = dict[str, float]
 
 
@@ -77,6 +92,11 @@ class SnippetFacts:
     def headers(self) -> Counter[str | None]:
         """The names that the file defines."""
         return Counter(map(header_name, self.reading.original))
+
+    @cached_property
+    def ways(self) -> Counter[str]:
+        """How the file is written."""
+        return _ways("\n".join(self.reading.original))
 
     @cached_property
     def levels(self) -> set[int]:
@@ -212,6 +232,8 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     pairs = find_pairs(ops)
     kinds = Counter(pair.kind for pair in pairs)
+    lone = lone_pairs(ops, pairs)
+    loose = [pair for pair in pairs if pair.kind not in ("edit", "comment", "elided", "indent")]
     sides = [surplus([op.text for op in side]) for side in (takes, drops)]
     return {
         "dropped": log2(1 + len(drops)),
@@ -222,7 +244,9 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
         "changes_nothing": float(not drops and not takes),
-        "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
+        "loose_pairs": float(len(loose)),
+        "lone_loose": float(sum(pair.old[0] in lone for pair in loose)),
+        "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
         **{f"left_{what}": float(kinds[what]) for what in QUOTE_KINDS if what != "elided"},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
         **_of_runs(ops),
@@ -230,6 +254,20 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **_of_new_lines(facts, drops, takes),
         **_of_shown_lines(facts.reading, ops),
     }
+
+
+def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
+    """Whether the new lines of a pair depart from the file's way to write: in quotes, semicolons or blanks around `=`
+    and behind commas and brackets."""
+    old, new = (_ways("\n".join(ops[k].text for k in side)) for side in (pair.old, pair.new))
+    gained = {way for way in new if new[way] > old[way]}
+    lost = {way for way in old if old[way] > new[way]}
+    return any(facts.ways[a] > 2 * facts.ways[b] for a, b in OPPOSITES if a in lost and b in gained)
+
+
+def _ways(text: str) -> Counter[str]:
+    """How often the text shows each of the ways in which files differ."""
+    return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
