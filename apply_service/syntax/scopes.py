@@ -55,7 +55,8 @@ def find_scopes(text: str, language: str | None) -> list[Scope]:
 @lru_cache(maxsize=CACHED_TREES)
 def _find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
     row = find_language(language) or Language("")
-    lines, tree, query = ScopeLines(text, row), parse(text, language), load_query(row.name)
+    lines, tree = ScopeLines(text, row), parse(text, language)
+    query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
         return tuple(lines.measure_indented())
     nodes, outer_rows = _scope_nodes(query, tree.root)

@@ -27,9 +27,8 @@ MAX_JOINED = 5
 KINDS = ("indent", "columns", "quotes", "spacing", "signs", "layout", "reordered", "remark", "comment", "annotation",
          "omission", "elided", "edit")  # fmt: skip
 _SIGNS_OF_TYPES = frozenset(":-<|&?*")
-_MODIFIERS = frozenset(
-    "abstract async const declare default export final inline override private protected pub public readonly static".split()
-)
+_MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "export", "final", "inline", "override",
+                        "private", "protected", "pub", "public", "readonly", "static"))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,15 @@ from apply_service.edits.lazy.features import Features, SnippetFacts, features_o
 from apply_service.edits.lazy.flow import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs, has_blank_changes, keep_wording, lone_pairs, passed_over
+from apply_service.edits.lazy.quotes import (
+    Merge,
+    Pair,
+    find_pairs,
+    has_blank_changes,
+    keep_wording,
+    lone_pairs,
+    passed_over,
+)
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
 from apply_service.edits.lazy.signed import is_signed, read_signed
