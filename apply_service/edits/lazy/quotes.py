@@ -26,7 +26,6 @@ MIN_ALIKE = 0.45
 MAX_JOINED = 5
 KINDS = ("indent", "columns", "quotes", "spacing", "signs", "layout", "reordered", "remark", "comment", "annotation",
          "omission", "elided", "edit")  # fmt: skip
-_SIGNS_OF_TYPES = frozenset(":-<|&?*")
 _MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "export", "final", "inline", "override",
                         "private", "protected", "pub", "public", "readonly", "static"))  # fmt: skip
 
@@ -173,12 +172,16 @@ def _format(before: str, after: str) -> str:
 
 
 def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether nothing is lost but types and modifiers: runs of tokens that begin with a sign of a type."""
-    for step in Indel.opcodes(old, new):
-        lost = old[step.src_start : step.src_end]
-        if step.tag == "delete" and lost[0] not in _SIGNS_OF_TYPES and not _MODIFIERS.issuperset(lost):
-            return False
-    return True
+    """Whether nothing is lost but types and modifiers."""
+    steps = (step for step in Indel.opcodes(old, new) if step.tag == "delete")
+    return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
+
+
+def _is_type(lost: tuple[str, ...]) -> bool:
+    """Whether a run of tokens begins as an annotation does, or holds modifiers only."""
+    if lost[0] in (":", "<", "?") or lost[:2] == ("-", ">") or lost in (("&",), ("*",)):
+        return True
+    return (lost[0] == "|" and lost[1:2] != ("|",)) or _MODIFIERS.issuperset(lost)
 
 
 def _without_comment(text: str) -> str:
