@@ -39,7 +39,6 @@ Scores = list[list[float]]
 
 PULL = 1.0
 """Of each weight of a regression towards zero, in samples."""
-STRONG_PULL = 50.0
 SHARE_OF_INPUTS = 0.2
 """Of the inputs, how many each split may choose from: trees that differ more."""
 LEAST_CHANCE = 0.5
@@ -65,13 +64,11 @@ def linear(
     inputs: Sequence[str],
     targets: Sequence[bool],
     weights: Sequence[float],
-    *,
-    pull: float = PULL,
 ) -> Sum:
     """Logistic regression on standardised inputs."""
     x = _matrix(rows, inputs)
     means, scales = x.mean(axis=0), _scales(x)
-    model = LogisticRegression(C=1 / pull, max_iter=2000).fit((x - means) / scales, targets, sample_weight=weights)
+    model = LogisticRegression(C=1 / PULL, max_iter=2000).fit((x - means) / scales, targets, sample_weight=weights)
     return _unscaled(inputs, model.coef_[0], float(model.intercept_[0]), means, scales)
 
 
@@ -80,9 +77,6 @@ def boosted(
     inputs: Sequence[str],
     targets: Sequence[bool],
     weights: Sequence[float],
-    *,
-    n_trees: int = 200,
-    n_leaves: int = 8,
 ) -> Sum:
     """Gradient boosting of small trees.
 
@@ -91,7 +85,7 @@ def boosted(
     """
     x = _matrix(rows, inputs)
     model = HistGradientBoostingClassifier(
-        max_iter=n_trees, max_leaf_nodes=n_leaves, learning_rate=0.06, min_samples_leaf=20, l2_regularization=PULL,
+        max_iter=200, max_leaf_nodes=8, learning_rate=0.06, min_samples_leaf=20, l2_regularization=PULL,
         max_features=SHARE_OF_INPUTS, early_stopping=False, random_state=0,
     ).fit(x, targets, sample_weight=weights)  # fmt: skip
     # scikit-learn has no public form of these trees: what is read here is held against its values at once.
@@ -149,11 +143,12 @@ def fit_pairs(choices: Sequence[Choice], names: Sequence[str]) -> Sum:
 
 
 def fit_boosted(choices: Sequence[Choice], names: Sequence[str]) -> Sum:
-    """Log-odds of single readings to be right, beside their rivals."""
+    """Log-odds of single readings to be right, beside their rivals.  An edit with many readings counts more than one
+    with few, but not as many times more as it has."""
     known = [choice for choice in choices if choice.features]
     rows = [row for choice in known for row in beside_rivals(choice.features)]
     targets = [is_right for choice in known for is_right in choice.right]
-    weights = [choice.weight for choice in known for _ in choice.right]
+    weights = [choice.weight / math.sqrt(len(choice.right)) for choice in known for _ in choice.right]
     return boosted(rows, with_rivals(names), targets, weights)
 
 
@@ -212,31 +207,20 @@ def samples_of(choices: Sequence[Choice], scores: Scores) -> list[Sample]:
     ]
 
 
+def _own_confidence(_samples: Sequence[Sample], _names: Sequence[str]) -> Sum:
+    """The score of the best reading as it is: nothing to fit."""
+    return Sum(("score",), 0.0, (1.0,), ())
+
+
 def _linear_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
     return linear(*_parts(samples, [*names, *EVIDENCE]))
-
-
-def _boosted_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
-    return boosted(*_parts(samples, [*with_rivals(names), *EVIDENCE]), n_trees=80, n_leaves=4)
-
-
-def _joint_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
-    """The mean of both, the regression held closer to zero: trees that saw few answers go wrong where they are sure."""
-    trees = _boosted_confidence(samples, names)
-    line = linear(*_parts(samples, list(trees.inputs)), pull=STRONG_PULL)
-    halved = tuple(_scaled(tree, 0.5) for tree in trees.trees)
-    return Sum(trees.inputs, (trees.start + line.start) / 2, tuple(w / 2 for w in line.weights), halved)
 
 
 def _parts(samples: Sequence[Sample], inputs: list[str]) -> tuple[list[Values], list[str], list[bool], list[float]]:
     return [s.values for s in samples], inputs, [s.is_right for s in samples], [s.choice.weight for s in samples]
 
 
-CONFIDENCES: Mapping[str, FitConfidence] = {
-    "linear": _linear_confidence,
-    "boosted": _boosted_confidence,
-    "joint": _joint_confidence,
-}
+CONFIDENCES: Mapping[str, FitConfidence] = {"score": _own_confidence, "linear": _linear_confidence}
 
 
 def confidence_out_of_fold(

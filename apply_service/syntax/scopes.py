@@ -75,7 +75,8 @@ def find_scopes(text: str, language: str | None) -> list[Scope]:
 @lru_cache(maxsize=CACHED_TREES)
 def _find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
     known = find_language(language) or Language("")
-    lines, tree, query = ScopeLines(text, known), parse(text, language), load_query(known.name)
+    lines, tree = ScopeLines(text, known), parse(text, language)
+    query = load_query(tree.language) if tree is not None else None
     if tree is None or query is None:
         return tuple(lines.measure_indented())
     # For the first byte of a wrapped declaration (`export`, decorators) the row where its wrapper starts.

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log2
 
 from rapidfuzz import fuzz
@@ -19,7 +19,7 @@ from apply_service.edits.candidates import substance
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, surplus
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
-from apply_service.edits.lazy.quotes import Merge, changes, find_pairs
+from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs, lone_pairs
 from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.statements import imported
@@ -35,6 +35,8 @@ POLICIES = (
     "literal",
     "stubs",
     "headers",
+    "careless",
+    "lone",
     "format",
     "remarks",
     "omissions",
@@ -62,6 +64,34 @@ SHOWN = 0.8
 SCOPE = 60
 """Lines beside a new one among which its key may stand again."""
 _KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
+WAYS = {
+    "double": re.compile('"'),
+    "single": re.compile("'"),
+    "semicolon": re.compile(r";[ \t]*$", re.M),
+    "no semicolon": re.compile(r"[^;{},(\s][ \t]*$", re.M),
+    "wide": re.compile(r"\w = |[({] |,\s"),
+    "tight": re.compile(r"\w=\w|[({]\w|,\S"),
+    "period": re.compile(r"\w\.$", re.M),
+    "no period": re.compile(r"\w$", re.M),
+}
+"""Ways to write that files keep to."""
+OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
+             ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
+_WORD = re.compile(r"[^\W\d]\w{2,}")
+_DECLARED = re.compile(
+    r"\s*(?:export\s+)?(?:(?:const|let|var|val|static|final|local|type|class|struct|enum|interface|trait|def|fn|func|function)\s+"
+    r"(?:mut\s+)?(\w+)|(\w{3,})\s*(?::[^=()]+)?:?=(?!=))"
+)
+_ORDER = re.compile(
+    r"\s*(?:#|//|--|/\*+|<!--|;)[\s\d.)]*(?:(?:then|and|also|finally|next|now|right|(?:in|at) [^:]*:)[,:]?\s+)*"
+    r"(?:add|append|change|delete|drop|insert|keep|move|place|put|remove|rename|replace|update)\b",
+    re.IGNORECASE,
+)
+"""A comment that tells somebody to edit."""
+MAX_COMMON = 12
+"""A word in more lines of the file than so many is at home everywhere."""
+NEAR = 15
+"""Operations beside a change among which the names of its new lines are looked for."""
 Features = dict[str, float]
 
 
@@ -75,6 +105,20 @@ class SnippetFacts:
     def headers(self) -> Counter[str | None]:
         """The names that the file defines."""
         return Counter(map(header_name, self.reading.original))
+
+    @cached_property
+    def ways(self) -> Counter[str]:
+        """How the file is written."""
+        return _ways("\n".join(self.reading.original))
+
+    @cached_property
+    def lines_with(self) -> dict[str, set[int]]:
+        """Which lines of the file hold a word."""
+        found: dict[str, set[int]] = {}
+        for j, line in enumerate(self.reading.original):
+            for word in words(line):
+                found.setdefault(word, set()).add(j)
+        return found
 
     @cached_property
     def levels(self) -> set[int]:
@@ -210,6 +254,8 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     pairs = find_pairs(ops)
     kinds = Counter(pair.kind for pair in pairs)
+    lone = lone_pairs(ops, pairs)
+    loose = [pair for pair in pairs if pair.kind not in ("edit", "comment", "elided", "indent")]
     sides = [surplus([op.text for op in side]) for side in (takes, drops)]
     return {
         "dropped": log2(1 + len(drops)),
@@ -217,17 +263,35 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "net": float(len(takes) - len(drops)) / (1 + len(takes) + len(drops)),
         "gone_share": len(drops) / max(1, len(facts.reading.original)),
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
+        "told": float(sum(_ORDER.match(op.text) is not None for op in takes)),
         "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
         "changes_nothing": float(not drops and not takes),
-        "loose_pairs": float(sum(kinds[what] for what in ("format", "layout", "reordered", "remark", "omission"))),
+        "loose_pairs": float(len(loose)),
+        "lone_loose": float(sum(pair.old[0] in lone for pair in loose)),
+        "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
         **{f"left_{what}": float(kinds[what]) for what in QUOTE_KINDS if what != "elided"},
         "reworded_share": kinds["edit"] / max(1, len(pairs)),
         **_of_runs(ops),
         **_of_names(ops),
+        **_of_words(facts, ops, drops, takes),
         **_of_new_lines(facts, drops, takes),
         **_of_shown_lines(facts.reading, ops),
     }
+
+
+def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
+    """Whether the new lines of a pair depart from the file's way to write: in quotes, semicolons or blanks around `=`
+    and behind commas and brackets."""
+    old, new = (_ways("\n".join(ops[k].text for k in side)) for side in (pair.old, pair.new))
+    gained = {way for way in new if new[way] > old[way]}
+    lost = {way for way in old if old[way] > new[way]}
+    return any(facts.ways[a] > 2 * facts.ways[b] for a, b in OPPOSITES if a in lost and b in gained)
+
+
+def _ways(text: str) -> Counter[str]:
+    """How often the text shows each of the ways in which files differ."""
+    return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
@@ -256,6 +320,53 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
         **{name: float(found[name]) for name in (*counted, "open_bottoms")},
         "longest_gone": log2(1 + longest_gone),
         "beside_likeness": beside,
+    }
+
+
+@lru_cache(maxsize=65536)
+def words(line: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(line))
+
+
+@lru_cache(maxsize=16384)
+def declared(line: str) -> frozenset[str]:
+    """The names that a line declares, as far as its words tell."""
+    found = _DECLARED.match(line)
+    return imported(line) | ({name for name in found.groups() if name} if found else set())
+
+
+def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
+    """Whether the names of the new lines are at home where they come, and what still uses a name that goes."""
+    gone = {op.original_line for op in drops}
+    new = [words(op.text) for op in takes]
+    defined = {name for op in takes for name in declared(op.text)}
+    lost = {name for op in drops for name in declared(op.text)} - defined
+    original = facts.reading.original
+    dangling = 0
+    for name in lost:
+        left = facts.lines_with.get(name, set()) - gone
+        if any(name in line for line in new):
+            left = left | {-1}
+        dangling += bool(left) and not any(name in declared(original[j]) for j in left if j >= 0)
+    twice = sum(
+        any(j not in gone and name in declared(original[j]) for j in facts.lines_with.get(name, ())) for name in defined
+    )
+    shares, strangers = [], 0
+    for start, stop in changes(ops):
+        names = {word for op in ops[start:stop] if op.kind == "take" for word in words(op.text)}
+        names = {word for word in names if 0 < len(facts.lines_with.get(word, ())) <= MAX_COMMON}
+        if not names:
+            continue
+        beside = [op for op in ops[max(0, start - NEAR) : stop + NEAR] if op.kind != "take"]
+        at_home = {word for op in beside for word in words(op.text)}
+        shares.append(len(names & at_home) / len(names))
+        strangers += len(names - at_home)
+    return {
+        "dangling": float(dangling),
+        "declared_twice": float(twice),
+        "at_home": min(shares, default=1.0),
+        "at_home_mean": sum(shares) / len(shares) if shares else 1.0,
+        "strangers": log2(1 + strangers),
     }
 
 

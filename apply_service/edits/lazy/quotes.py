@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from rapidfuzz.distance import Indel
 
 from apply_service.edits.code_lines import header_name, indent_of, is_attached
-from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.statements import QUOTES, Statement, essence, gist, likeness, statements
 from apply_service.edits.markers import strip_comment
 from apply_service.types import LineOp
 
@@ -23,7 +23,10 @@ MAX_RUN = 400
 """Lines of a change that are paired; longer ones are taken literally."""
 MIN_ALIKE = 0.45
 MAX_JOINED = 5
-KINDS = ("format", "layout", "reordered", "remark", "comment", "omission", "elided", "edit")
+KINDS = ("indent", "columns", "quotes", "spacing", "signs", "layout", "reordered", "remark", "comment", "annotation",
+         "omission", "elided", "edit")  # fmt: skip
+_MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "export", "final", "inline", "override",
+                        "private", "protected", "pub", "public", "readonly", "static"))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def _kind(before: str, after: str) -> str:
     if ("..." in after and "..." not in before) or ("…" in after and "…" not in before):
         return "elided"
     if old == new:
-        return "format"
+        return _format(before, after)
     if (gist(before) and gist(before) == gist(after)) or essence(before.lower()) == essence(after.lower()):
         return "layout"
     if sorted(old) == sorted(new):
@@ -151,12 +154,50 @@ def _kind(before: str, after: str) -> str:
     if strip_comment(before).is_comment and strip_comment(after).is_comment:
         return "comment"
     n_gained = (len(new) - len(old) + Indel.distance(old, new)) / 2
-    return "omission" if n_gained == 0 else "edit"
+    if n_gained > 0:
+        return "edit"
+    return "annotation" if _loses_types(old, new) else "omission"
+
+
+def _format(before: str, after: str) -> str:
+    """How two texts differ that say the same: in white space before lines, between words, in quotes, in other signs."""
+    if [line.strip() for line in before.split("\n")] == [line.strip() for line in after.split("\n")]:
+        return "indent"
+    if before.split() == after.split():
+        return "columns"
+    if before.translate(QUOTES) == after.translate(QUOTES):
+        return "quotes"
+    return "spacing" if "".join(before.split()) == "".join(after.split()) else "signs"
+
+
+def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether nothing is lost but types and modifiers."""
+    steps = (step for step in Indel.opcodes(old, new) if step.tag == "delete")
+    return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
+
+
+def _is_type(lost: tuple[str, ...]) -> bool:
+    """Whether a run of tokens begins as an annotation does, or holds modifiers only."""
+    if lost[0] in (":", "<", "?") or lost[:2] == ("-", ">") or lost in (("&",), ("*",)):
+        return True
+    return (lost[0] == "|" and lost[1:2] != ("|",)) or _MODIFIERS.issuperset(lost)
 
 
 def _without_comment(text: str) -> str:
     """The text without the comments behind its lines, as far as signs with a blank before them tell."""
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
+
+
+def lone_pairs(ops: Sequence[LineOp], pairs: Sequence[Pair]) -> set[int]:
+    """The first operation of each pair that no edit touches: all its run of changes holds are pairs that say the same.
+    Blank lines count as nothing."""
+    found: set[int] = set()
+    for start, stop in changes(ops):
+        inside = [pair for pair in pairs if start <= pair.old[0] < stop]
+        paired = {k for pair in inside if pair.kind != "edit" for k in (*pair.old, *pair.new)}
+        if all(k in paired or not ops[k].text.strip() for k in range(start, stop)):
+            found.update(pair.old[0] for pair in inside)
+    return found
 
 
 def keep_wording(

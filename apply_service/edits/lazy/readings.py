@@ -15,7 +15,15 @@ from apply_service.edits.lazy.features import Features, SnippetFacts, features_o
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs, has_blank_changes, keep_wording, passed_over
+from apply_service.edits.lazy.quotes import (
+    Merge,
+    Pair,
+    find_pairs,
+    has_blank_changes,
+    keep_wording,
+    lone_pairs,
+    passed_over,
+)
 from apply_service.edits.lazy.reading import Reading, marker_indent
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows
@@ -26,19 +34,26 @@ from apply_service.edits.markers import Role
 from apply_service.edits.questions import doubts_of
 from apply_service.types import Certainty, LineOp, Prediction
 
-FORMAT = frozenset({"format", "layout", "stub"})
-LOOSE = FORMAT | {"remark", "reordered", "omission"}
+CARELESS = frozenset({"columns", "quotes", "spacing", "signs", "reordered", "remark", "annotation", "stub"})
+"""Differences that say nothing, beside those of indentation."""
+FORMAT = frozenset({"indent", "columns", "quotes", "spacing", "signs", "layout", "stub"})
+LOOSE = FORMAT | {"remark", "reordered", "annotation", "omission"}
 POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("literal", frozenset(), False, ""),
     ("stubs", frozenset({"stub"}), False, ""),
     ("stubs+leads", frozenset({"stub"}), False, "leads"),
     ("headers+leads", frozenset({"stub", "renewed"}), False, "leads"),
     ("stubs+gaps", frozenset({"stub"}), False, "all"),
+    ("careless", CARELESS, False, ""),
+    ("careless+blanks", CARELESS, True, ""),
+    ("lone", LOOSE, False, "leads"),
+    ("lone+blanks", LOOSE, True, "leads"),
+    ("lone+comments", LOOSE | {"comment"}, False, "leads"),
     ("format", FORMAT, False, ""),
     ("format+blanks", FORMAT, True, ""),
     ("format+leads", FORMAT, False, "leads"),
     ("remarks", FORMAT | {"remark", "reordered"}, False, ""),
-    ("omissions", frozenset({"omission", "remark", "stub"}), False, "leads"),
+    ("omissions", frozenset({"omission", "annotation", "remark", "stub"}), False, "leads"),
     ("comments", frozenset({"comment", "stub"}), False, ""),
     ("loose", LOOSE, False, "leads"),
     ("loose+blanks", LOOSE, True, "leads"),
@@ -235,9 +250,14 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
     pairs = find_pairs(ops)
     kinds = [_kind(ops, pair, stubs) for pair in pairs]
     passed = {"": (), **{gaps: passed_over(ops, gaps) for gaps in ("leads", "all")}}
+    lone = lone_pairs(ops, pairs)
     known: dict[tuple[object, ...], list[Draft]] = {}
     for name, kept, blanks, gaps in POLICIES:
-        chosen = [(p, k) for p, k in zip(pairs, kinds, strict=True) if k in kept or k == "elided"]
+        chosen = [
+            (pair, kind)
+            for pair, kind in zip(pairs, kinds, strict=True)
+            if kind == "elided" or (kind in kept and (pair.old[0] in lone or not name.startswith("lone")))
+        ]
         key = (
             tuple(pair.old for pair, _ in chosen),
             blanks and has_blank_changes(ops),

@@ -18,7 +18,7 @@ from apply_service.edits.markers import strip_comment
 MAX_STATEMENT = 40
 """Lines of one statement that brackets hold together."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
+QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
 _LAYOUT = frozenset("()[]{},-:")
 
 _IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
@@ -39,7 +39,7 @@ class Statement(NamedTuple):
 @lru_cache(maxsize=65536)
 def tokens(text: str) -> tuple[str, ...]:
     """Words and signs of a text, quotes of all kinds alike."""
-    return tuple(_TOKEN.findall(text.translate(_QUOTES)))
+    return tuple(_TOKEN.findall(text.translate(QUOTES)))
 
 
 @lru_cache(maxsize=65536)
