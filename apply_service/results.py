@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 
+from apply_service.edits.diff import LINE, TextHunk
 from apply_service.edits.fidelity import ops_from_texts
-from apply_service.edits.ranges import LINE, TextHunk
 from apply_service.types import Hunk, LineOp, Origin, Prediction, Span
 
 

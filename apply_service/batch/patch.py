@@ -14,12 +14,11 @@ from apply_service.batch.edits import refuse_same_paths
 from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.decider import Decider
-from apply_service.edits.diff_text import FileNames, change_diff_text
+from apply_service.edits.diff import FileNames, change_diff_text
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import MARK, SourceText, normalise, with_mark, with_own_ends
+from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
-from apply_service.edits.text_encoding import SIGNATURE
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import ReadEdit, apply, finish
 from apply_service.protocols import EditJob

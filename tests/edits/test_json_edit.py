@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from apply_service.edits.detect import detect_format
 from apply_service.edits.json_edit import JsonEdit, Replacement, read_replacements
+from apply_service.edits.reply import detect_format
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import draw_script

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.fuzzy_search import find_similar
-from apply_service.edits.line_search import FileLines, Likeness
+from apply_service.edits.line_search import FileLines, Likeness, find_similar
 from apply_service.edits.reindent import Reindent
 
 

@@ -1,4 +1,4 @@
-"""V4A patches read into file changes.
+"""V4A patches (`*** Begin Patch`), read into file changes, and as an edit format.
 
     *** Begin Patch
     *** Update File: path          *** Add File: path          *** Delete File: path
@@ -12,61 +12,67 @@
     *** End Patch
 
 Directives stand at the start of their line; in a hunk every line has its sign, so that content never becomes a
-directive.
+directive.  There are no line numbers: a hunk is found by its context, below the scopes that its `@@` lines name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from apply_service.edits.diff_headers import read_hunk_header
 from apply_service.edits.envelope import is_around
-from apply_service.edits.file_change import Action, FileChange
-from apply_service.edits.hunks import Hunk, HunkLine
+from apply_service.edits.file_change import (
+    Action,
+    FileChange,
+    PatchText,
+    pick_change,
+    predict_change,
+    with_found_context,
+)
+from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_line
+from apply_service.edits.unified_diff import read_hunk_header
 from apply_service.errors import MalformedEdit
+from apply_service.types import Prediction
 
-BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-DIRECTIVE = "*** "
-FILE_WORDS: dict[str, Action] = {"Update File:": "modify", "Add File:": "create", "Delete File:": "delete"}
-MOVE_WORDS = ("Move to:", "Rename to:")
+BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
+FILE_WORDS: dict[str, Action] = {
+    "*** Update File:": "modify",
+    "*** Add File:": "create",
+    "*** Delete File:": "delete",
+}
+MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
 """Fewer words right below a patch are no prose: they may be a piece of it."""
 CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
 
 
-class PatchText(NamedTuple):
-    """A patch's changes, and the lines outside of it."""
+class V4APatch:
+    """The `EditFormat` of V4A patches."""
 
-    changes: tuple[FileChange, ...]
-    strays: tuple[int, ...]
+    name = "v4a_patch"
 
+    def predict(
+        self,
+        original: str,
+        update: str,
+        *,
+        language: str | None,  # noqa: ARG002
+        path: str | None,
+        instruction: str = "",  # noqa: ARG002
+    ) -> Prediction:
+        """The original with the patch's hunks for this file applied; what stands around the patch is left out.
 
-@dataclass(slots=True)
-class _Section:
-    action: Action
-    path: str
-    new_path: str | None = None
-    hunks: list[Hunk] = field(default_factory=list)
-
-    def change(self) -> FileChange:
-        action = "rename" if self.new_path is not None else self.action
-        return FileChange(self.path, action, self.new_path, tuple(self.hunks))
-
-
-def read_file_line(line: str) -> tuple[Action, str] | None:
-    """The action and the path of a line that names a file."""
-    for words, action in FILE_WORDS.items():
-        if line.startswith(DIRECTIVE + words):
-            path = line[len(DIRECTIVE + words) :].strip()
-            return (action, path) if path else None
-    return None
+        Raises:
+            MalformedEdit: no patch, or not for this file.
+            NeedsMoreContext: a hunk has no place in the file.
+        """
+        trust = Trust()
+        change = pick_change(parse_v4a(update).changes, path, trust)
+        return predict_change(original, update, with_found_context(change, original, update), trust)
 
 
 def is_patch_line(line: str) -> bool:
     """Whether the line can only be the beginning of a patch."""
-    return line.rstrip() == BEGIN or read_file_line(line) is not None
+    return line.rstrip() == BEGIN or _read_file_line(line) is not None
 
 
 def is_call(line: str) -> bool:
@@ -102,7 +108,7 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def parse_v4a(update: str) -> PatchText:
-    """The changes that the patches of an update tell; each has its lines outside left to `strays`.
+    """The changes that the patches of an update tell.
 
     Raises:
         MalformedEdit: there is no patch, it has no end, or a line that does not belong.
@@ -128,36 +134,48 @@ def parse_v4a(update: str) -> PatchText:
 
 
 class _Parser:
+    """One patch, from its first line behind *** Begin Patch to its end."""
+
     def __init__(self, lines: Sequence[str], start: int, end: int, n_hunks: int) -> None:
         self._lines = lines
         self._at = start
         self._end = end
         self._n_hunks = n_hunks
 
-    def run(self) -> tuple[FileChange, ...]:
-        sections: list[_Section] = []
+    def run(self) -> list[FileChange]:
+        changes: list[FileChange] = []
         while self._at < self._end:
             line = self._lines[self._at]
             self._at += 1
-            if (named := read_file_line(line.lstrip(" \t"))) is not None:
-                sections.append(self._read_section(_Section(*named)))
+            if (named := _read_file_line(line.lstrip(" \t"))) is not None:
+                changes.append(self._read_change(*named))
             elif line.strip():
                 raise _malformed(f"line {self._at} names no file", line)
-        if not sections:
+        if not changes:
             raise _malformed("the patch changes no file", "")
-        return tuple(section.change() for section in sections)
+        return changes
 
-    def _read_section(self, section: _Section) -> _Section:
-        if section.action == "create":
-            section.hunks.append(self._read_new_file(section.path))
-        elif section.action == "modify":
-            self._read_update(section)
-        return section
+    def _read_change(self, action: Action, path: str) -> FileChange:
+        if action == "create":
+            return FileChange(path, action, None, (self._read_new_file(path),))
+        new_path = None
+        hunks: list[QuotedHunk] = []
+        if action == "modify":
+            line = self._lines[self._at] if self._is_open() else ""
+            if line.startswith(MOVE_WORDS) and (name := line.partition(":")[2].strip()):
+                new_path = name
+                self._at += 1
+            while self._is_open():
+                if (hunk := self._read_hunk()).lines:
+                    hunks.append(hunk)
+            if not hunks and new_path is None:
+                raise _malformed(f"the patch says nothing about {path}", "")
+        return FileChange(path, action if new_path is None else "rename", new_path, tuple(hunks))
 
     def _is_open(self) -> bool:
-        return self._at < self._end and read_file_line(self._lines[self._at]) is None
+        return self._at < self._end and _read_file_line(self._lines[self._at]) is None
 
-    def _read_new_file(self, path: str) -> Hunk:
+    def _read_new_file(self, path: str) -> QuotedHunk:
         added: list[HunkLine] = []
         while self._is_open():
             line = self._lines[self._at]
@@ -166,23 +184,9 @@ class _Parser:
             elif line.strip():
                 raise _malformed(f"line {self._at + 1} of the new file {path} has no +", line)
             self._at += 1
-        return Hunk(self._label(), tuple(added))
+        return QuotedHunk(self._label(), tuple(added))
 
-    def _read_update(self, section: _Section) -> None:
-        if self._is_open():
-            line = self._lines[self._at]
-            words = next((words for words in MOVE_WORDS if line.startswith(DIRECTIVE + words)), None)
-            if words is not None and (path := line[len(DIRECTIVE + words) :].strip()):
-                section.new_path = path
-                self._at += 1
-        while self._is_open():
-            hunk = self._read_hunk()
-            if hunk.lines:
-                section.hunks.append(hunk)
-        if not section.hunks and section.new_path is None:
-            raise _malformed(f"the patch says nothing about {section.path}", "")
-
-    def _read_hunk(self) -> Hunk:
+    def _read_hunk(self) -> QuotedHunk:
         """Scopes, then lines, up to the next `@@` or directive."""
         scopes: list[str] = []
         stated: int | None = None
@@ -191,40 +195,37 @@ class _Parser:
             stated = header.stated_line if header.stated_line is not None else stated
             scopes += [header.heading] if header.heading else []
             self._at += 1
-        lines = self._read_lines()
-        is_at_end = self._is_open() and self._lines[self._at].rstrip() == END_OF_FILE
-        if is_at_end:
-            self._at += 1
-        if scopes and not lines:
-            raise _malformed(f"line {self._at} names a place but no change follows", self._lines[self._at - 1])
-        return Hunk(self._label(), lines, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
-
-    def _read_lines(self) -> tuple[HunkLine, ...]:
         body: list[int] = []
+        is_at_end = False
         while self._is_open() and not self._lines[self._at].startswith("@@"):
             line = self._lines[self._at]
-            if line.startswith(DIRECTIVE):
-                if line.rstrip() == END_OF_FILE:
-                    break
+            is_at_end = line.rstrip() == END_OF_FILE
+            if line.startswith(DIRECTIVE) and not is_at_end:
                 raise _malformed(f"line {self._at + 1} is no directive of a patch", line)
-            body.append(self._at)
             self._at += 1
+            if is_at_end:
+                break
+            body.append(self._at - 1)
         while body and not self._lines[body[-1]]:
             body.pop()
+        if scopes and not body:
+            raise _malformed(f"line {self._at} names a place but no change follows", self._lines[self._at - 1])
         has_bare = any(self._lines[at][:1] not in ("", " ", "+", "-") for at in body)
-        return tuple(_line(at, self._lines[at], keeps_blank=has_bare) for at in body)
+        lines = tuple(signed_line(at, self._lines[at], keeps_blank=has_bare) for at in body)
+        return QuotedHunk(self._label(), lines, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
 
     def _label(self) -> str:
         self._n_hunks += 1
         return f"hunk {self._n_hunks}"
 
 
-def _line(at: int, text: str, *, keeps_blank: bool) -> HunkLine:
-    if text[:1] == "-":
-        return HunkLine("remove", text[1:], at)
-    if text[:1] == "+":
-        return HunkLine("add", text[1:], at)
-    return HunkLine("context", text[1:] if text[:1] == " " and not keeps_blank else text, at)
+def _read_file_line(line: str) -> tuple[Action, str] | None:
+    """The action and the path of a line that names a file."""
+    for words, action in FILE_WORDS.items():
+        if line.startswith(words):
+            path = line[len(words) :].strip()
+            return (action, path) if path else None
+    return None
 
 
 def _malformed(message: str, line: str) -> MalformedEdit:
