@@ -15,10 +15,10 @@ from apply_service.batch.requests import PatchRequest, PatchSource
 from apply_service.batch.results import BatchItem, BatchResult, judge, settle
 from apply_service.decider import Decider
 from apply_service.edits.diff import FileNames, change_diff_text
-from apply_service.edits.envelope import is_same_file
+from apply_service.edits.envelope import match_files
 from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
-from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
+from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import ReadEdit, apply, finish
 from apply_service.protocols import EditJob
@@ -45,7 +45,10 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
         refuse_same_paths([source.path for source in request.files])
     reply = read_patch_reply(normalise(request.patch), [normalise(source.text) for source in request.files])
     if not reply.is_patch:
-        return settle(request.mode, [_edited(path, request) for path in _paths(request)])
+        updates = _updates(request, reply)
+        return settle(
+            request.mode, [_edited(path, update, request, reply.findings) for path, update in updates.items()]
+        )
     patch = replace(request, patch=with_own_ends(reply.update, request.patch))
     texts = {source.path: with_mark(source.text, source.encoding) for source in request.files}
     results = apply_changes(patch.patch, texts)
@@ -54,16 +57,17 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 
 # -- each file by itself -----------------------------------------------------------------------------------------------
-def _paths(request: PatchRequest) -> list[str]:
-    """The files that a reply is for, as the caller names them; the only one where it names none.
+def _updates(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
+    """The files that a reply is for, as the caller names them, each with what is to be read for it; the only one where
+    the reply names none.
 
     Raises:
         MalformedEdit: it names none, and there are several.
     """
     known = [source.path for source in request.files]
-    named = named_files(normalise(request.patch), known)
+    named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
-        return known
+        return {known[0]: request.patch}
     if not named:
         raise MalformedEdit(
             "the reply names no file",
@@ -71,17 +75,20 @@ def _paths(request: PatchRequest) -> list[str]:
             limit=known,
             remedy="write each file's path above its part",
         )
-    alike = [[path for path in known if is_same_file(name, path)] for name in named]
-    return list(dict.fromkeys(paths[0] if len(paths) == 1 else name for name, paths in zip(named, alike, strict=True)))
+    updates: dict[str, str] = {}
+    for name, alike in match_files(named, known).items():
+        path = alike[0] if len(alike) == 1 else name
+        updates[path] = updates.get(path, "") + named[name] if reply.parts else request.patch
+    return updates
 
 
-def _edited(path: str, request: PatchRequest) -> BatchItem:
-    """One file after its part of the reply."""
+def _edited(path: str, update: str, request: PatchRequest, findings: tuple[Verdict, ...]) -> BatchItem:
+    """One file after its part of the reply.  `findings`: what the reply holds beside its parts."""
     before = next((source for source in request.files if source.path == path), None)
     item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
     wanted = ApplyRequest(
         before.text if before else "",
-        request.patch,
+        update,
         path=path,
         encoding=before.encoding if before else "utf-8",
         strategy="exact",
@@ -92,7 +99,7 @@ def _edited(path: str, request: PatchRequest) -> BatchItem:
         answer = apply(wanted, Runtime(load=_no_model))
     except ApplyError as error:
         return replace(item, status="failed", error=error)
-    verdicts = tuple(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
+    verdicts = (*findings, *(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES))
     done = replace(item, verdicts=verdicts, result=replace(answer, verdicts=verdicts, diff=None), diff=answer.diff)
     return judge(done, request.on_verdict)
 

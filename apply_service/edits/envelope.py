@@ -7,7 +7,8 @@ be as long and as odd as it likes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -205,6 +206,14 @@ def is_same_file(named: str, path: str | None) -> bool:
     a, b = path_parts(named), path_parts(path)
     n = min(len(a), len(b))
     return n > 0 and a[-n:] == b[-n:]
+
+
+def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
+    """For each path in an edit, the known files that it may mean."""
+    by_name: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for path in known:
+        by_name[path_parts(path)[-1:]].append(path)
+    return {name: [path for path in by_name[path_parts(name)[-1:]] if is_same_file(name, path)] for name in named}
 
 
 @lru_cache(maxsize=16384)

@@ -118,11 +118,7 @@ def signed_line(at: int, text: str, *, keeps_blank: bool) -> HunkLine:
 
 
 def hunk_of_replacement(
-    label: str,
-    search: Sequence[tuple[int, str]],
-    replace: Sequence[tuple[int, str]],
-    *,
-    stated_line: int | None = None,
+    label: str, search: Sequence[tuple[int, str]], replace: Sequence[tuple[int, str]], *, stated_line: int | None = None
 ) -> QuotedHunk:
     """A hunk from old and new text, both as (line of the update, text); what they share is context."""
     lines: list[HunkLine] = []

@@ -47,13 +47,7 @@ class JsonEdit:
     name = "json_edit"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the replacements made, one after the other.
 

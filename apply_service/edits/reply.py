@@ -23,6 +23,7 @@ from apply_service.edits.envelope import (
     find_fences,
     is_fence,
     is_same_file,
+    match_files,
     named_path,
 )
 from apply_service.edits.fidelity import normalise
@@ -368,17 +369,15 @@ class _Reader:
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """The files of the reply's format."""
-
-        def is_known(name: str) -> bool:
-            return any(is_same_file(name, path) for path in known)
-
+        fenced = [fence.path for fence in self._fences if fence.path]
+        mentions = [block.mention for block in self._blocks if block.mention]
+        is_known = match_files([*fenced, *mentions], known)
         if self.format in ("lazy_snippet", "unified_diff") and not self.has_diff_headers:
-            fences = [fence for fence in self._fences if fence.path]
-            found = [f.path for f in fences if f.path and (f.is_surely_named or is_known(f.path))]
+            found = [f.path for f in self._fences if f.path and (f.is_surely_named or is_known[f.path])]
         else:
             found = self._paths(self.format)
         if not found and self.format == "search_replace":
-            found = [block.mention for block in self._blocks if block.mention and is_known(block.mention)]
+            found = [mention for mention in mentions if is_known[mention]]
         return tuple(dict.fromkeys(found))
 
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:

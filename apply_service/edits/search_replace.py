@@ -53,13 +53,7 @@ class SearchReplace:
     name = "search_replace"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the blocks applied; what stands around them is left out.
 

@@ -58,13 +58,7 @@ class UnifiedDiff:
     name = "unified_diff"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,
-        path: str | None,
-        instruction: str = "",
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
         ends and byte-order marks.  Without any header, lines with signs are read as a snippet.

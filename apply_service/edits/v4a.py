@@ -34,11 +34,7 @@ from apply_service.errors import MalformedEdit
 from apply_service.types import Prediction
 
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
-FILE_WORDS: dict[str, Action] = {
-    "*** Update File:": "modify",
-    "*** Add File:": "create",
-    "*** Delete File:": "delete",
-}
+FILE_WORDS: dict[str, Action] = {"*** Update File:": "modify", "*** Add File:": "create", "*** Delete File:": "delete"}
 MOVE_WORDS = ("*** Move to:", "*** Rename to:")
 MIN_WORDS = 3
 """Fewer words right below a patch are no prose: they may be a piece of it."""
@@ -51,13 +47,7 @@ class V4APatch:
     name = "v4a_patch"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the patch's hunks for this file applied; what stands around the patch is left out.
 

@@ -36,13 +36,7 @@ class WholeFile:
     name = "whole_file"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The update as the file, out of its fence; the final newline stays as in the original.
 
