@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,7 +29,7 @@ from apply_service.edits.envelope import (
 )
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange, PatchText
-from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, Replacement, has_pair, read_replacements
+from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_replacements
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
@@ -111,7 +112,7 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
     """A reply over several files.  A unified diff or V4A patch comes without anything around it; of any other format
     `update` is the reply as it is, to be read for each file, or the file's part of it where there are `parts`."""
     reader = _Reader(text, "\n".join(originals))
-    if reader.format == "unified_diff" and reader.has_diff_headers:
+    if reader.format == "unified_diff" and reader.diff_start is not None:
         return replace(reader.read("unified_diff"), is_patch=True)
     if reader.format == "v4a_patch":
         return replace(reader.read_patch(), is_patch=True)
@@ -134,25 +135,65 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
 
 
 class _Reader:
-    """A reply beside the file that it is read for; what is asked twice is worked out once."""
+    """A reply beside the file that it is read for: which markers it has, and what each format makes of it."""
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
-        self._lines = _unindented(_unwrapped(text).split("\n"), self._file)
-        self._text = "\n".join(self._lines)
+        self._lines = lines = _unindented(_unwrapped(text).split("\n"), self._file)
+        self._text = "\n".join(lines)
         self._original = original
         self._path = path
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
+        self._marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
+        self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
+        self._blocks: Sequence[SearchBlock] = ()
+        if self._has_marks:
+            with suppress(MalformedEdit):
+                self._blocks = read_file_blocks(lines, self._file)
+        self._in_blocks = self._within((block.opening, block.closing) for block in self._blocks)
+        spans = patch_spans(lines) if "*** " in self._text else []
+        self._patch_spans = [span for span in spans if not self._in_blocks[span[0]]]
+        self._patch: PatchText | None = None
+        if self._patch_spans:
+            with suppress(MalformedEdit):
+                self._patch = parse_v4a(self._text)
+        in_patches = self._within(self._patch_spans)
+        self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
+        """Lines of blocks and patches, in which nothing else begins."""
+        self._fences = find_fences(lines, self._in_marked)
+        self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
+        """The fences where no marker is taken for one."""
+        self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
+        self._replacements = read_replacements(self._text)
+
+    @cached_property
+    def diff_start(self) -> int | None:
+        """The line with which a diff begins.  Raises MalformedEdit where that is a combined one."""
+        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
+        return next(starts, None)
+
+    def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
+        """Whether each line is in one of the stretches, whose last line is part of them."""
+        inside = [False] * len(self._lines)
+        for first, last in stretches:
+            last = min(last, len(inside) - 1)
+            inside[first : last + 1] = [True] * (last + 1 - first)
+        return inside
 
     # -- which format --------------------------------------------------------------------------------------------------
     @cached_property
     def format(self) -> str:
         """The format whose markers the reply has; of several the one that quotes the file."""
+        # a text that can only be meant as JSON edits is one of them, however broken
+        names_pair = has_pair(self._text, PAIRS[:-1]) or (
+            '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
+        )
         is_there = {
             "search_replace": self._has_marks,
             "v4a_patch": bool(self._patch_spans),
-            "unified_diff": self.has_diff_headers,
-            "json_edit": self._is_json,
+            "unified_diff": self.diff_start is not None,
+            "json_edit": bool(self._replacements)
+            or (names_pair and (_opens_json(self._text) or bool(self._json_fences))),
         }
         found = [name for name in is_there if is_there[name]]
         for name in found:
@@ -164,92 +205,9 @@ class _Reader:
             # begins with a diff's names of files: what follows has to be a diff, or is refused
             first = next(at for at, line in enumerate(self._lines) if line.strip())
             is_named = self._lines[first].startswith(("diff --git ", "--- "))
-            if is_named and first == self._diff_start and not self._is_of_file(first):
+            if is_named and first == self.diff_start and not self._is_of_file(first):
                 return "unified_diff"
         return "lazy_snippet"
-
-    @cached_property
-    def _marks(self) -> dict[int, Mark]:
-        return {at: mark for at, line in enumerate(self._lines) if (mark := read_mark(line)) is not None}
-
-    @cached_property
-    def _has_marks(self) -> bool:
-        """Whether there is an opening or closing marker, or one that is nearly right."""
-        return any(mark.kind != "divide" for mark in self._marks.values())
-
-    @cached_property
-    def _blocks(self) -> Sequence[SearchBlock]:
-        """The reply's blocks; none where they can't be read."""
-        try:
-            return read_file_blocks(self._lines, self._file) if self._has_marks else ()
-        except MalformedEdit:
-            return ()
-
-    @cached_property
-    def _in_blocks(self) -> list[bool]:
-        return self._within((block.opening, block.closing) for block in self._blocks)
-
-    @cached_property
-    def _patch_spans(self) -> list[tuple[int, int]]:
-        if "*** " not in self._text:
-            return []
-        return [span for span in patch_spans(self._lines) if not self._in_blocks[span[0]]]
-
-    @cached_property
-    def _patch(self) -> PatchText | None:
-        try:
-            return parse_v4a(self._text) if self._patch_spans else None
-        except MalformedEdit:
-            return None
-
-    @cached_property
-    def _in_marked(self) -> list[bool]:
-        """Lines of blocks and patches, in which nothing else begins."""
-        return self._within([*((block.opening, block.closing) for block in self._blocks), *self._patch_spans])
-
-    def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
-        """Whether each line is in one of the stretches, whose last line is part of them."""
-        inside = [False] * len(self._lines)
-        for first, last in stretches:
-            last = min(last, len(inside) - 1)
-            inside[first : last + 1] = [True] * (last + 1 - first)
-        return inside
-
-    @cached_property
-    def _diff_start(self) -> int | None:
-        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
-        return next(starts, None)
-
-    @property
-    def has_diff_headers(self) -> bool:
-        return self._diff_start is not None
-
-    @cached_property
-    def _replacements(self) -> tuple[Replacement, ...]:
-        return read_replacements(self._text)
-
-    @property
-    def _is_json(self) -> bool:
-        """Whether there is a JSON edit, or a text that can only be meant as one."""
-        if self._replacements:
-            return True
-        is_call = '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
-        if not is_call and not has_pair(self._text, PAIRS[:-1]):
-            return False
-        return self._text.lstrip()[:1] in ("{", "[") or bool(self._json_fences)
-
-    @cached_property
-    def _fences(self) -> list[Fence]:
-        return find_fences(self._lines, self._in_marked)
-
-    @cached_property
-    def _plain_fences(self) -> list[Fence]:
-        """The fences where no marker is taken for one."""
-        return find_fences(self._lines)
-
-    @property
-    def _json_fences(self) -> list[Fence]:
-        return [f for f in self._fences if f.body and _opens_json(self._lines[f.opening + 1])]
 
     def _stands(self, name: str) -> bool:
         """Whether the format's quotes stand in the file, other than inside such markers of the file's own."""
@@ -372,7 +330,7 @@ class _Reader:
         fenced = [fence.path for fence in self._fences if fence.path]
         mentions = [block.mention for block in self._blocks if block.mention]
         is_known = match_files([*fenced, *mentions], known)
-        if self.format in ("lazy_snippet", "unified_diff") and not self.has_diff_headers:
+        if self.format in ("lazy_snippet", "unified_diff") and self.diff_start is None:
             found = [f.path for f in self._fences if f.path and (f.is_surely_named or is_known[f.path])]
         else:
             found = self._paths(self.format)
@@ -406,8 +364,8 @@ class _Reader:
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
         # a fence's end is kept, too: it says that the diff is whole
         kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
-        if self._diff_start is not None and not any(kept[self._diff_start :]):
-            kept[self._diff_start :] = [True] * (len(kept) - self._diff_start)
+        if self.diff_start is not None and not any(kept[self.diff_start :]):
+            kept[self.diff_start :] = [True] * (len(kept) - self.diff_start)
         if not any(kept):
             try:
                 own = self._own_fences()
@@ -447,7 +405,7 @@ class _Reader:
 
     def _read_diff(self) -> FoundEdit:
         """The diff with all else blanked; without headers what a snippet is."""
-        if not self.has_diff_headers:
+        if self.diff_start is None:
             return replace(self._read_snippet(), format="unified_diff")
         kept = list(self._diff_kept)
         others: list[str] = []

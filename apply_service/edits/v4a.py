@@ -17,7 +17,8 @@ directive.  There are no line numbers: a hunk is found by its context, below the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from apply_service.edits.envelope import is_around
 from apply_service.edits.file_change import (
@@ -109,12 +110,12 @@ def parse_v4a(update: str) -> PatchText:
         raise _malformed("there is no *** Begin Patch", lines[0])
     changes: list[FileChange] = []
     outside = set(range(len(lines)))
+    labels = (f"hunk {number}" for number in count(1))
     for begin, end in spans:
         if lines[end].strip() != END:
             raise _malformed("there is no *** End Patch: the patch may be cut short", lines[end])
         outside -= set(range(begin, end + 1))
-        start = begin + (lines[begin].strip() == BEGIN)
-        changes += _Parser(lines, start, end, sum(len(change.hunks) for change in changes)).run()
+        changes += _read_changes(lines, range(begin + (lines[begin].strip() == BEGIN), end), labels)
     strays = tuple(at for at in sorted(outside) if not is_around(lines[at]) and not is_call(lines[at]))
     ends = {end for _, end in spans}
     for at in strays:
@@ -123,90 +124,65 @@ def parse_v4a(update: str) -> PatchText:
     return PatchText(tuple(changes), strays)
 
 
-class _Parser:
-    """One patch, from its first line behind *** Begin Patch to its end."""
-
-    def __init__(self, lines: Sequence[str], start: int, end: int, n_hunks: int) -> None:
-        self._lines = lines
-        self._at = start
-        self._end = end
-        self._n_hunks = n_hunks
-
-    def run(self) -> list[FileChange]:
-        changes: list[FileChange] = []
-        while self._at < self._end:
-            line = self._lines[self._at]
-            self._at += 1
-            if (named := _read_file_line(line.lstrip(" \t"))) is not None:
-                changes.append(self._read_change(*named))
-            elif line.strip():
-                raise _malformed(f"line {self._at} names no file", line)
-        if not changes:
-            raise _malformed("the patch changes no file", "")
-        return changes
-
-    def _read_change(self, action: Action, path: str) -> FileChange:
-        if action == "create":
-            return FileChange(path, action, None, (self._read_new_file(path),))
-        new_path = None
-        hunks: list[QuotedHunk] = []
+def _read_changes(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Iterator[FileChange]:
+    """The changes of one patch, whose inner lines are `rows`."""
+    at = next((at for at in rows if lines[at].strip()), rows.stop)
+    if at == rows.stop:
+        raise _malformed("the patch changes no file", "")
+    while at < rows.stop:
+        named = _read_file_line(lines[at].lstrip(" \t"))
+        if named is None:
+            raise _malformed(f"line {at + 1} names no file", lines[at])
+        action, path = named
+        end = next((k for k in range(at + 1, rows.stop) if _read_file_line(lines[k]) is not None), rows.stop)
+        body = range(at + 1, end)
         if action == "modify":
-            line = self._lines[self._at] if self._is_open() else ""
-            if line.startswith(MOVE_WORDS) and (name := line.partition(":")[2].strip()):
-                new_path = name
-                self._at += 1
-            while self._is_open():
-                if (hunk := self._read_hunk()).lines:
-                    hunks.append(hunk)
-            if not hunks and new_path is None:
+            line = lines[body[0]] if body else ""
+            new_path = line.partition(":")[2].strip() if line.startswith(MOVE_WORDS) else ""
+            hunks = tuple(_read_hunks(lines, body[1:] if new_path else body, labels))
+            if not hunks and not new_path:
                 raise _malformed(f"the patch says nothing about {path}", "")
-        return FileChange(path, action if new_path is None else "rename", new_path, tuple(hunks))
+            yield FileChange(path, "rename" if new_path else action, new_path or None, hunks)
+        elif action == "create":
+            if bare := next((k for k in body if lines[k].strip() and lines[k][0] != "+"), None):
+                raise _malformed(f"line {bare + 1} of the new file {path} has no +", lines[bare])
+            added = tuple(HunkLine("add", lines[k][1:], k) for k in body if lines[k][:1] == "+")
+            yield FileChange(path, action, None, (QuotedHunk(next(labels), added),))
+        else:
+            end = next((k for k in body if lines[k].strip()), end)
+            yield FileChange(path, action)
+        at = end
 
-    def _is_open(self) -> bool:
-        return self._at < self._end and _read_file_line(self._lines[self._at]) is None
 
-    def _read_new_file(self, path: str) -> QuotedHunk:
-        added: list[HunkLine] = []
-        while self._is_open():
-            line = self._lines[self._at]
-            if line[:1] == "+":
-                added.append(HunkLine("add", line[1:], self._at))
-            elif line.strip():
-                raise _malformed(f"line {self._at + 1} of the new file {path} has no +", line)
-            self._at += 1
-        return QuotedHunk(self._label(), tuple(added))
-
-    def _read_hunk(self) -> QuotedHunk:
-        """Scopes, then lines, up to the next `@@` or directive."""
+def _read_hunks(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Iterator[QuotedHunk]:
+    """Each hunk: scopes, then lines, up to the next `@@`, the end of the file or that of the part."""
+    at = rows.start
+    while at < rows.stop:
         scopes: list[str] = []
         stated: int | None = None
-        while self._is_open() and self._lines[self._at].startswith("@@"):
-            header = read_hunk_header(self._lines[self._at])
+        while at < rows.stop and lines[at].startswith("@@"):
+            header = read_hunk_header(lines[at])
             stated = header.stated_line if header.stated_line is not None else stated
             scopes += [header.heading] if header.heading else []
-            self._at += 1
-        body: list[int] = []
-        is_at_end = False
-        while self._is_open() and not self._lines[self._at].startswith("@@"):
-            line = self._lines[self._at]
-            is_at_end = line.rstrip() == END_OF_FILE
-            if line.startswith(DIRECTIVE) and not is_at_end:
-                raise _malformed(f"line {self._at + 1} is no directive of a patch", line)
-            self._at += 1
-            if is_at_end:
-                break
-            body.append(self._at - 1)
-        while body and not self._lines[body[-1]]:
-            body.pop()
+            at += 1
+        start = at
+        while at < rows.stop and not lines[at].startswith(("@@", DIRECTIVE)):
+            at += 1
+        end = at
+        while end > start and not lines[end - 1]:
+            end -= 1
+        body = lines[start:end]
+        is_at_end = at < rows.stop and lines[at].rstrip() == END_OF_FILE
+        if at < rows.stop and lines[at].startswith(DIRECTIVE) and not is_at_end:
+            raise _malformed(f"line {at + 1} is no directive of a patch", lines[at])
+        at += is_at_end
         if scopes and not body:
-            raise _malformed(f"line {self._at} names a place but no change follows", self._lines[self._at - 1])
-        has_bare = any(self._lines[at][:1] not in ("", " ", "+", "-") for at in body)
-        lines = tuple(signed_line(at, self._lines[at], keeps_blank=has_bare) for at in body)
-        return QuotedHunk(self._label(), lines, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
-
-    def _label(self) -> str:
-        self._n_hunks += 1
-        return f"hunk {self._n_hunks}"
+            raise _malformed(f"line {at} names a place but no change follows", lines[at - 1])
+        has_bare = any(line[:1] not in ("", " ", "+", "-") for line in body)
+        signed = tuple(signed_line(k, line, keeps_blank=has_bare) for k, line in enumerate(body, start))
+        hunk = QuotedHunk(next(labels), signed, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
+        if signed:
+            yield hunk
 
 
 def _read_file_line(line: str) -> tuple[Action, str] | None:
