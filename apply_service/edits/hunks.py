@@ -238,33 +238,16 @@ def _draw(
     file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool
 ) -> list[LineOp]:
     """The operations of the hunks; `update_lines` becomes what they read and write."""
-    placed = _Placement(file, hunks, trust).run()
-    if is_ordered and any(a.start > b.start for a, b in pairwise(placed)):
+    places = _Placement(file, hunks, trust).run()
+    if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.lower(Certainty.LIKELY, "the hunks are not in the file's order")
     canvas = _Canvas(file, update_lines, trust)
-    for hunk in sorted(placed, key=lambda p: (p.start, p.end)):
-        canvas.draw(hunk)
+    for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
+        canvas.draw(hunk, place)
     return _drops_first(list(canvas.ops()))
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class PlacedHunk:
-    """A hunk and where it goes: its quote's place, or (for one without a quote) the gap before a line."""
-
-    hunk: QuotedHunk
-    place: Place | None
-    gap: int = 0
-
-    @property
-    def start(self) -> int:
-        return self.gap if self.place is None else self.place.start
-
-    @property
-    def end(self) -> int:
-        return self.gap if self.place is None else self.place.end
-
-
 class _Placement:
     """A place for every hunk, in the hunks' order.
 
@@ -278,31 +261,30 @@ class _Placement:
         self._trust = trust
         self._n_searched = 0
 
-    def run(self) -> list[PlacedHunk]:
+    def run(self) -> list[Place]:
         found = [self._file.find(hunk.old) for hunk in self._hunks]
         # for each hunk, where the first of those after it starts that leave no choice
         below = [len(self._file) + 1]
         for places in reversed(found[1:]):
             below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
-        placed: list[PlacedHunk] = []
+        chosen: list[Place] = []
         above = 0  # where the hunks so far end
         drift = 0  # how far from its stated line the last hunk was found
         for hunk, places, first_below in zip(self._hunks, found, reversed(below), strict=False):
             if not hunk.old:
-                placed.append(self._place_unquoted(hunk))
-            elif len(places) == 1:
-                placed.append(PlacedHunk(hunk, places[0]))
-            elif places:
-                placed.append(PlacedHunk(hunk, self._choose(hunk, places, (above, first_below), drift)))
+                place = Place((), Likeness.EXACT, gap=self._gap(hunk))
+            elif not places:
+                place = self._applied(hunk) or self._similar(hunk)
             else:
-                placed.append(PlacedHunk(hunk, self._applied(hunk) or self._similar(hunk)))
-            above = max(above, placed[-1].end)
+                place = places[0] if len(places) == 1 else self._choose(hunk, places, (above, first_below), drift)
+            chosen.append(place)
+            above = max(above, place.end)
             if hunk.stated_line is not None:
-                drift = placed[-1].start - hunk.stated_line
-        for p in placed:
-            if p.place is not None:
-                self._judge(p.hunk, p.place)
-        return placed
+                drift = place.start - hunk.stated_line
+        for hunk, place in zip(self._hunks, chosen, strict=True):
+            if place.rows:
+                self._judge(hunk, place)
+        return chosen
 
     def _choose(self, hunk: QuotedHunk, places: list[Place], between: tuple[int, int], drift: int) -> Place:
         """One of several places."""
@@ -365,24 +347,24 @@ class _Placement:
         """The file's lines without blanks around them, in order, with their rows."""
         return sorted((line.strip(), row) for row, line in enumerate(self._file.lines))
 
-    def _place_unquoted(self, hunk: QuotedHunk) -> PlacedHunk:
-        """New lines alone: their place is what the edit states, if anything."""
+    def _gap(self, hunk: QuotedHunk) -> int:
+        """The place of new lines alone: what the edit states, if anything."""
         n_lines, lower, label = len(self._file), self._trust.lower, hunk.label
         if n_lines == 0:
-            return PlacedHunk(hunk, None, 0)
+            return 0
         if hunk.stated_line is not None and hunk.stated_line <= n_lines:
             lower(Certainty.LIKELY, f"{label}: no context, placed by its line number alone")
-            return PlacedHunk(hunk, None, hunk.stated_line)
+            return hunk.stated_line
         if hunk.is_at_end:
-            return PlacedHunk(hunk, None, n_lines)
+            return n_lines
         if hunk.scopes_bind and not hunk.scopes:
             lower(Certainty.LIKELY, f"{label}: quotes no line, appended to the file")
-            return PlacedHunk(hunk, None, n_lines)
+            return n_lines
         spans = self._scope_spans(hunk.scopes)
         if not spans:
             raise _needs_context(hunk, "it quotes no line of the file")
         lower(Certainty.GUESS, f"{label}: no context, placed at the end of its scope")
-        return PlacedHunk(hunk, None, spans[0][1])
+        return spans[0][1]
 
     def _applied(self, hunk: QuotedHunk) -> Place | None:
         """Where the hunk's result stands already."""
@@ -451,16 +433,15 @@ class _Canvas:
         self._loses_newline = False
         self._newline_from: int | None = None  # line of the update that stands for a final newline to be added
 
-    def draw(self, placed: PlacedHunk) -> None:
-        hunk, place = placed.hunk, placed.place
-        key = (placed.start, hunk.old, hunk.new)
+    def draw(self, hunk: QuotedHunk, place: Place) -> None:
+        key = (place.start, hunk.old, hunk.new)
         if key in self._drawn:
             self._trust.lower(Certainty.LIKELY, f"{hunk.label}: repeats an earlier one")
             return
         self._drawn.add(key)
-        if place is None or not place.is_applied:
-            self._draw_lines(placed)
-            self._draw_final_newline(placed)
+        if not place.is_applied:
+            self._draw_lines(hunk, place)
+            self._draw_final_newline(hunk, place)
             return
         for line, row in zip((line for line in hunk.lines if line.kind != "remove"), place.rows, strict=True):
             if row is not None:
@@ -470,14 +451,13 @@ class _Canvas:
         self._shown[row] = line.update_line
         self._update_lines[line.update_line] = line.text
 
-    def _draw_lines(self, placed: PlacedHunk) -> None:
-        hunk, rows = placed.hunk, () if placed.place is None else placed.place.rows
+    def _draw_lines(self, hunk: QuotedHunk, place: Place) -> None:
         reindent = Reindent({})
-        if placed.place is not None and placed.place.likeness >= Likeness.EDGES:
-            pairs = zip(hunk.old, rows, strict=True)
-            reindent = Reindent.of([(text, self._file.lines[row]) for text, row in pairs if row is not None], hunk.new)
-        rest = iter(rows)
-        gap, is_new_gap = placed.start, True
+        if place.likeness >= Likeness.EDGES:
+            quoted = zip(hunk.old, place.rows, strict=True)
+            reindent = Reindent.of([(text, self._file.lines[row]) for text, row in quoted if row is not None], hunk.new)
+        rows = iter(place.rows)
+        gap, is_new_gap = place.start, True
         for line in hunk.lines:
             if line.kind == "add":
                 if is_new_gap and self._added.get(gap):
@@ -487,7 +467,7 @@ class _Canvas:
                 self._added[gap].append(LineOp("take", None, line.update_line, text))
                 self._update_lines[line.update_line] = text
                 continue
-            row = next(rest)
+            row = next(rows)
             if row is None:
                 continue
             reindent.pass_line(line.text, self._file.lines[row])
@@ -503,12 +483,12 @@ class _Canvas:
                 )
             gap, is_new_gap = row + 1, True
 
-    def _draw_final_newline(self, placed: PlacedHunk) -> None:
-        hunk, file = placed.hunk, self._file
+    def _draw_final_newline(self, hunk: QuotedHunk, place: Place) -> None:
         if not (hunk.old_lacks_newline or hunk.new_lacks_newline):
             return
-        says_old = hunk.old_lacks_newline if placed.place is not None else not file.has_final_newline
-        if placed.end != len(file) or says_old == file.has_final_newline:
+        has_newline = self._file.has_final_newline
+        says_old = hunk.old_lacks_newline if place.rows else not has_newline
+        if place.end != len(self._file) or says_old == has_newline:
             self._trust.lower(Certainty.LIKELY, f"{hunk.label}: is wrong about the final newline")
         elif hunk.new_lacks_newline and not says_old:
             self._loses_newline, self._newline_from = True, None

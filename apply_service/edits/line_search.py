@@ -56,14 +56,16 @@ class Place(NamedTuple):
     likeness: Likeness
     is_applied: bool = False
     """It is the hunk's new side that stands there: the change is already made."""
+    gap: int = 0
+    """Where new lines go that come without a quote: before that line."""
 
     @property
     def start(self) -> int:
-        return next(row for row in self.rows if row is not None)
+        return next((row for row in self.rows if row is not None), self.gap)
 
     @property
     def end(self) -> int:
-        return next(row for row in reversed(self.rows) if row is not None) + 1
+        return next((row + 1 for row in reversed(self.rows) if row is not None), self.gap)
 
 
 _PLAIN = str.maketrans(
