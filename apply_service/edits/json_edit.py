@@ -37,7 +37,6 @@ CREATED = "file_text"
 """The text of a new file, where a tool's `create` has it."""
 OTHER_CALLS = ("insert_line", "insert_text", CREATED)
 """Names in calls of such tools that say something else than old and new text."""
-MAX_VALUES = 50
 MAX_DEPTH = 6
 
 
@@ -87,6 +86,10 @@ class Replacement:
     path: str | None = None
     replaces_all: bool = False
 
+    def as_json(self) -> str:
+        edit = {"path": self.path, "old_string": self.old, "new_string": self.new, "replace_all": self.replaces_all}
+        return json.dumps(edit, ensure_ascii=False)
+
 
 def read_replacements(text: str) -> tuple[Replacement, ...]:
     """The replacements that a text tells in JSON, bare or fenced; none where it tells none."""
@@ -115,7 +118,7 @@ def _values(text: str) -> Iterator[object]:
     """The JSON values that a text begins with, one after the other, commas between them or not."""
     decoder = json.JSONDecoder(strict=False)
     at = 0
-    for _ in range(MAX_VALUES):
+    while True:
         while at < len(text) and text[at] in " \t\n\r,":
             at += 1
         if at == len(text) or text[at] not in "{[":

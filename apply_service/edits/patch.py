@@ -1,8 +1,7 @@
 """A whole patch over several files, in memory.
 
 For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
-every file's text with the bytes that the original had; writes nothing.  `apply_patch` is all or nothing;
-`apply_changes` tells for each file what became of it.
+every file's text with the bytes that the original had; writes nothing.
 """
 
 from __future__ import annotations
@@ -83,21 +82,6 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
             f"line {strays[0] + 1} is no part of a patch", value=line[:200], remedy="send the patch alone"
         )
     return changes
-
-
-def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile, ...]:
-    """Every file that the patch touches, in its order.  `files`: path -> text, line ends untouched.
-
-    Raises:
-        MalformedEdit: the patch is not readable, names a file that is not there, or creates one that is.
-        NeedsMoreContext: a hunk has no sure place in its file; nothing is applied.
-    """
-    patched = []
-    for result in apply_changes(patch_text, files):
-        if isinstance(result, FailedChange):
-            raise result.error
-        patched.append(result)
-    return tuple(patched)
 
 
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:

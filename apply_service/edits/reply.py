@@ -299,13 +299,19 @@ class _Reader:
         return self._found("v4a_patch", "\n".join(self._blanked(kept)), self._used("v4a_patch"), ())
 
     def parts(self) -> dict[str, str]:
-        """The blocks of each file below its name; nothing where not every block names its file outright."""
+        """The blocks or JSON edits of each file; nothing where not every one names its file outright."""
         parts: defaultdict[str, list[str]] = defaultdict(list)
-        for block in self._blocks if self.format == "search_replace" else ():
-            if block.path is None or named_path(block.path) != block.path:
-                return {}
-            parts[block.path] += [block.path, *self._lines[block.opening : block.closing + 1]]
-        return {path: "\n".join([*lines, ""]) for path, lines in parts.items()}
+        if self.format == "search_replace" and all(
+            block.path and named_path(block.path) == block.path for block in self._blocks
+        ):
+            for block in self._blocks:
+                lines = self._lines[block.opening : block.closing + 1]
+                parts[block.path or ""].append("\n".join([block.path or "", *lines, ""]))
+        elif self.format == "json_edit" and all(item.path for item in self._replacements):
+            for item in self._replacements:
+                parts[item.path or ""].append(item.as_json())
+        is_json = self.format == "json_edit"
+        return {path: f"[{', '.join(part)}]" if is_json else "".join(part) for path, part in parts.items()}
 
     def _paths(self, name: str) -> list[str]:
         """The files that the format's edit names."""

@@ -14,7 +14,6 @@ from mcp.client import Client
 from mcp_types import CallToolResult
 
 from apply_service.backups import BackupStore
-from apply_service.edits.patch import apply_patch
 from apply_service.mcp.arguments import ALIASES
 from apply_service.mcp.editing import Apply, FileEditor
 from apply_service.mcp.server import create_server
@@ -24,6 +23,7 @@ from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Verdict
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
 from tests.doubles import ScriptedRun, make_result
+from tests.edits.scripts import apply_patch
 
 OLD = "def f():\r\n    return 1\r\n"
 EDIT = block("    return 1", "    return 2")
