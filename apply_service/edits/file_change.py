@@ -15,7 +15,7 @@ from apply_service.edits.envelope import is_same_file
 from apply_service.edits.hunks import QuotedHunk, Trust, merge_hunks, write_file
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.types import LineOp, Prediction
 
 Action = Literal["create", "delete", "rename", "modify", "mode"]
 
@@ -63,7 +63,7 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
         if PurePosixPath(named).name == PurePosixPath((path or "").replace("\\", "/")).name:
             trust.note(f"the edit names the file {named}")
         else:
-            trust.lower(Certainty.LIKELY, f"the edit names another file: {named}")
+            trust.doubt(f"the edit names another file: {named}")
     if len({change.path for change in mine}) != 1:
         raise MalformedEdit(
             "the edit is for several files, and it is not clear which of them is this one",
@@ -93,7 +93,7 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
     named = sorted({part.path for part in parts if part.path is not None})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
-            trust.lower(Certainty.LIKELY, f"the edit names another file: {named[0]}")
+            trust.doubt(f"the edit names another file: {named[0]}")
         return list(parts)
     mine = [part for part in parts if path is not None and (part.path is None or is_same_file(part.path, path))]
     if not any(part.path for part in mine):
@@ -117,7 +117,7 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
     """
     if change.hunks and change.hunks[-1].may_be_cut:
         label = change.hunks[-1].label
-        trust.lower(Certainty.LIKELY, f"{label}: has fewer lines than it says, the edit may be cut short")
+        trust.doubt(f"{label}: has fewer lines than it says, the edit may be cut short")
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
@@ -137,7 +137,7 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
     if change.action == "delete":
         quoted = [text for hunk in change.hunks for text in hunk.old]
         if change.hunks and quoted != list(FileLines(original).lines):
-            trust.lower(Certainty.GUESS, "the file is not what the edit deletes")
+            trust.guess("the file is not what the edit deletes")
         ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
         return trust.prediction(ops, update.split("\n"))
     return merge_hunks(original, update, change.hunks, is_ordered=True, trust=trust)

@@ -40,9 +40,14 @@ class Trust:
         self.certainty = Certainty.CERTAIN
         self._said: dict[str, None] = {}
 
-    def lower(self, certainty: Certainty, reason: str) -> None:
-        """Trust no more than `certainty` from here on."""
-        self.certainty = max(self.certainty, certainty, key=RANK.__getitem__)
+    def guess(self, reason: str) -> None:
+        """The edit does not say what is done."""
+        self.certainty = Certainty.GUESS
+        self.note(reason)
+
+    def doubt(self, reason: str) -> None:
+        """What is done is likely what the edit says."""
+        self.certainty = max(self.certainty, Certainty.LIKELY, key=RANK.__getitem__)
         self.note(reason)
 
     def note(self, reason: str) -> None:
@@ -150,7 +155,7 @@ def merge_hunks(
     for hunk in hunks:
         cut = _cut_at_markers(hunk) if hunk.old and not file.stands(hunk.old) else [hunk]
         if len(cut) > 1:
-            trust.lower(Certainty.LIKELY, f"{hunk.label}: leaves lines out by a marker")
+            trust.doubt(f"{hunk.label}: leaves lines out by a marker")
         parts += cut
     chained: list[QuotedHunk] = []
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
@@ -163,7 +168,7 @@ def merge_hunks(
     first = [hunk for hunk in parts if id(hunk) not in ids]
     ops = _draw(file, update_lines, first, trust, is_ordered=is_ordered)
     if chained:
-        trust.lower(Certainty.LIKELY, f"{chained[0].label}: changes what another one wrote")
+        trust.doubt(f"{chained[0].label}: changes what another one wrote")
         ops = compose(ops, _draw(FileLines(_text(ops)), update_lines, chained, trust, is_ordered=False))
     return trust.prediction(ops, update_lines)
 
@@ -240,7 +245,7 @@ def _draw(
     """The operations of the hunks; `update_lines` becomes what they read and write."""
     places = _Placement(file, hunks, trust).run()
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
-        trust.lower(Certainty.LIKELY, "the hunks are not in the file's order")
+        trust.doubt("the hunks are not in the file's order")
     canvas = _Canvas(file, update_lines, trust)
     for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
         canvas.draw(hunk, place)
@@ -288,34 +293,34 @@ class _Placement:
 
     def _choose(self, hunk: QuotedHunk, places: list[Place], between: tuple[int, int], drift: int) -> Place:
         """One of several places."""
-        lower, label = self._trust.lower, hunk.label
+        trust, label = self._trust, hunk.label
         if hunk.stated_line is not None and self._file.stands_at(hunk.old, hunk.stated_line):
             if not hunk.is_well_formed:
-                lower(Certainty.LIKELY, f"{label}: not unique, taken at the line it states")
+                trust.doubt(f"{label}: not unique, taken at the line it states")
             return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
         if hunk.is_at_end and places[-1].end == len(self._file):
             return places[-1]
         scopes = self._scope_spans(hunk.scopes)
         scoped = [place for place in places if any(start <= place.start < end for start, end in scopes)]
         if hunk.scopes and not scopes:
-            lower(Certainty.LIKELY, f"{label}: no scope {' > '.join(hunk.scopes)[:100]!r}")
+            trust.doubt(f"{label}: no scope {' > '.join(hunk.scopes)[:100]!r}")
         if len(scopes) > 1:
-            lower(Certainty.LIKELY, f"{label}: its scope is not unique")
+            trust.doubt(f"{label}: its scope is not unique")
         if scopes and not scoped:
             scoped = [place for place in places if place.start >= scopes[0][0]][:1]
-            lower(Certainty.LIKELY, f"{label}: not unique, taken below its scope's first line")
+            trust.doubt(f"{label}: not unique, taken below its scope's first line")
         if len(scoped) == 1:
             if not hunk.scopes_bind:
-                lower(Certainty.LIKELY, f"{label}: not unique, settled by its heading")
+                trust.doubt(f"{label}: not unique, settled by its heading")
             return scoped[0]
         places = scoped or places
         fitting = [place for place in places if between[0] <= place.start and place.end <= between[1]]
         if len(fitting) == 1:
-            lower(Certainty.LIKELY, f"{label}: not unique, settled by the order of the hunks")
+            trust.doubt(f"{label}: not unique, settled by the order of the hunks")
             return fitting[0]
         places = fitting or places
         rows = ", ".join(str(place.start + 1) for place in places[:5])
-        lower(Certainty.GUESS, f"{label}: its lines stand at several places (lines {rows})")
+        trust.guess(f"{label}: its lines stand at several places (lines {rows})")
         if hunk.stated_line is None:
             return places[0]
         expected = hunk.stated_line + drift
@@ -349,21 +354,21 @@ class _Placement:
 
     def _gap(self, hunk: QuotedHunk) -> int:
         """The place of new lines alone: what the edit states, if anything."""
-        n_lines, lower, label = len(self._file), self._trust.lower, hunk.label
+        n_lines, trust, label = len(self._file), self._trust, hunk.label
         if n_lines == 0:
             return 0
         if hunk.stated_line is not None and hunk.stated_line <= n_lines:
-            lower(Certainty.LIKELY, f"{label}: no context, placed by its line number alone")
+            trust.doubt(f"{label}: no context, placed by its line number alone")
             return hunk.stated_line
         if hunk.is_at_end:
             return n_lines
         if hunk.scopes_bind and not hunk.scopes:
-            lower(Certainty.LIKELY, f"{label}: quotes no line, appended to the file")
+            trust.doubt(f"{label}: quotes no line, appended to the file")
             return n_lines
         spans = self._scope_spans(hunk.scopes)
         if not spans:
             raise _needs_context(hunk, "it quotes no line of the file")
-        lower(Certainty.GUESS, f"{label}: no context, placed at the end of its scope")
+        trust.guess(f"{label}: no context, placed at the end of its scope")
         return spans[0][1]
 
     def _applied(self, hunk: QuotedHunk) -> Place | None:
@@ -372,7 +377,7 @@ class _Placement:
         places = [place for place in places if place.likeness <= Likeness.TRAILING]
         if len(places) != 1:
             return None
-        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, but its result stands in the file already")
+        self._trust.guess(f"{hunk.label}: not found, but its result stands in the file already")
         return places[0]._replace(is_applied=True)
 
     def _similar(self, hunk: QuotedHunk) -> Place:
@@ -382,7 +387,7 @@ class _Placement:
         found, shown = find_similar(self._file, hunk.old), nearest_lines(self._file, hunk.old)
         if not found:
             raise _needs_context(hunk, "its lines are not in the file", shown)
-        self._trust.lower(Certainty.GUESS, f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
+        self._trust.guess(f"{hunk.label}: not found, taken at the most similar lines:\n{shown}")
         if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
             self._trust.note(f"{hunk.label}: several places are similar")
         return found[0].place
@@ -391,7 +396,7 @@ class _Placement:
         for scope in hunk.scopes if hunk.scopes_bind else ():
             # a scope that stands nowhere is no part of the file, however well the lines below it are found
             if not self._rows_of_scope(scope, 0, len(self._file)):
-                self._trust.lower(Certainty.LIKELY, f"{hunk.label}: no scope {scope[:100]!r}")
+                self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
         if place.is_applied:
             return
         said = {
@@ -406,7 +411,7 @@ class _Placement:
         ):
             said = "replaced lines end in blanks that it doesn't quote"
         if said is not None:
-            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: {said}")
+            self._trust.doubt(f"{hunk.label}: {said}")
 
 
 def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreContext:
@@ -436,7 +441,7 @@ class _Canvas:
     def draw(self, hunk: QuotedHunk, place: Place) -> None:
         key = (place.start, hunk.old, hunk.new)
         if key in self._drawn:
-            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: repeats an earlier one")
+            self._trust.doubt(f"{hunk.label}: repeats an earlier one")
             return
         self._drawn.add(key)
         if not place.is_applied:
@@ -461,7 +466,7 @@ class _Canvas:
         for line in hunk.lines:
             if line.kind == "add":
                 if is_new_gap and self._added.get(gap):
-                    self._trust.lower(Certainty.LIKELY, f"{hunk.label}: another one adds lines at the same place")
+                    self._trust.doubt(f"{hunk.label}: another one adds lines at the same place")
                 is_new_gap = False
                 text = reindent.apply(line.text)
                 self._added[gap].append(LineOp("take", None, line.update_line, text))
@@ -489,7 +494,7 @@ class _Canvas:
         has_newline = self._file.has_final_newline
         says_old = hunk.old_lacks_newline if place.rows else not has_newline
         if place.end != len(self._file) or says_old == has_newline:
-            self._trust.lower(Certainty.LIKELY, f"{hunk.label}: is wrong about the final newline")
+            self._trust.doubt(f"{hunk.label}: is wrong about the final newline")
         elif hunk.new_lacks_newline and not says_old:
             self._loses_newline, self._newline_from = True, None
         elif says_old and not hunk.new_lacks_newline:
@@ -503,9 +508,7 @@ class _Canvas:
         """Every line of the file once, in order, and the new ones between."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
-            self._trust.lower(
-                Certainty.LIKELY, f"{self._dropped[row]}: changes line {row + 1}, which another one keeps"
-            )
+            self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another one keeps")
         for row, text in enumerate(self._file.lines):
             yield from self._added.get(row, ())
             if row in self._dropped:

@@ -51,10 +51,6 @@ class JsonEdit:
         """The original with the replacements made, one after the other.
 
         The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
-
-        Raises:
-            MalformedEdit: no such JSON, or not for this file.
-            NeedsMoreContext: an old text has no place in the file, or several.
         """
         found = read_replacements(update)
         if not found:

@@ -82,7 +82,7 @@ def read_reply(
         MalformedEdit: the reply is for several files or in several texts, and it is not clear which is this one's.
     """
     reader = _Reader(text, original, path, language)
-    return reader.read(reader.format if named is None else _known_format(named))
+    return reader.read(reader.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
@@ -91,10 +91,8 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
     Raises:
         UnknownEditFormat: `named` is none that the service knows.
     """
-    return _Reader(update, original).format if named is None else _known_format(named)
-
-
-def _known_format(named: str) -> str:
+    if named is None:
+        return _Reader(update, original).format
     if named not in EDIT_FORMATS:
         raise UnknownEditFormat(
             "no such edit format", value=named, limit=list(names(EDIT_FORMATS)), remedy="name one of these, or none"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -33,7 +33,7 @@ from apply_service.edits.file_change import pick_for_file
 from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, write_file
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.types import Certainty, Prediction
+from apply_service.types import Prediction
 
 TAG = 0
 """Length of a fence that is a tag."""
@@ -55,12 +55,7 @@ class SearchReplace:
     def predict(
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The original with the blocks applied; what stands around them is left out.
-
-        Raises:
-            MalformedEdit: a block is not complete, blocks contradict each other, or none is for this file.
-            NeedsMoreContext: a block's old text has no place in the file; names the nearest lines.
-        """
+        """The original with the blocks applied; what stands around them is left out."""
         lines, file, trust = update.split("\n"), FileLines(original), Trust()
         blocks = read_file_blocks(lines, file)
         mentions = {block.mention for block in blocks if block.mention is not None}
@@ -71,7 +66,7 @@ class SearchReplace:
         hunks = [_read_hunk(block, lines, file, path, trust) for block in blocks]
         if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
             if original:
-                trust.lower(Certainty.LIKELY, "the file holds nothing but blanks, which are replaced")
+                trust.doubt("the file holds nothing but blanks, which are replaced")
             new = [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"]
             return write_file(original, update, new, trust)
         for hunk in hunks:
@@ -265,7 +260,15 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     Raises:
         MalformedEdit: a note of line numbers, or what may be meant as the divider, stands in the new text.
     """
-    found = [_read_sides(block, old, new, file) for old, new in _splits(block, lines)]
+    found = []
+    for divider in block.dividers:
+        start = divider + 1
+        if lines[divider].rstrip() == "</old_text>":
+            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
+            start += lines[start].strip() == "<new_text>"
+        old = list(enumerate(lines[block.start : divider], block.start))
+        new = list(enumerate(lines[start : block.closing], start))
+        found.append(_read_sides(block, old, new, file))
     fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)]
     hunk = max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]
     if len(found) == 1:
@@ -273,18 +276,18 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
     if len(fitting) > 1:
         undivided = [h for h in fitting if not any(_is_divider(x.text) for x in h.lines if x.kind == "add")]
         hunk = undivided[0] if len(undivided) == 1 else hunk
-        certainty = Certainty.LIKELY if len(undivided) == 1 else Certainty.GUESS
-        trust.lower(certainty, f"{block.label}: has several dividers")
+        say = trust.doubt if len(undivided) == 1 else trust.guess
+        say(f"{block.label}: has several dividers")
     kept = {line for line in hunk.old if _is_divider(line)}
     spare = [k for k, x in enumerate(hunk.lines) if x.kind == "add" and _is_divider(x.text) and x.text not in kept]
     if not spare:
         return hunk
     written = [k for k, line in enumerate(hunk.lines) if line.kind != "remove" and line.text.strip()]
     if len(spare) == 1 and spare[0] in (written[0], written[-1]):
-        trust.lower(Certainty.LIKELY, f"{block.label}: its divider is doubled")
+        trust.doubt(f"{block.label}: its divider is doubled")
         return replace(hunk, lines=hunk.lines[: spare[0]] + hunk.lines[spare[0] + 1 :])
     if (path or "").lower().endswith(PROSE_SUFFIXES):
-        trust.lower(Certainty.LIKELY, f"{block.label}: a line of its new text looks like a divider")
+        trust.doubt(f"{block.label}: a line of its new text looks like a divider")
         return hunk
     raise MalformedEdit(
         f"{block.label}: its new text holds a divider",
@@ -296,17 +299,6 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 def _is_divider(line: str) -> bool:
     mark = read_mark(line)
     return mark is not None and mark.kind == "divide"
-
-
-def _splits(block: SearchBlock, lines: Sequence[str]) -> Iterator[tuple[Numbered, Numbered]]:
-    """Old and new text for each divider that may be the one."""
-    for divider in block.dividers:
-        start = divider + 1
-        if lines[divider].rstrip() == "</old_text>":
-            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
-            start += lines[start].strip() == "<new_text>"
-        old, new = range(block.start, divider), range(start, block.closing)
-        yield [(at, lines[at]) for at in old], [(at, lines[at]) for at in new]
 
 
 def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:

@@ -28,7 +28,7 @@ from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
-from apply_service.types import Certainty, Prediction
+from apply_service.types import Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
 _NUMBERS = re.compile(r"^@@ +-(\d+)(?:,(\d+))? +\+(\d+)(?:,(\d+))? *@@(.*)$")
@@ -61,12 +61,7 @@ class UnifiedDiff:
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
-        ends and byte-order marks.  Without any header, lines with signs are read as a snippet.
-
-        Raises:
-            MalformedEdit: no diff, or not for this file.
-            NeedsMoreContext: a hunk has no place in the file.
-        """
+        ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
         trust = Trust()
         lf, lf_update = normalise(original), normalise(update)
         lines = lf_update.split("\n")
@@ -84,7 +79,7 @@ class UnifiedDiff:
                 remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
             )
         if text.strays:
-            trust.lower(Certainty.LIKELY, f"line {text.strays[0] + 1} belongs to no hunk and was left out")
+            trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
         return apply_change(original, update, pick_change(text.changes, path, trust), trust)
 
 
@@ -349,6 +344,10 @@ class _Parser:
         while at < len(self._lines):
             line = self._lines[at]
             section = self._sections[-1] if self._sections else None
+            # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
+            signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
+            if section is not None and section.has_names and not section.hunks:
+                signs_of_hunk = ("+", "-", " ")
             if line.startswith("diff --git "):
                 self._sections.append(_Section())
                 self._sections[-1].read_git_line(line)
@@ -363,7 +362,7 @@ class _Parser:
             elif HUNK_HEADER.match(line):
                 at = self._read_hunk(at + 1, read_hunk_header(line))
                 continue
-            elif self._starts_bare_hunk(at):
+            elif line[:1] in signs_of_hunk:
                 at = self._read_hunk(at, HunkHeader())
                 continue
             elif not is_around(line) and not is_preamble(line):
@@ -377,13 +376,6 @@ class _Parser:
         if here.startswith("--- ") and below.startswith("+++ "):
             return 2
         return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
-
-    def _starts_bare_hunk(self, at: int) -> bool:
-        """A hunk without a header: right below the names, or where the update holds nothing but + and - lines."""
-        sign = self._lines[at][:1]
-        if self._sections:
-            return sign in ("+", "-", " ") and not self._sections[-1].hunks and self._sections[-1].has_names
-        return sign in ("+", "-") and at > self._last_header
 
     def _read_hunk(self, start: int, header: HunkHeader) -> int:
         """Take in the hunk whose lines begin there; where it ends."""

@@ -50,12 +50,7 @@ class V4APatch:
     def predict(
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The original with the patch's hunks for this file applied; what stands around the patch is left out.
-
-        Raises:
-            MalformedEdit: no patch, or not for this file.
-            NeedsMoreContext: a hunk has no place in the file.
-        """
+        """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
         trust = Trust()
         change = pick_change(parse_v4a(update).changes, path, trust)
         return predict_change(original, update, with_found_context(change, original, update), trust)

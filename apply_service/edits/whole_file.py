@@ -22,7 +22,7 @@ from apply_service.edits.envelope import (
 from apply_service.edits.hunks import Trust, write_file
 from apply_service.edits.markers import is_marker
 from apply_service.errors import MalformedEdit
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.types import LineOp, Prediction
 
 MIN_SHARE = 0.4
 """A result with a smaller share of the original's characters and lines may be cut short."""
@@ -38,11 +38,7 @@ class WholeFile:
     def predict(
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The update as the file, out of its fence; the final newline stays as in the original.
-
-        Raises:
-            MalformedEdit: several fenced texts, and none is known to be this file.
-        """
+        """The update as the file, out of its fence; the final newline stays as in the original."""
         lines = update.split("\n")
         trust = Trust()
         fence = file_fence(lines, path, original)
@@ -51,14 +47,14 @@ class WholeFile:
         if fence is None:
             first = next((line for line in lines if line.strip()), "")
             if is_sentence(first) and first not in original and find_fences(lines):
-                trust.lower(Certainty.LIKELY, "its first line may be said about the file")
+                trust.doubt("its first line may be said about the file")
         else:
             if fence.closing == len(lines):
-                trust.lower(Certainty.LIKELY, "the fence around the file has no end: it may be cut short")
+                trust.doubt("the fence around the file has no end: it may be cut short")
             if _is_prose(path) and fence.path is None and fence.language not in PROSE_TITLES:
-                trust.lower(Certainty.LIKELY, "a fence around the whole file was taken off")
+                trust.doubt("a fence around the whole file was taken off")
             if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
-                trust.lower(Certainty.LIKELY, f"the edit names another file: {fence.path}")
+                trust.doubt(f"the edit names another file: {fence.path}")
         new = [(at, lines[at]) for at in range(start, end)]
         _judge_extent(original, [text for _, text in new], trust)
         ends_open = fence is None and lines[-1] != ""
@@ -121,12 +117,10 @@ def _judge_extent(original: str, new: Sequence[str], trust: Trust) -> None:
     old = original.split("\n")
     marker = next((line for line in new if is_marker(line) and line not in old), None)
     if marker is not None and original.strip():
-        trust.lower(
-            Certainty.GUESS, f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}"
-        )
+        trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
     n_new = sum(len(line) + 1 for line in new)
     if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
-        trust.lower(Certainty.LIKELY, f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
+        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
 
 
 def _with_kept_lines(original: str, written: Prediction) -> Prediction:
