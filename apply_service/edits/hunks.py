@@ -279,7 +279,7 @@ class _Placement:
             if not hunk.old:
                 place = Place((), Likeness.EXACT, gap=self._gap(hunk))
             elif not places:
-                place = self._applied(hunk) or self._similar(hunk)
+                place = self._find_lost(hunk)
             else:
                 place = places[0] if len(places) == 1 else self._choose(hunk, places, (above, first_below), drift)
             chosen.append(place)
@@ -371,16 +371,13 @@ class _Placement:
         trust.guess(f"{label}: no context, placed at the end of its scope")
         return spans[0][1]
 
-    def _applied(self, hunk: QuotedHunk) -> Place | None:
-        """Where the hunk's result stands already."""
-        places = self._file.find(hunk.new) if any(line.strip() for line in hunk.new) else []
-        places = [place for place in places if place.likeness <= Likeness.TRAILING]
-        if len(places) != 1:
-            return None
-        self._trust.guess(f"{hunk.label}: not found, but its result stands in the file already")
-        return places[0]._replace(is_applied=True)
-
-    def _similar(self, hunk: QuotedHunk) -> Place:
+    def _find_lost(self, hunk: QuotedHunk) -> Place:
+        """Where a hunk probably goes whose quote stands nowhere: its result stands there already, or similar lines."""
+        made = self._file.find(hunk.new, loosest=Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
+        made = [place for place in made if place.likeness <= Likeness.TRAILING]
+        if len(made) == 1:
+            self._trust.guess(f"{hunk.label}: not found, but its result stands in the file already")
+            return made[0]._replace(is_applied=True)
         self._n_searched += 1
         if self._n_searched > MAX_SEARCHED:
             raise _needs_context(hunk, f"its lines are not in the file, nor are those of {MAX_SEARCHED} others")

@@ -145,7 +145,18 @@ def _parts(changes: Sequence[FileChange], update: str) -> Iterator[tuple[FileCha
 
 def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set[str]) -> PatchedFile:
     """The change made.  `taken`: names that another file can't get."""
-    source = None if change.action == "create" else _source(change, texts)
+    source = change.path if change.action != "create" else None
+    if source is not None and source not in texts:
+        # the only one that ends alike
+        alike = [path for path in texts if is_same_file(source, path)] if source else list(texts)
+        if len(alike) != 1:
+            raise MalformedEdit(
+                "the patch is for a file that is not there",
+                value=source,
+                limit=sorted(texts)[:50],
+                remedy="send the file, by the path that the patch names",
+            )
+        source = alike[0]
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and texts.get(target):
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
@@ -167,23 +178,6 @@ def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set
     refuse_altered(original, merged, prediction.ops)
     path = None if change.action == "delete" else target
     return PatchedFile(change, source, path, merged, prediction, change.new_mode, update)
-
-
-def _source(change: FileChange, texts: Mapping[str, str]) -> str:
-    """The caller's name of the file: the same, or the only one that ends alike."""
-    if change.path in texts:
-        return change.path
-    alike = [path for path in texts if change.path and is_same_file(change.path, path)]
-    if not change.path and len(texts) == 1:
-        alike = list(texts)
-    if len(alike) != 1:
-        raise MalformedEdit(
-            "the patch is for a file that is not there",
-            value=change.path,
-            limit=sorted(texts)[:50],
-            remedy="send the file, by the path that the patch names",
-        )
-    return alike[0]
 
 
 def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:

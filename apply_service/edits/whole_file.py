@@ -56,7 +56,13 @@ class WholeFile:
             if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
                 trust.doubt(f"the edit names another file: {fence.path}")
         new = [(at, lines[at]) for at in range(start, end)]
-        _judge_extent(original, [text for _, text in new], trust)
+        old = original.split("\n")
+        marker = next((text for _, text in new if is_marker(text) and text not in old), None)
+        if marker is not None and original.strip():
+            trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
+        n_new = sum(len(text) + 1 for _, text in new)
+        if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
+            trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
         ends_open = fence is None and lines[-1] != ""
         has_newline = original.endswith("\n") if original.strip() else not ends_open
         return _with_kept_lines(original, write_file(original, update, new, trust, has_final_newline=has_newline))
@@ -110,17 +116,6 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
 
 def _is_prose(path: str | None) -> bool:
     return (path or "").lower().endswith(PROSE_SUFFIXES)
-
-
-def _judge_extent(original: str, new: Sequence[str], trust: Trust) -> None:
-    """Doubt what leaves code out or is much shorter than the file was."""
-    old = original.split("\n")
-    marker = next((line for line in new if is_marker(line) and line not in old), None)
-    if marker is not None and original.strip():
-        trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
-    n_new = sum(len(line) + 1 for line in new)
-    if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
-        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
 
 
 def _with_kept_lines(original: str, written: Prediction) -> Prediction:
