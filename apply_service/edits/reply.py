@@ -155,12 +155,12 @@ class _Reader:
         if self._patch_spans:
             with suppress(MalformedEdit):
                 self._patch = parse_v4a(self._text)
+        # in the lines of blocks and patches nothing else begins
         in_patches = self._within(self._patch_spans)
         self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
-        """Lines of blocks and patches, in which nothing else begins."""
         self._fences = find_fences(lines, self._in_marked)
+        # the fences where no marker is taken for one
         self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
-        """The fences where no marker is taken for one."""
         self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
         self._replacements = read_replacements(self._text)
 
