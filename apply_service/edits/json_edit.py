@@ -161,10 +161,12 @@ def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> s
     if old == new:
         trust.note(f"{label} changes nothing")
         return text
-    n_places = text.count(old)
-    if n_places == 1 or (n_places and replacement.replaces_all):
+    first = text.find(old)
+    if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
-    if n_places:
+    if first >= 0 and text.find(old, first + len(old)) < 0:
+        return text[:first] + new + text[first + len(old) :]
+    if first >= 0:
         starts: list[int] = []
         while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
             starts.append(at)
