@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from apply_service.edits.detect import detect_format
 from apply_service.edits.fidelity import ops_from_texts
-from apply_service.edits.hunk_merge import compose
+from apply_service.edits.hunks import compose
+from apply_service.edits.reply import detect_format
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import ApplyError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits.detect import detect_format
-from apply_service.edits.v4a_patch import V4APatch
+from apply_service.edits.reply import detect_format
+from apply_service.edits.v4a import V4APatch
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, as_v4a, assert_contract, draw_script

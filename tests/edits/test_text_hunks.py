@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.ranges import text_edits
+from apply_service.edits.diff import text_hunks
 from apply_service.types import Position, TextEdit
 
 TEXT = st.text(alphabet="ab\n\r é😀\u2028\x0c", max_size=40)
+
+
+def text_edits(original: str, merged: str) -> tuple[TextEdit, ...]:
+    return tuple(edit for hunk in text_hunks(original, merged) for edit in hunk.edits)
 
 
 def line_starts(text: str) -> list[int]:
