@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from apply_service.engine.attention_tiles import Places, TileShape
+from apply_service.engine.attention import Places, TileShape
 
 
 @triton.jit

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from apply_service.engine.weights.linear import in_eight_bits, quantise_activations
-from apply_service.engine.weights.rows import Format, quantise_rows
+from apply_service.engine.eight_bit import EightBitLinear, Format, quantise_activations, quantise_rows
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import wait_for_device
 from benchmarks.gpu.pieces import failure_of
@@ -106,7 +105,7 @@ def check_matrices(device: torch.device, number_format: Format, *, seed: int) ->
     for n_in, n_out in MATRICES if device.type == "cuda" else TINY_MATRICES:
         linear = torch.nn.Linear(n_in, n_out, bias=False, device=device, dtype=dtype)
         linear.weight.normal_(0, 0.02, generator=generator)
-        small: Any = in_eight_bits(linear, number_format)
+        small: Any = EightBitLinear(linear, number_format)
         x = torch.randn(max(ROW_COUNTS), n_in, device=device, generator=generator).to(dtype)
         wanted = x.float() @ linear.weight.float().T
         for n in ROW_COUNTS:

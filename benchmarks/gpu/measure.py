@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from apply_service.engine.device_norms import n_fused
 from apply_service.engine.loading import LoadedModel
 from apply_service.engine.memory import free_bytes
 from apply_service.engine.replay import ReplayEngine, load_replay
 from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
-from apply_service.engine.weights.conversion import bytes_read, format_of, fp8_ways
+from apply_service.engine.weights import bytes_read, format_of, fp8_ways, n_fused
 from apply_service.errors import ContextLimitExceeded
 from apply_service.prompts.replay import Replay
 from apply_service.target import Target

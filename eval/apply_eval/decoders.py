@@ -30,8 +30,7 @@ from apply_eval.services import open_client, refuse_bad_status, translated
 from apply_service.decider import TargetInfo
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.attention import ATTENTION_NAME
-from apply_service.engine.replay import ReplayEngine
-from apply_service.engine.replay_answers import answered
+from apply_service.engine.replay import ReplayEngine, answered
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
     ContextLimitExceeded,

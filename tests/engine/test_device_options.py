@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from apply_service.engine import device_options
-from apply_service.engine.attention_kernel import find_kernels
-from apply_service.engine.device_options import buckets_on, find_options, found_options, log_passes
-from apply_service.engine.device_test import attention_error, check_device_parts, replay_error
+from apply_service.engine.attention import find_kernels
+from apply_service.engine.device_options import log_passes
 from apply_service.engine.graphs import GraphedPasses, PassOutput
-from apply_service.engine.self_test import SelfTest
+from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
+from apply_service.engine.self_test_store import buckets_on, find_options, found_options
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.errors import EngineFailure, MissingDependency
 from tests.engine.plain_kernels import PLAIN

@@ -12,9 +12,9 @@ import torch
 
 from apply_service.engine import self_test
 from apply_service.engine.loading import LoadedModel, load_model
-from apply_service.engine.self_test import stopwatch, time_passes
+from apply_service.engine.self_test import time_passes
 from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine, stopwatch
 from tests.engine.tiny_models import save_tiny, tiny_model
 
 HUGE_S = 1e6

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.attention.bias import causal_lower_right
 
-from apply_service.engine.attention_tiles import Places, TileShape, shape_for
+from apply_service.engine.attention import Places, TileShape
 from tests.engine import plain_kernels
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -103,7 +103,7 @@ def test_every_group_size(group: int, device: str) -> None:
 @pytest.mark.parametrize("dim", [64, 96, 128, 256])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_every_head_size(dim: int, dtype: torch.dtype, device: str) -> None:
-    tile = shape_for(dim, 3, dtype, split=64)
+    tile = TileShape.for_model(dim, 3, dtype, split=64)
     Case([Rows(70, 5, 3)], n_kv_heads=1, group=3, dim=dim, dtype=dtype, tile=tile, device=device).check()
 
 

@@ -10,10 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.device_choice import choose_greedily, decide, raise_known, read_decisions
-from apply_service.engine.device_inputs import PassInputs, PassKey
-from apply_service.engine.packing import Layout
-from apply_service.engine.sampling import Rows
+from apply_service.engine.passes import Layout, PassInputs, PassKey, decide, raise_known, read_decisions
+from apply_service.engine.sampling import WindowRows, choose_greedily
 from apply_service.protocols import SamplingParams
 from tests.engine.test_torch_local import DEVICES, skip_without
 
@@ -42,7 +40,7 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
     ids, positions, windows = [], [], []
     for draft, start in zip(drafts, starts, strict=True):
         first = len(ids)
-        windows.append(Rows(first, 1 + len(draft), start + 1, SamplingParams()))
+        windows.append(WindowRows(first, 1 + len(draft), start + 1, SamplingParams()))
         ids += [0, *draft]
         positions += range(start, start + 1 + len(draft))
         for i, token in enumerate(draft):  # most of a draft stands

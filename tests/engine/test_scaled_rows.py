@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from apply_service.engine.weights.rows import Format, quantise_in_parts, quantise_rows, restore
+from apply_service.engine.eight_bit import Format, quantise_in_parts, quantise_rows
 
 FORMATS: list[Format] = ["fp8", "int8"]
 ERROR = {"fp8": 1 / 16, "int8": 0.5 / 127}
@@ -21,7 +21,7 @@ def random_rows(n_rows: int, n_columns: int) -> torch.Tensor:
 @pytest.mark.parametrize("number_format", FORMATS)
 def test_every_number_is_the_nearest(number_format: Format) -> None:
     x = random_rows(9, 300)
-    error = (restore(quantise_rows(x, number_format)) - x).abs()
+    error = (quantise_rows(x, number_format).restore() - x).abs()
     largest = x.abs().amax(dim=1, keepdim=True)
     if number_format == "fp8":
         normal = x.abs() > largest * 2**-6 / 448  # below, numbers of e4m3 are evenly spaced
@@ -33,7 +33,7 @@ def test_every_number_is_the_nearest(number_format: Format) -> None:
 @pytest.mark.parametrize("number_format", FORMATS)
 def test_the_largest_of_a_row_stays_itself(number_format: Format) -> None:
     x = random_rows(5, 64)
-    found = restore(quantise_rows(x, number_format))
+    found = quantise_rows(x, number_format).restore()
     place = x.abs().argmax(dim=1, keepdim=True)
     torch.testing.assert_close(found.gather(1, place), x.gather(1, place), rtol=1e-6, atol=0)
 
@@ -50,7 +50,7 @@ def test_a_row_is_the_same_in_any_company(number_format: Format) -> None:
 
 @pytest.mark.parametrize("number_format", FORMATS)
 def test_a_matrix_in_parts_is_the_matrix_at_once(number_format: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.engine.weights.rows.PART_ROWS", 4)
+    monkeypatch.setattr("apply_service.engine.eight_bit.PART_ROWS", 4)
     x = random_rows(10, 16)
     found, wanted = quantise_in_parts(x, number_format), quantise_rows(x, number_format)
     assert torch.equal(found.values.view(torch.uint8), wanted.values.view(torch.uint8))
@@ -62,7 +62,7 @@ def test_zeros_stay_zeros_and_a_broken_row_stays_broken(number_format: Format) -
     x = torch.ones(3, 32)
     x[0] = 0
     x[1, 7] = float("nan")
-    found = restore(quantise_rows(x, number_format))
+    found = quantise_rows(x, number_format).restore()
     assert bool((found[0] == 0).all())
     assert bool(found[1].isnan().all())
     assert bool((found[2] == 1).all())
