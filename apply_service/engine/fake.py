@@ -8,61 +8,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Self, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from apply_service.engine.sampling import WindowRows, choose
-from apply_service.engine.session import refuse_over_limit
+from apply_service.engine.session import EngineSession, refuse_over_limit
 from apply_service.protocols import Part, Session, Verification, Window
 
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
 
-class FakeSession:
+class FakeSession(EngineSession):
     """`ids` are the tokens whose keys and values a real session would have."""
 
-    def __init__(
-        self,
-        prompt_ids: Sequence[int],
-        capacity: int,
-        *,
-        owner: str,
-        n_cached: int,
-        on_close: Callable[[FakeSession], None],
-    ) -> None:
-        self.prompt_ids = list(prompt_ids)
-        self.ids = self.prompt_ids[:n_cached]
-        self.capacity = capacity
-        self.owner = owner
-        self.n_cached = n_cached
-        self._on_close = on_close
-        self.is_open = True
+    def __init__(self, prompt_ids: Sequence[int], capacity: int, **options: Any) -> None:
+        self.ids = list(prompt_ids)
+        super().__init__(list(prompt_ids), capacity, **options)
 
     @property
     def length(self) -> int:
         return len(self.ids)
 
-    @property
-    def n_pending(self) -> int:
-        return max(0, len(self.prompt_ids) - 1 - len(self.ids))
-
-    def rewind(self, n_tokens: int) -> None:
-        del self.ids[len(self.ids) - n_tokens :]
-
-    def close(self) -> None:
-        if self.is_open:
-            self.is_open = False
-            self._on_close(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    @length.setter
+    def length(self, n_tokens: int) -> None:
+        del self.ids[n_tokens:]
 
 
 class FakeEngine:
@@ -103,7 +76,7 @@ class FakeEngine:
         known = [_n_shared(prompt_ids[:-1], past) for who, past in self._kept if who == owner]
         n_cached = max(known, default=0) // self.prefill_grain * self.prefill_grain
         capacity = len(prompt_ids) + max_new_tokens
-        return FakeSession(prompt_ids, capacity, owner=owner, n_cached=n_cached, on_close=self._closed)
+        return FakeSession(prompt_ids, capacity, owner=owner, n_cached=n_cached, release=self._closed)
 
     def _closed(self, session: FakeSession) -> None:
         self.n_open -= 1

@@ -170,7 +170,7 @@ class Proposer:
         return request
 
     def _take(self, tokens: Tokens) -> Request:
-        """Take out the request without an id that had `tokens` before this step; the prompt of a new one is all of them."""
+        """Take out the request without an id that had `tokens` before this step, or open one on them."""
         key = len(tokens), tokens[-TAIL:].tobytes()
         same = self._by_content.get(key, [])
         for at, request in enumerate(same):
