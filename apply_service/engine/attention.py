@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -140,15 +140,16 @@ class PackedPass:
 # -- the Triton kernel -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """What one program of the kernel works on: `rows` rows of queries (tokens times the heads that share a KV head),
-    `keys` keys at a time, of a stretch of `split` absolute positions.  A change of any of them may change bits, so an
-    engine has one."""
+    """What one program of the kernel works on: `rows` rows of queries (tokens times the `group` heads that share a KV
+    head), `keys` keys at a time, of a stretch of `split` absolute positions.  A change of any of them may change bits,
+    so an engine has one."""
 
     rows: int = 64
     keys: int = 64
     split: int = 512
     warps: int = 4
     stages: int = 2
+    group: int = 1
 
     @classmethod
     def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
@@ -159,25 +160,24 @@ class TileShape:
             keys, warps = keys // 2, 8
         while rows < group:
             rows *= 2
-        return cls(rows=rows, keys=keys, split=split, warps=warps)
-
-    def tokens(self, group: int) -> int:
-        """Query tokens of a tile where `group` query heads share a KV head."""
-        return self.rows // group
+        return cls(rows=rows, keys=keys, split=split, warps=warps, group=group)
 
     def n_splits(self, n_positions: int) -> int:
         """Stretches that positions 0..n_positions lie in, at least one."""
         return max(1, -(-n_positions // self.split))
 
-    def cut(self, first_row: int, n_rows: int, first_slot: int, group: int) -> Iterator[tuple[int, int, int]]:
-        """Tiles of one session's rows, as `Places.tiles` has them."""
-        n_tokens = self.tokens(group)
-        for start in range(0, n_rows, n_tokens):
-            yield first_row + start, min(n_tokens, n_rows - start), first_slot
+    def least_tiles(self, n_rows: int) -> int:
+        """Tiles of a pass whose rows are all of one session: no pass has room for fewer.  Empty ones cost little, and
+        windows of all lengths make one kind of pass."""
+        return -(-n_rows // (self.rows // self.group))
+
+    def cut(self, first_row: int, n_rows: int, first_slot: int) -> list[tuple[int, int, int]]:
+        """Tiles of one session's rows, whole tokens each, as `Places.tiles` has them."""
+        n_tokens = self.rows // self.group
+        return [(first_row + start, min(n_tokens, n_rows - start), first_slot) for start in range(0, n_rows, n_tokens)]
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """Where the rows of a pass lie, on the device.
 
     `positions` [n_rows] int64; `slots` [n_rows] int64, -1 where the row is padding; `tiles` [n_tiles, 3] int64: first
@@ -201,46 +201,23 @@ class Kernels:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelAttention:
-    """The attention of one engine: `group` query heads share a KV head."""
-
-    kernels: Kernels
-    tile: TileShape
-    group: int
-
-    def tiles(self, segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
-        """The tiles of a pass, as `Places` has them."""
-        cuts = (self.tile.cut(one.first_row, one.n_rows, one.first_slot, self.group) for one in segments)
-        return [tile for cut in cuts for tile in cut]
-
-    def least_tiles(self, n_rows: int) -> int:
-        """Tiles of a pass whose rows are all of one session: no pass has room for fewer.  Empty ones cost little, and
-        windows of all lengths make one kind of pass."""
-        return -(-n_rows // self.tile.tokens(self.group))
-
-    def n_splits(self, segments: Sequence[Segment]) -> int:
-        """Stretches of positions that the longest session of a pass has."""
-        return self.tile.n_splits(max(one.position + one.n_rows for one in segments))
-
-
-@dataclass(frozen=True, slots=True)
 class KernelPass:
     """One forward as attention sees it, where the kernel reads everything it needs from `inputs` on the device, so that
     the pass can be captured once and replayed for other lengths, sessions and slots."""
 
     pool: SlotPool
-    attention: KernelAttention
+    kernels: Kernels
+    tile: TileShape
     inputs: PassInputs
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
     ) -> torch.Tensor:
         """As `PackedPass.attend`."""
-        kernels, tile, inputs = self.attention.kernels, self.attention.tile, self.inputs
-        keys, values = self.pool.keys[layer], self.pool.values[layer]
+        keys, values, inputs = self.pool.keys[layer], self.pool.values[layer], self.inputs
         places = Places(inputs.positions, inputs.slots, inputs.tiles, inputs.key.n_splits)
-        kernels.store(key, value, keys, values, inputs.slots)
-        return kernels.attend_slots(query, keys, values, places, tile, **options)
+        self.kernels.store(key, value, keys, values, inputs.slots)
+        return self.kernels.attend_slots(query, keys, values, places, self.tile, **options)
 
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:

@@ -66,7 +66,7 @@ class FakeEngine:
         self.prefill_grain = max(1, min(prefill_grain, max(self.pass_times) // 2))
         self.n_open = 0
         self.n_steps = 0
-        self._kept: deque[tuple[str, list[int]]] = deque(maxlen=n_kept_prompts)
+        self._kept: deque[tuple[str, Sequence[int]]] = deque(maxlen=n_kept_prompts)
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit)

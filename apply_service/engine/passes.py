@@ -15,7 +15,7 @@ import torch
 from apply_service.engine.sampling import WindowRows
 from apply_service.engine.session import TorchSession
 from apply_service.errors import EngineFailure
-from apply_service.protocols import Part, Window
+from apply_service.protocols import Part, Verification, Window
 
 FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
 """Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
@@ -184,15 +184,6 @@ class PassInputs:
 
 
 # -- what the device decides -------------------------------------------------------------------------------------------
-class Decision(NamedTuple):
-    """The target's decision on one window: the accepted tokens and the bonus token, their log probabilities, and how
-    many tokens the session holds then."""
-
-    choices: list[int]
-    logprobs: list[float]
-    length: int
-
-
 def is_greedy(window: Window) -> bool:
     """Whether the best token of each row is its choice: no temperature, and no mask."""
     is_masked = window.allowed is not None and any(tokens is not None for tokens in window.allowed)
@@ -223,11 +214,12 @@ def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) ->
     return torch.stack([column.double() for column in (choices, logprobs, accepted, lengths)])
 
 
-def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[Decision]:
-    """The decisions on the windows whose first rows are `firsts`; the one transfer of a pass from the device."""
+def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[tuple[Verification, int]]:
+    """For the windows whose first rows are `firsts`: the accepted tokens and the bonus token, and how many tokens the
+    session holds then.  The one transfer of a pass from the device."""
     choices, logprobs, accepted, lengths = table.tolist()
     found = []
     for i, first in enumerate(firsts):
-        stop = first + int(accepted[i]) + 1
-        found.append(Decision([int(token) for token in choices[first:stop]], logprobs[first:stop], int(lengths[i])))
+        rows = slice(first, first + int(accepted[i]) + 1)
+        found.append((Verification([int(token) for token in choices[rows]], logprobs[rows]), int(lengths[i])))
     return found

@@ -16,7 +16,7 @@ from typing import Literal, cast
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from apply_service.engine.attention import KernelAttention, Places
+from apply_service.engine.attention import Kernels, Places
 from apply_service.engine.graphs import EagerPasses
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
@@ -94,6 +94,16 @@ def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
     return SelfTest(buckets, engine.query_grain, differing, flipped, times, engine.attention, engine.has_graphs, notes)
 
 
+@torch.inference_mode()
+def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
+    """Seconds of one pass of each bucket."""
+    probe = _Probe(engine, seed)
+    try:
+        return {bucket: probe.look(bucket, [(probe.sessions[0], 0, 1)])[1] for bucket in engine.buckets}
+    finally:
+        probe.close()
+
+
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
     """The row counts whose rows agree with the largest's, if that agrees with itself, else that alone.
 
@@ -156,7 +166,7 @@ class _Probe:
             (session, 0 if is_largest else self._offset(bucket, size), size)
             for session, size in zip(sessions, sizes, strict=False)
         ]
-        rows, fastest = self._look(bucket, plan)
+        rows, fastest = self.look(bucket, plan)
         if is_largest:
             self.oracle = rows[-1]
         found = list(rows)
@@ -164,7 +174,7 @@ class _Probe:
         is_cheap = fastest < CHEAP_S or self.engine.device.type != "cpu"
         for _ in range(3 if is_cheap else bucket <= SMALL_BUCKET):
             offset = self._offset(bucket, 1)
-            rows, seconds = self._look(bucket, [(self.sessions[0], offset, 1)])
+            rows, seconds = self.look(bucket, [(self.sessions[0], offset, 1)])
             found.append(rows[0])
             wanted.append(self.oracle[offset : offset + 1])
             fastest = min(fastest, seconds)
@@ -176,7 +186,7 @@ class _Probe:
         """Where a window of so many tokens begins among those of the oracle: elsewhere in every bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
-    def _look(self, n_rows: int, plan: Sequence[tuple[TorchSession, int, int]]) -> tuple[list[torch.Tensor], float]:
+    def look(self, n_rows: int, plan: Sequence[tuple[TorchSession, int, int]]) -> tuple[list[torch.Tensor], float]:
         """One pass of `n_rows` rows over windows, each a session, its first token and its length: the logits of each
         one's probed tokens, and the seconds."""
         parts: list[Part] = []
@@ -214,9 +224,9 @@ def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
         EngineFailure: the attention kernel or a replayed pass is wrong; says by how much.
     """
     errors = []
-    if engine.kernel is not None:
+    if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
-        errors.append(("the attention kernel", attention_error(engine.kernel, engine, seed), limit))
+        errors.append(("the attention kernel", attention_error(engine.kernels, engine, seed), limit))
     if engine.has_graphs:
         errors.append(("a replayed pass", replay_error(engine, seed), REPLAY_TOLERANCE))
     for what, error, limit in errors:
@@ -225,10 +235,10 @@ def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
 
 
 @torch.inference_mode()
-def attention_error(kernel: KernelAttention, engine: TorchEngine, seed: int) -> float:
+def attention_error(kernels: Kernels, engine: TorchEngine, seed: int) -> float:
     """The largest difference of the kernel from plain attention in float32, over random keys and queries of the model's
     shapes, as a share of the largest value."""
-    shape = engine.pool.shape
+    shape, tile = engine.pool.shape, engine.tile
     generator = torch.Generator(shape.device).manual_seed(seed)
     n_slots = max(KERNEL_POSITIONS) + KERNEL_ROWS
 
@@ -238,14 +248,14 @@ def attention_error(kernel: KernelAttention, engine: TorchEngine, seed: int) -> 
     keys, values = (draw(shape.n_kv_heads, n_slots, shape.head_dim) for _ in range(2))
     worst = 0.0
     for position in KERNEL_POSITIONS:
-        query = draw(shape.n_kv_heads * kernel.group, KERNEL_ROWS, shape.head_dim)
+        query = draw(shape.n_kv_heads * tile.group, KERNEL_ROWS, shape.head_dim)
         positions = torch.arange(position, position + KERNEL_ROWS, device=shape.device)
-        tiles = torch.tensor(list(kernel.tile.cut(0, KERNEL_ROWS, 0, kernel.group)), device=shape.device)
-        places = Places(positions, positions, tiles, kernel.tile.n_splits(position + KERNEL_ROWS))
+        tiles = torch.tensor(tile.cut(0, KERNEL_ROWS, 0), device=shape.device)
+        places = Places(positions, positions, tiles, tile.n_splits(position + KERNEL_ROWS))
         scale = shape.head_dim**-0.5
-        found = kernel.kernels.attend_slots(query, keys, values, places, kernel.tile, scale=scale)
+        found = kernels.attend_slots(query, keys, values, places, tile, scale=scale)
         seen = torch.arange(n_slots, device=shape.device)[None] <= positions[:, None]
-        k, v = (one.float().repeat_interleave(kernel.group, 0) for one in (keys, values))
+        k, v = (one.float().repeat_interleave(tile.group, 0) for one in (keys, values))
         wanted = F.scaled_dot_product_attention(query.float(), k, v, attn_mask=seen, scale=scale).transpose(0, 1)
         worst = max(worst, float((found.float() - wanted).abs().max() / wanted.abs().max()))
     return worst

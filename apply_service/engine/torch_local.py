@@ -15,7 +15,6 @@ import torch
 
 from apply_service.engine.attention import (
     AttentionSetting,
-    KernelAttention,
     KernelPass,
     Kernels,
     PackedPass,
@@ -114,14 +113,14 @@ class TorchEngine:
         self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
-        found, self.attention_note = (kernels, "") if kernels is not None else find_kernels(attention, self.device)
-        group = config.num_attention_heads // shape.n_kv_heads
-        split = TileShape().split if padded else PLAIN_SPLIT
-        tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
-        self.kernel = None if found is None else KernelAttention(found, tile, group)
+        self.kernels, self.attention_note = kernels, ""
         """What replaces PyTorch's attention; None where nothing does, and `attention_note` says why."""
-        self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=found is not None)
-        self.attends_in_blocks = self.device.type == "cpu" or found is not None
+        if kernels is None:
+            self.kernels, self.attention_note = find_kernels(attention, self.device)
+        group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
+        self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
+        self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
+        self.attends_in_blocks = self.device.type == "cpu" or self.kernels is not None
 
     @property
     def max_draft(self) -> int:
@@ -130,7 +129,7 @@ class TorchEngine:
     @property
     def attention(self) -> Literal["sdpa", "triton"]:
         """What attention runs on."""
-        return "sdpa" if self.kernel is None else "triton"
+        return "sdpa" if self.kernels is None else "triton"
 
     @property
     def has_graphs(self) -> bool:
@@ -186,8 +185,8 @@ class TorchEngine:
             choices = choose(logits, layout.windows)
             table = decide(choices, logprobs_of(logits, choices), inputs)
         decisions = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
-        for window, decision in zip(windows, decisions, strict=True):
-            if any(map(math.isnan, decision.logprobs)):
+        for window, (found, _) in zip(windows, decisions, strict=True):
+            if any(map(math.isnan, found.logprobs or ())):
                 session = cast(TorchSession, window.session)
                 session.is_sound = False
                 raise EngineFailure("the model's output is not a number", value=session.length)
@@ -196,13 +195,9 @@ class TorchEngine:
         rest, answers = iter(decisions), list[Verification | None]()
         for part in parts:
             session = cast(TorchSession, part.session)
-            if isinstance(part, Window):
-                decision = next(rest)
-                session.length = decision.length
-                answers.append(Verification(decision.choices, decision.logprobs))
-            else:
-                session.length += part.n_rows
-                answers.append(None)
+            answer, length = next(rest) if isinstance(part, Window) else (None, session.length + part.n_rows)
+            session.length = length
+            answers.append(answer)
         return answers
 
     def _learn_time(self, n_rows: int, seconds: float) -> None:
@@ -237,9 +232,11 @@ class TorchEngine:
         layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
-        if self.kernel is not None:
-            tiles, n_splits = self.kernel.tiles(layout.segments), self.kernel.n_splits(layout.segments)
-            n_tiles = max(len(tiles), self.kernel.least_tiles(n_rows))
+        if self.kernels is not None:
+            for one in layout.segments:
+                tiles += self.tile.cut(one.first_row, one.n_rows, one.first_slot)
+            n_tiles = max(len(tiles), self.tile.least_tiles(n_rows))
+            n_splits = self.tile.n_splits(max(one.position + one.n_rows for one in layout.segments))
         elif self.padded:  # unpadded, every key that is attended to has been written
             for part, segment in zip(windows_first(parts), layout.segments, strict=True):
                 session = cast(TorchSession, part.session)
@@ -269,11 +266,9 @@ class TorchEngine:
         """The pass itself.  Where it may be captured it reads nothing but `inputs`: only PyTorch's own attention, which
         is never captured, reads `layout`."""
         key = inputs.key
-        attention = (
-            PackedPass(self.pool, layout.segments)
-            if self.kernel is None
-            else KernelPass(self.pool, self.kernel, inputs)
-        )
+        attention: PackedPass | KernelPass = PackedPass(self.pool, layout.segments)
+        if self.kernels is not None:
+            attention = KernelPass(self.pool, self.kernels, self.tile, inputs)
         output = self.model.base_model(
             input_ids=inputs.ids[None], position_ids=inputs.positions[None], use_cache=False, apply_pass=attention
         )
@@ -284,7 +279,7 @@ class TorchEngine:
             raise_known(logits, inputs.known_ids[: key.n_head_rows])
         if not key.is_greedy:
             return PassOutput(logits, None)
-        choose_best = choose_greedily if self.kernel is None else self.kernel.kernels.choose_best
+        choose_best = choose_greedily if self.kernels is None else self.kernels.choose_best
         return PassOutput(None, decide(*choose_best(logits[: key.n_choices]), inputs))
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:

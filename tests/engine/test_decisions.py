@@ -55,11 +55,11 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
     logprobs = -torch.arange(n_rows, device=device, dtype=torch.float32)
     for n in (n_used, n_rows):  # with the rows of padding and without them
         decisions = read_decisions(decide(chosen[:n], logprobs[:n], inputs), [window.first for window in windows])
-        for decision, draft, start, window in zip(decisions, drafts, starts, windows, strict=True):
+        for (decision, length), draft, start, window in zip(decisions, drafts, starts, windows, strict=True):
             wanted = accepted(draft, choices[window.first : window.first + window.n_rows])
             assert decision.choices == wanted
             assert decision.logprobs == [-float(window.first + i) for i in range(len(wanted))]
-            assert decision.length == start + len(wanted)
+            assert length == start + len(wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -30,8 +30,8 @@ def engine_with(kernels: Any = PLAIN) -> TorchEngine:
 
 def test_a_kernel_that_is_right_passes() -> None:
     engine = engine_with()
-    assert engine.kernel is not None
-    assert attention_error(engine.kernel, engine, 0) < 1e-5
+    assert engine.kernels is not None
+    assert attention_error(engine.kernels, engine, 0) < 1e-5
     check_device_parts(engine)
 
 
@@ -39,7 +39,7 @@ def test_a_kernel_that_is_wrong_is_found() -> None:
     """It leaves out the last key."""
 
     def short(query: Any, keys: Any, values: Any, places: Any, tile: Any, **options: Any) -> torch.Tensor:
-        places = replace(places, positions=(places.positions - 1).clamp(min=0))
+        places = places._replace(positions=(places.positions - 1).clamp(min=0))
         return PLAIN.attend_slots(query, keys, values, places, tile, **options)
 
     with pytest.raises(EngineFailure, match="attention kernel"):

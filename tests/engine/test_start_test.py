@@ -41,7 +41,24 @@ def test_bits_are_compared_once(tmp_path: Path) -> None:
     assert record["query_grain"] == 12
 
 
-def test_a_second_start_runs_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_was_busy_once_is_not_so_for_ever(tmp_path: Path) -> None:
+    buckets = (4, 64, 256)
+    busy = {str(bucket): HUGE_S * bucket for bucket in buckets}
+    loaded, record = started_again(tmp_path, buckets=buckets, pass_times=busy)
+    assert set(loaded.engine.pass_times) == set(buckets)
+    assert max(loaded.engine.pass_times.values()) < HUGE_S
+    assert {int(key): value for key, value in record["pass_times"].items()} == loaded.engine.pass_times
+
+
+def test_one_that_is_busy_now_keeps_the_times_it_had(tmp_path: Path) -> None:
+    times = {"4": 1e-9, "64": 2e-9, "256": 3e-9}
+    loaded, record = started_again(tmp_path, buckets=(4, 64, 256), pass_times=times)
+    assert loaded.engine.pass_times == {4: 1e-9, 64: 2e-9, 256: 3e-9}
+    assert record["pass_times"] == times
+
+
+def test_a_second_start_of_a_large_model_runs_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apply_service.engine.self_test_store.RETIMED_WEIGHTS", 0)
     times = {str(bucket): HUGE_S * bucket for bucket in DEFAULT_BUCKETS}
     monkeypatch.setattr("apply_service.engine.self_test_store.run_self_test", counted := Counted(run_self_test))
     loaded, _ = started_again(tmp_path, pass_times=times)
@@ -62,7 +79,7 @@ def engine_of(pass_times: dict[int, float]) -> TorchEngine:
     return TorchEngine(tiny_model("llama"), name="tiny", buckets=(4, 64), pass_times=pass_times)
 
 
-def test_a_machine_that_was_busy_once_is_not_so_for_ever() -> None:
+def test_a_large_model_learns_its_times_from_what_it_serves() -> None:
     engine = engine_of({4: HUGE_S, 64: 2 * HUGE_S})
     session = opened(engine, [1, 2, 3], 10)
     assert engine.pass_times[4] == HUGE_S, "a pass that reads a prompt has no head"
@@ -71,7 +88,7 @@ def test_a_machine_that_was_busy_once_is_not_so_for_ever() -> None:
     assert engine.pass_times[64] <= 16 * engine.pass_times[4], "never more than as many small passes"
 
 
-def test_one_that_is_busy_now_keeps_the_times_it_had() -> None:
+def test_slower_passes_teach_nothing() -> None:
     engine = engine_of({4: 1e-9, 64: 2e-9})
     engine.step([Window(opened(engine, [1, 2, 3], 10), 3, [4, 5], SamplingParams())])
     assert engine.pass_times == {4: 1e-9, 64: 2e-9}
