@@ -41,10 +41,6 @@ class ScaledRows(NamedTuple):
     values: torch.Tensor
     scales: torch.Tensor
 
-    def restore(self) -> torch.Tensor:
-        """The numbers that the rows stand for, in float32."""
-        return self.values.float() * self.scales
-
 
 def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
     """`x` [n_rows, n_columns] of any float type in 8 bits, rounded to nearest.  A row with a NaN gets a scale of NaN:
@@ -64,15 +60,6 @@ def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
     """As `quantise_rows`, a few rows at a time: beside a large matrix there may be little memory."""
     parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
     return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
-
-
-def quantise_activations(x: torch.Tensor) -> ScaledRows:
-    """`x` [n_rows, n_columns] in fp8, on CUDA by the kernel."""
-    if not x.is_cuda:
-        return quantise_rows(x, "fp8")
-    from apply_service.engine.triton_kernels import quantise_rows_fp8
-
-    return ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE))
 
 
 class EightBitLinear(nn.Module):

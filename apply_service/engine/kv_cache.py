@@ -56,20 +56,17 @@ class SlotPool:
         self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self._free = [(0, n_slots)]
-        self._makers_of_room: list[Callable[[int], bool]] = []
+        self.make_room: Callable[[int], bool] = lambda _n_slots: False
+        """Asked where no range of so many slots is free; tells whether one is now."""
 
     @property
     def n_free(self) -> int:
         return sum(stop - start for start, stop in self._free)
 
-    def when_full(self, make_room: Callable[[int], bool]) -> None:
-        """Call `make_room(n_slots)` where no range of that length is free; it tells whether one is now."""
-        self._makers_of_room.append(make_room)
-
     def take(self, n_slots: int) -> range | None:
         """The first free range of that length; None where there is none and none can be made."""
         slots = self.find(n_slots)
-        if slots is None and any(make_room(n_slots) for make_room in self._makers_of_room):
+        if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)
         if slots is not None:
             i = next(i for i, (start, _) in enumerate(self._free) if start == slots.start)
@@ -153,7 +150,7 @@ class PrefixCache:
         self._by_digest: dict[bytes, list[CachedPrompt]] = {}
         self._prompts: OrderedDict[int, CachedPrompt] = OrderedDict()
         if self._max_chunks:
-            pool.when_full(self.make_room)
+            pool.make_room = self.make_room
 
     @property
     def n_slots(self) -> int:

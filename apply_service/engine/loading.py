@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,40 +130,31 @@ def load_model(
     if is_recurrent(model):
         refuse_unknown_layers(model, formats[0])
         return LoadedModel(_stepwise(model.to(where), name), source, local, record, None, UNDRAFTED)
+    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
-        plan_memory(model, kind, where, kv_cache_bytes=kv_cache_bytes, n_rows=record.buckets[-1], **engine_options)
+        plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
         for kind in formats
         if weights != "auto" or known_share(model, kind) >= LEAST_SHARE
     ]
     plan = first_fitting(plans, name)
-    return make_ready(
-        bring(model, plan.weights_format, where),
-        name,
-        record,
-        directory=local,
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
-        self_tests=self_tests,
-        memory=plan,
-        **engine_options,
-    )
+    model = bring(model, plan.weights_format, where)
+    return make_ready(model, name, record, local, room, engine_options, self_tests=self_tests, memory=plan)
 
 
 def make_ready(
     model: Any,
     name: str,
     record: ModelRecord,
-    *,
     directory: Path | None,
-    kv_cache_bytes: int,
-    prefix_cache_bytes: int,
+    room: Mapping[str, int],
+    engine_options: Mapping[str, Any],
+    *,
     self_tests: SelfTestStore | None,
+    memory: MemoryPlan,
     engine_type: type[TorchEngine] = TorchEngine,
-    memory: MemoryPlan | None = None,
-    **engine_options: Any,
 ) -> LoadedModel:
     """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
-    to it, and to the one that is tested.
+    to it and to the one that is tested, `room` (bytes) to it alone.
 
     Raises:
         ModelNotLoadable: the model does not run with our attention.
@@ -174,17 +166,9 @@ def make_ready(
         raise
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "windows over slots", error) from error
-    engine = engine_type(
-        model,
-        name=name,
-        buckets=found.buckets,
-        determinism=found.determinism,
-        pass_times=found.pass_times,
-        query_grain=found.query_grain,
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
-        **found_options(engine_options, found),
-    )
+    tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
+    options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
+    engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
     return LoadedModel(engine, str(directory or name), directory, record, found, memory=memory)
 
 

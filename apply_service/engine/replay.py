@@ -8,8 +8,7 @@ a model's opinion: it gives no log probabilities, and the service labels its ans
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -22,7 +21,6 @@ import torch
 from apply_service.engine.attention import register
 from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.passes import raise_known
 from apply_service.engine.replay_shapes import ReplayShape, find_shape, replay_directory
 from apply_service.engine.sampling import WindowRows
 from apply_service.engine.self_test_store import SelfTestStore
@@ -76,39 +74,6 @@ def known_ids(answer_ids: Sequence[int], first: int, n_rows: int) -> list[int]:
     return known + [answer_ids[-1]] * (n_rows - len(known))
 
 
-@contextmanager
-def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -> Iterator[None]:
-    """While it lasts, calls of `model` by its own library choose the known answers: one for each sequence of the batch,
-    after prompts of `prompt_length` tokens (padded on the left).
-
-    Within the forward, where it costs next to nothing: a logits processor would make assisted generation loop over the
-    drafted tokens in Python.
-    """
-    n_past = 0
-
-    def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
-        nonlocal n_past
-        cache = inputs.get("past_key_values")
-        n_past = 0 if cache is None else int(cache.get_seq_length())
-
-    def after(_module: Any, _args: Any, inputs: dict[str, Any], output: Any) -> None:
-        logits = output.logits
-        n_rows = logits.shape[1]
-        first = n_past + inputs["input_ids"].shape[1] - n_rows + 1 - prompt_length
-        ids = [token for answer in answers for token in known_ids(answer, max(0, first), n_rows)]
-        raise_known(logits.view(-1, logits.shape[-1]), torch.tensor(ids, device=logits.device))
-
-    hooks = [
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=True),
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 class ReplayEngine(TorchEngine):
     """A torch engine whose choices are the known answers, where there are any."""
 
@@ -160,19 +125,19 @@ def load_replay(
     """
     shape, where = find_shape(name), pick_device(device)
     record = ModelRecord("replay", DEFAULT_BUCKETS if window is None else (window + 1,))
-    room = {"kv_cache_bytes": kv_cache_bytes, "n_rows": record.buckets[-1], **engine_options}
-    model, plan = make_model(shape, where, dtype, weights=weights, room=room)
+    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
+    planned = {"n_rows": record.buckets[-1], **room, **engine_options}
+    model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
     return make_ready(
         model,
         name,
         record,
-        directory=replay_directory(),
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
+        replay_directory(),
+        room,
+        engine_options,
         self_tests=self_tests,
-        engine_type=ReplayEngine,
         memory=plan,
-        **engine_options,
+        engine_type=ReplayEngine,
     )
 
 

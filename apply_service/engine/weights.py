@@ -137,22 +137,6 @@ def weight_bytes(model: Any, weights: Weights) -> int:
     return int(whole) - sum(one.weight.nbytes - one.weight.numel() - 4 * one.out_features for one in small)
 
 
-def bytes_read(model: Any) -> int:
-    """Bytes of weights that every pass reads: all but an embedding that is no head as well, of which a pass reads a row
-    a token."""
-    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    whole = sum(parameter.nbytes for parameter in model.parameters())
-    return int(whole if embedding is head else whole - embedding.nbytes)
-
-
-def format_of(model: Any) -> str:
-    """The number format of the layers' weights: fp8, int8, or the model's own type."""
-    for module in model.modules():
-        if isinstance(module, EightBitLinear):
-            return module.number_format
-    return str(next(model.parameters()).dtype).removeprefix("torch.")
-
-
 def fp8_ways(model: Any) -> dict[str, str]:
     """By size of matrix (columns x outputs), whether CUDA scales its fp8 products within or after them."""
     layers = [module for module in model.modules() if isinstance(module, EightBitLinear)]

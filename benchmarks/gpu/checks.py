@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from apply_service.engine.eight_bit import EightBitLinear, Format, quantise_activations, quantise_rows
+from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import wait_for_device
 from benchmarks.gpu.pieces import failure_of
@@ -124,7 +124,11 @@ def check_rows(device: torch.device, *, seed: int) -> Iterator[Check]:
     for n_rows, n_columns in sizes:
         x = torch.randn(n_rows, n_columns, device=device, generator=generator).bfloat16()
         x[0, : n_columns // 2] *= 1e-4
-        found, wanted = quantise_activations(x), quantise_rows(x, "fp8")
+        found = wanted = quantise_rows(x, "fp8")
+        if x.is_cuda:
+            from apply_service.engine.triton_kernels import quantise_rows_fp8
+
+            found = ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE))
         pairs = ((found.values.float(), wanted.values.float()), (found.scales, wanted.scales))
         errors += [(float((a != b).float().mean()), f"{n_rows} rows of {n_columns}") for a, b in pairs]
     yield worst_of("fp8 rows: share of other bits than torch's", errors, 0.0, len(sizes))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, ScaledRows, quantise_rows
+from tests.engine.test_scaled_rows import restore
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
@@ -79,10 +80,10 @@ def test_products_with_int8_weights(size: tuple[int, int, int], has_bias: bool, 
     x = torch.randn(n_rows, n_columns, generator=torch.Generator().manual_seed(1)).to(device)
     weights = quantise_rows(random_rows(n_out, n_columns, device), "int8")
     bias = torch.randn(n_out, generator=torch.Generator().manual_seed(2)).to(device) if has_bias else None
-    wanted = x @ weights.restore().T
+    wanted = x @ restore(weights).T
     wanted = wanted if bias is None else wanted + bias
     found = multiply_int8(x, weights.values, weights.scales, bias)
-    size_of_sum = x.norm(dim=1)[:, None] * weights.restore().norm(dim=1)[None]  # as large as the sum may be
+    size_of_sum = x.norm(dim=1)[:, None] * restore(weights).norm(dim=1)[None]  # as large as the sum may be
     assert bool(((found - wanted).abs() <= 1e-6 * size_of_sum + 1e-6).all())
 
 

@@ -11,8 +11,8 @@ import torch
 from apply_service.engine.replay import ReplayEngine, load_replay, make_model
 from apply_service.engine.replay_shapes import find_shape
 from apply_service.engine.session import TorchSession
-from apply_service.engine.weights import format_of
 from apply_service.protocols import Prefill, SamplingParams, Verification, Window
+from benchmarks.gpu.measure import format_of
 
 CPU = torch.device("cpu")
 TINY = find_shape("replay:tiny-2m")

@@ -15,8 +15,9 @@ from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights import Weights, bring, bytes_read, format_of, weight_bytes
+from apply_service.engine.weights import Weights, bring, weight_bytes
 from apply_service.errors import ModelNotLoadable
+from benchmarks.gpu.measure import bytes_read, format_of
 from tests.engine.test_mixes import play
 from tests.engine.tiny_models import tiny_model, with_ties
 
