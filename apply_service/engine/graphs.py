@@ -102,7 +102,7 @@ class CudaCapture:
         self._stream: Any = None
 
     def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Replay]:
-        """Runs `compute` before, so that kernels are compiled and libraries have their workspaces: a pass may run any
+        """Runs `compute` first, so that kernels are compiled and libraries have their workspaces; a pass may run any
         number of times, as it writes the same keys and values into the same slots."""
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -110,10 +110,9 @@ def load_model(
     earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`.
 
     Raises:
-        UnknownModel: no such folder or id.
-        ModelNotLoadable: the files are there but unusable (no safetensors, a pickle, an architecture without the
-        attention interface). RemoteCodeRefused: the model needs its own Python code.
-        ModelTooLarge: it does not fit into the device's free memory.
+        UnknownModel: no such folder or id.  ModelTooLarge: it does not fit into the device's free memory.
+        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface).
+        RemoteCodeRefused: the model needs its own Python code.
     """
     directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     local = directory if directory.is_dir() else None

@@ -1,7 +1,6 @@
 """One pass over the parts of many sessions: where its rows lie, what the device is sent, and what it decides.
 
-The rows of all parts lie one after the other, windows first, padded to a row count.  Windows come first so that the
-head is computed on a leading slice of the rows, and never on those of a prefill.
+Windows come first, so that the head is computed on a leading slice of the rows, and never on those of a prefill.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ KnownRows = Sequence[tuple[int, Sequence[int]]]
 
 
 class Segment(NamedTuple):
-    """One session's rows in a pass.
+    """One session's rows in a pass: positions `position..` of its sequence, whose slots begin at `first_slot`.
 
-    Rows `first_row..first_row + n_rows` of the pass are positions `position..` of the sequence, whose slots begin at
-    `first_slot`.  `n_keys` slots are attended to; `n_padded` query rows go through PyTorch's attention, the last
-    repeated.
+    `n_keys` slots are attended to; `n_padded` query rows go through PyTorch's attention, the last repeated.
     """
 
     first_row: int
@@ -67,8 +64,8 @@ def pack(
     attends to; `n_padded(n)`: how many query rows n rows take in attention.
 
     Raises:
-        EngineFailure: a part reaches beyond its session's slots or the vocabulary, has fewer tokens than rows, or
-            shares its session; such a part would write into its neighbours' slots or break the device.
+        EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
+            session; it would write into its neighbours' slots or break the device.
     """
     if len({id(part.session) for part in parts}) < len(parts):
         raise EngineFailure("two parts of a pass are of one session", value=len(parts))
@@ -113,11 +110,8 @@ def part_ids(part: Part) -> list[int]:
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
 class PassKey(NamedTuple):
-    """What a pass must have in common with a captured one to be replayed as it.
-
-    `n_head_rows` rows go through the head, of which `n_choices` are chosen from; where `is_greedy`, the choice and its
-    acceptance are part of the pass.
-    """
+    """What a pass must have in common with a captured one to be replayed as it.  `n_head_rows` rows go through the
+    head, of which `n_choices` are chosen from; where `is_greedy`, the decisions are part of the pass."""
 
     n_rows: int
     n_head_rows: int
@@ -198,11 +192,8 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) -> torch.Tensor:
     """All that the host needs of a pass, [4, n] float64 over its first n rows: choice and log probability of each row;
-    by window, accepted draft tokens and the session's new length.
-
-    A draft token is accepted while it equals the choice before it: choices are functions of the prefix, so this is
-    exact.  Runs on any device and within a captured pass.
-    """
+    by window, accepted draft tokens and the session's new length.  A draft token is accepted while it equals the choice
+    before it: choices are functions of the prefix, so this is exact."""
     n = len(choices)
     windows = inputs.windows[:n]
     rows = torch.arange(n, device=choices.device)

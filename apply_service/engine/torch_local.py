@@ -214,11 +214,8 @@ class TorchEngine:
     def logits(
         self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
     ) -> tuple[torch.Tensor, Layout]:
-        """One forward in exactly `n_rows` rows: logits of the windows' rows, which come first, and where they lie.
-
-        The head takes `n_head_rows`, or as few as it may.  Writes keys and values; no session's length changes.  The
-        logits hold until the next pass.
-        """
+        """One forward in exactly `n_rows` rows: logits of the windows' rows, which hold until the next pass, and where
+        they lie.  The head takes `n_head_rows`, or as few as it may.  No session's length changes."""
         with torch.inference_mode():
             output, layout, _ = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
         assert output.logits is not None
@@ -227,8 +224,7 @@ class TorchEngine:
     def run(
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
     ) -> tuple[PassOutput, Layout, PassInputs]:
-        """A pass over `parts`, which makes its decisions on the device if it `is_greedy`; where its rows lie; and its
-        inputs."""
+        """A pass over `parts`, which decides on the device if it `is_greedy`; where its rows lie; and its inputs."""
         layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0

@@ -5,9 +5,8 @@ vLLM makes one in every worker and calls `propose` after each step.  Nothing her
 request that can't be drafted for is decoded without drafts.
 
 A request's edit is the one that it tells of (see `message`), or the one that its prompt shows: a prompt of one of our
-formats holds the original and the update, but never the predicted merge.  With the hook a request is known by its id;
-without it, by all that has been written so far, prompt included: where two requests have the very same text behind
-them, the draft of one is as good as that of the other.
+formats holds the original and the update, but never the predicted merge.  With the hook a request is known by its id,
+without it by all its tokens so far.
 """
 
 from __future__ import annotations
