@@ -52,7 +52,7 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
     scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
     scaled = (exact / scales).clamp(-limit, limit)
     if number_format == "int8":
-        scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale tells
+        scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale has
     return ScaledRows(scaled.to(DTYPES[number_format]), scales)
 
 

@@ -34,8 +34,8 @@ MAX_SUGGESTIONS = 1024
 
 # -- known answers -----------------------------------------------------------------------------------------------------
 class Answers:
-    """Answers by prompt.  Those that a benchmark `expect`s are all kept; of those that are `suggest`ed, for prompts
-    whose answer nobody knows, the latest."""
+    """Answers by prompt.  Those that a benchmark `expect`s are all kept; of those that are `suggest`ed for other
+    prompts, the latest."""
 
     def __init__(self) -> None:
         self._expected: dict[bytes, Sequence[int]] = {}

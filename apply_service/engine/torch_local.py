@@ -54,7 +54,7 @@ PLAIN_SPLIT = 256
 device busy with one row."""
 
 BETTER = 0.9
-"""A pass that takes less than this share of the time known for it tells a new one."""
+"""A pass that takes less than this share of the time known for it corrects it."""
 
 KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
 """The tokens that the rows of a window are to choose whatever the model says; None: the model's own choice."""
@@ -190,8 +190,10 @@ class TorchEngine:
                 session = cast(TorchSession, window.session)
                 session.is_sound = False
                 raise EngineFailure("the model's output is not a number", value=session.length)
-        if self._times_passes and len(windows) == len(parts):
-            self._learn_time(n_rows, elapsed())
+        seconds = elapsed()
+        if self._times_passes and len(windows) == len(parts) and seconds < BETTER * self.pass_times.get(n_rows, 0.0):
+            # The self-test measured on a busy machine.  Passes that read prompts have no head, and say nothing.
+            self.pass_times = consistent({**self.pass_times, n_rows: seconds})
         rest, answers = iter(decisions), list[Verification | None]()
         for part in parts:
             session = cast(TorchSession, part.session)
@@ -199,11 +201,6 @@ class TorchEngine:
             session.length = length
             answers.append(answer)
         return answers
-
-    def _learn_time(self, n_rows: int, seconds: float) -> None:
-        """Correct what the self-test measured on a busy machine, once a pass is faster."""
-        if seconds < BETTER * self.pass_times.get(n_rows, 0.0):
-            self.pass_times = consistent({**self.pass_times, n_rows: seconds})
 
     def row_count(self, n_rows: int) -> int:
         """Rows that a pass (or its head) over `n_rows` rows takes."""

@@ -1,5 +1,5 @@
-"""The one place where vLLM is changed: `GPUModelRunner.propose_draft_token_ids` first tells our proposer which request
-each row is, and what came with it in `vllm_xargs`.
+"""The one place where vLLM is changed: `GPUModelRunner.propose_draft_token_ids` first announces to our proposer
+which request each row is, and what came with it in `vllm_xargs`.
 
 vLLM calls `register` in all its processes (entry point of the group `vllm.general_plugins`), also in servers that do
 not use our drafts: there it changes nothing but that one call, which goes straight through.

@@ -1,4 +1,4 @@
-"""What a request tells vLLM of its edit, in `vllm_xargs`: the original, the update as the merger reads it, and the
+"""The edit that a request sends to vLLM, in `vllm_xargs`: the original, the update as the merger reads it, and the
 predicted merge as runs of operations over the two.
 
 The other end makes draft sources of it by the same code as an engine in this process.  A message can make drafts bad,
@@ -26,7 +26,7 @@ Argument = str | list[str] | list[int]
 
 
 class SentEdit(NamedTuple):
-    """An edit that a request tells of, and the prompt format that it was asked in (None: the model's own)."""
+    """An edit that a request sent, and the prompt format that it was asked in (None: the model's own)."""
 
     job: EditJob
     format_name: str | None
@@ -53,10 +53,10 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """The edit that the arguments of a request tell of; None where they tell of none.
+    """The edit in the arguments of a request; None where they hold none.
 
     Raises:
-        InvalidField: they tell of one that is no merge of these texts.
+        InvalidField: they hold one that is no merge of these texts.
     """
     if not arguments or not KEYS & arguments.keys():
         return None

@@ -1,10 +1,10 @@
-"""The class that vLLM is told to use: `{"method": "custom_class", "model":
+"""The class that vLLM is configured with: `{"method": "custom_class", "model":
 "apply_service.engine.vllm.proposer.MergedEditProposer", "num_speculative_tokens": 127}`.
 
 vLLM makes one in every worker and calls `propose` after each step.  Nothing here may raise while requests run: a
 request that can't be drafted for is decoded without drafts.
 
-A request's edit is the one that it tells of (see `message`), or the one that its prompt shows: a prompt of one of our
+A request's edit is the one that it sends (see `message`), or the one that its prompt shows: a prompt of one of our
 formats holds the original and the update, but never the predicted merge.  With the hook a request is known by its id,
 without it by all its tokens so far.
 """
@@ -55,7 +55,7 @@ MARKS = {
     "fastapply": ("\n\n<code>", "</code>\n\n<update>", "</update>\n\nProvide"),
     "osmosis": ("<code>\n", "\n</code>\n\n\n<edit>\n", "\n</edit>"),
 }
-"""By prompt format, what stands in a prompt's text before the original, between it and the update, and after the
+"""By prompt format, the text of a prompt before the original, between it and the update, and after the
 update; tests hold them to the prompts that the formats make."""
 
 
@@ -232,11 +232,11 @@ class MergedEditProposer(Proposer):
 def open_drafter(
     formats: Sequence[PromptFormat], arguments: Mapping[str, Any] | None, prompt_ids: list[int]
 ) -> Drafter | None:
-    """The drafter of one request, which is asked in the first of `formats` unless it says or shows another; None where
+    """The drafter of one request, which is asked in the first of `formats` unless it names or shows another; None where
     it is no edit, or not ours.
 
     Raises:
-        InvalidField: it tells of an edit that is none, or of another format than these.
+        InvalidField: it sends an edit that is no merge, or names another format than these.
     """
     sent = decode_edit(arguments)
     if sent is not None:
@@ -284,7 +284,7 @@ def read_prompt(prompt_format: PromptFormat, prompt_ids: list[int]) -> EditJob |
 
 
 # -- which vLLM --------------------------------------------------------------------------------------------------------
-# vLLM prints an error's message alone, so limit and remedy stand in it as well.
+# vLLM prints an error's message alone, so it holds limit and remedy as well.
 def check_version(version: str) -> None:
     """
     Raises:
