@@ -180,8 +180,8 @@ class _Probe:
             found.append(rows[0])
             wanted.append(self.oracle[offset : offset + 1])
             alone_s.append(seconds)
-        a, b = torch.cat(found), torch.cat(wanted)
-        is_other, is_flipped = (a != b).any(dim=-1), a.argmax(-1) != b.argmax(-1)
+        given, expected = torch.cat(found), torch.cat(wanted)
+        is_other, is_flipped = (given != expected).any(dim=-1), given.argmax(-1) != expected.argmax(-1)
         taken_s = min(alone_s) if self.is_cheap else full_s
         return float(is_other.float().mean()), float(is_flipped.float().mean()), taken_s
 

@@ -148,8 +148,8 @@ JOINED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Names that a published architecture calls in this order, each with the same input."""
 
 
-class FirstProjection(nn.Module):
-    """Multiplies for its whole group and hands the others their parts."""
+class JoinedProjections(nn.Module):
+    """Multiplies once for a group of projections; a part of the product is kept until it is taken."""
 
     def __init__(self, linear: nn.Module, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -158,36 +158,28 @@ class FirstProjection(nn.Module):
         self._input: torch.Tensor | None = None
         self._parts: list[torch.Tensor | None] = []
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first, *others = self._split(x)
-        self._input, self._parts = x, list(others)
-        return first
-
     def take(self, x: torch.Tensor, index: int) -> torch.Tensor:
-        """Part `index` (1: the one after the first) of the product with `x`: from the call just made if it was with the
-        very same tensor, else computed anew.  Parts are kept until they are taken."""
-        found = self._parts[index - 1] if self._input is x else None
-        if found is None:
-            return self._split(x)[index]
-        self._parts[index - 1] = None
-        if all(part is None for part in self._parts):
+        """The part of projection `index` in the product with `x`."""
+        if self._input is not x or self._parts[index] is None:
+            self._input, self._parts = x, list(self.linear(x).split(self.sizes, dim=-1))
+        part, self._parts[index] = self._parts[index], None
+        if all(one is None for one in self._parts):
             self._input = None
-        return found
-
-    def _split(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
-        return cast(Sequence[torch.Tensor], self.linear(x).split(self.sizes, dim=-1))
+        return cast(torch.Tensor, part)
 
 
-class OtherProjection(nn.Module):
-    """Any further projection of a group."""
+class Projection(nn.Module):
+    """One projection of a group; the first owns what multiplies for all."""
 
-    def __init__(self, first: FirstProjection, index: int) -> None:
+    def __init__(self, joined: JoinedProjections, index: int) -> None:
         super().__init__()
-        self._first = (first,)  # in a tuple: the module belongs to its own place alone
+        if index == 0:
+            self.joined = joined
+        self._shared = (joined,)  # in a tuple, so that it is no child of the others
         self._index = index
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self._first[0].take(x, self._index)
+        return self._shared[0].take(x, self._index)
 
 
 @torch.no_grad()
@@ -209,10 +201,9 @@ def join_projections(parent: nn.Module) -> None:
             joined.weight = nn.Parameter(torch.cat([one.weight for one in linears]), requires_grad=False)
             if linears[0].bias is not None:
                 joined.bias = nn.Parameter(torch.cat([one.bias for one in linears]), requires_grad=False)
-            first = FirstProjection(joined, [one.out_features for one in linears])
-            setattr(module, names[0], first)
-            for index, name in enumerate(names[1:], 1):
-                setattr(module, name, OtherProjection(first, index))
+            shared = JoinedProjections(joined, [one.out_features for one in linears])
+            for index, name in enumerate(names):
+                setattr(module, name, Projection(shared, index))
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------
