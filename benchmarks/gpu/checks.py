@@ -111,7 +111,9 @@ def check_matrices(device: torch.device, number_format: Format, *, seed: int) ->
         for n in ROW_COUNTS:
             found = small(x[:n]).float()
             error = float((found - wanted[:n]).norm() / wanted[:n].norm())
-            errors.append((error, f"{n} rows of {n_in} times {n_out}, scales {getattr(small, 'way', None) or 'by row'}"))
+            errors.append(
+                (error, f"{n} rows of {n_in} times {n_out}, scales {getattr(small, 'way', None) or 'by row'}")
+            )
     yield worst_of(f"{number_format} matrices against float32", errors, ROUNDING[number_format], len(errors))
 
 

@@ -114,9 +114,9 @@ def test_every_bucket_is_timed_and_no_session_stays_open(buckets: tuple[int, ...
     engine.check_integrity()
 
 
-def test_a_model_of_few_positions_is_tested() -> None:
+def test_a_model_of_few_positions_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
-    model.config.max_position_embeddings = 64
+    monkeypatch.setattr(model.config, "max_position_embeddings", 64)
     found = run_self_test(TorchEngine(model, name="tiny", kv_cache_bytes=2**24))
     assert set(found.differing_rows) == set(DEFAULT_BUCKETS)
 
