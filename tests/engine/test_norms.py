@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from apply_service.engine.device_norms import fuse_norms, n_fused
+from apply_service.engine.weights import fuse_norms, n_fused
 from tests.engine.tiny_models import tiny_model
 
 IDS = torch.tensor([[5, 7, 11, 13]])
@@ -50,7 +50,7 @@ def test_the_kernel_gives_what_the_library_gives(dtype: torch.dtype, device: str
         pytest.skip("TRITON_INTERPRET is not 1")
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-    from apply_service.engine.triton_norm import normalise
+    from apply_service.engine.triton_kernels import normalise
 
     norm = LlamaRMSNorm(100, eps=1e-6).to(device, dtype)
     with torch.inference_mode():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from apply_service.engine.weights.choice import candidates, dtype_of
+from apply_service.engine.weights import candidates, dtype_of
 from apply_service.errors import MissingDependency, SettingsError
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from apply_service.engine.weights.joint import First, Other, join_projections
-from apply_service.engine.weights.linear import can_be, in_eight_bits
-from apply_service.engine.weights.rows import Format
+from apply_service.engine.eight_bit import EightBitLinear, Format, can_be
+from apply_service.engine.weights import Projection, join_projections
 
 TOLERANCE = {"fp8": 0.05, "int8": 0.015}
 """Of the result's norm, on random numbers: two roundings to 3 bits of fraction (2.6% each), or one to 127 steps."""
@@ -28,7 +27,7 @@ def linear(n_in: int, n_out: int, *, bias: bool = True, seed: int = 0) -> nn.Lin
 def test_close_to_the_layer_itself(number_format: Format, dtype: torch.dtype, bias: bool) -> None:
     exact = linear(256, 96, bias=bias)
     x = torch.randn(10, 40, 256)
-    found = in_eight_bits(linear(256, 96, bias=bias).to(dtype), number_format)(x.to(dtype))
+    found = EightBitLinear(linear(256, 96, bias=bias).to(dtype), number_format)(x.to(dtype))
     assert found.dtype == dtype
     assert found.shape == (10, 40, 96)
     wanted = exact(x)
@@ -61,8 +60,8 @@ def test_joined_projections_give_what_each_gave(bias: bool) -> None:
     wanted = Attention(bias=bias)(x)
     joined = Attention(bias=bias)
     join_projections(joined)
-    assert isinstance(joined.q_proj, First)
-    assert isinstance(joined.v_proj, Other)
+    assert isinstance(joined.q_proj, Projection)
+    assert isinstance(joined.v_proj, Projection)
     for found, exact in zip(joined(x), wanted, strict=True):
         torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-4)
     assert sum(p.numel() for p in joined.parameters()) == sum(p.numel() for p in Attention(bias=bias).parameters())
@@ -73,9 +72,9 @@ def test_nothing_is_kept_once_all_have_taken_their_parts() -> None:
     join_projections(joined)
     joined(torch.randn(1, 4, 64))
     first = joined.q_proj
-    assert isinstance(first, First)
-    assert first._input is None
-    assert first._parts == [None, None]
+    assert isinstance(first, Projection)
+    assert first.joined._input is None
+    assert first.joined._parts == [None, None, None]
 
 
 def test_a_part_of_another_input_is_never_handed_out() -> None:

@@ -8,7 +8,8 @@ import os
 import pytest
 import torch
 
-from apply_service.engine.weights.rows import quantise_rows, restore
+from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, ScaledRows, quantise_rows
+from tests.engine.test_scaled_rows import restore
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
@@ -26,6 +27,12 @@ def device(request: pytest.FixtureRequest) -> str:
     return name
 
 
+def quantised(x: torch.Tensor, *, grain: int = 1) -> ScaledRows:
+    from apply_service.engine.triton_kernels import quantise_rows_fp8
+
+    return ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE, grain=grain))
+
+
 def random_rows(n_rows: int, n_columns: int, device: str) -> torch.Tensor:
     """Rows of very different sizes."""
     x = torch.randn(n_rows, n_columns, generator=torch.Generator().manual_seed(3))
@@ -35,47 +42,39 @@ def random_rows(n_rows: int, n_columns: int, device: str) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("size", [(1, 96), (5, 100), (17, 1025)])
 def test_scales_of_activations_are_torchs(size: tuple[int, int], dtype: torch.dtype, device: str) -> None:
-    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
-
     x = random_rows(*size, device).to(dtype)
-    found, wanted = quantise_rows_fp8(x), quantise_rows(x, "fp8")
+    found, wanted = quantised(x), quantise_rows(x, "fp8")
     assert torch.equal(found.scales, wanted.scales)
     if device == "cuda":  # the interpreter rounds to 8 bits wrongly where a carry reaches the exponent
         assert torch.equal(found.values.float(), wanted.values.float())
 
 
 def test_numbers_that_fp8_has_are_kept(device: str) -> None:
-    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
-
     known = E4M3[~E4M3.isnan()].to(device)
     x = torch.stack([known * 2.0**power for power in (-8, 0, 5)])
-    assert torch.equal(quantise_rows_fp8(x).values.float(), known.expand(3, -1))
+    assert torch.equal(quantised(x).values.float(), known.expand(3, -1))
 
 
 def test_broken_rows_stay_broken_and_zeros_zeros(device: str) -> None:
-    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
-
     x = torch.ones(3, 40, device=device)
     x[0, 7] = float("nan")
     x[1] = 0
-    found = quantise_rows_fp8(x)
+    found = quantised(x)
     assert bool(found.scales[0].isnan().all())
     assert bool((found.values[1].float() == 0).all())
     assert not bool(found.scales[1:].isnan().any())
 
 
 def test_a_slice_of_a_larger_tensor_is_read_by_its_rows(device: str) -> None:
-    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
-
     whole = random_rows(4, 96, device)
     part = whole[:, :64]
-    assert torch.equal(quantise_rows_fp8(part).scales, quantise_rows(part.clone(), "fp8").scales)
+    assert torch.equal(quantised(part).scales, quantise_rows(part.clone(), "fp8").scales)
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("size", [(1, 96, 40), (5, 300, 33), (70, 256, 64)])
 def test_products_with_int8_weights(size: tuple[int, int, int], has_bias: bool, device: str) -> None:
-    from apply_service.engine.weights.int8_kernel import multiply_int8
+    from apply_service.engine.triton_kernels import multiply_int8
 
     n_rows, n_columns, n_out = size
     x = torch.randn(n_rows, n_columns, generator=torch.Generator().manual_seed(1)).to(device)
@@ -89,7 +88,7 @@ def test_products_with_int8_weights(size: tuple[int, int, int], has_bias: bool, 
 
 
 def test_a_row_of_an_int8_product_is_the_same_in_any_company(device: str) -> None:
-    from apply_service.engine.weights.int8_kernel import multiply_int8
+    from apply_service.engine.triton_kernels import multiply_int8
 
     x = torch.randn(40, 256, generator=torch.Generator().manual_seed(1)).to(device)
     weights = quantise_rows(random_rows(48, 256, device), "int8")
@@ -100,7 +99,7 @@ def test_a_row_of_an_int8_product_is_the_same_in_any_company(device: str) -> Non
 
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_a_product_is_scaled_by_rows_and_columns(has_bias: bool, device: str) -> None:
-    from apply_service.engine.weights.row_kernel import scale_product
+    from apply_service.engine.triton_kernels import scale_product
 
     generator = torch.Generator().manual_seed(4)
     product = (torch.randn((32, 2100), generator=generator) * 1e6).to(device)[:5]
@@ -113,10 +112,8 @@ def test_a_product_is_scaled_by_rows_and_columns(has_bias: bool, device: str) ->
 
 
 def test_rows_are_made_up_to_a_grain(device: str) -> None:
-    from apply_service.engine.weights.row_kernel import quantise_rows_fp8
-
     x = random_rows(5, 96, device)
-    found, wanted = quantise_rows_fp8(x, grain=32), quantise_rows_fp8(x)
+    found, wanted = quantised(x, grain=32), quantised(x)
     assert found.values.shape == (32, 96)
     assert found.scales.shape == (32, 1)
     assert torch.equal(found.scales[:5], wanted.scales)

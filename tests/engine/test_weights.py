@@ -11,19 +11,13 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, MixtralConfig
 
+from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights.conversion import (
-    Weights,
-    bring,
-    bytes_read,
-    format_of,
-    multiplied_parameters,
-    weight_bytes,
-)
-from apply_service.engine.weights.linear import is_eight_bit
+from apply_service.engine.weights import Weights, bring, weight_bytes
 from apply_service.errors import ModelNotLoadable
+from benchmarks.gpu.measure import bytes_read, format_of
 from tests.engine.test_mixes import play
 from tests.engine.tiny_models import tiny_model, with_ties
 
@@ -77,7 +71,7 @@ def test_embedding_norms_and_head_stay_as_they_are(weights: Weights) -> None:
     before, after = tiny_model("qwen2"), bring(tiny_model("qwen2"), weights, CPU)
     for name in ("model.embed_tokens", "lm_head", "model.norm"):
         assert torch.equal(after.get_submodule(name).weight, before.get_submodule(name).weight)
-    assert is_eight_bit(after.model.layers[1].mlp.down_proj)
+    assert isinstance(after.model.layers[1].mlp.down_proj, EightBitLinear)
     assert format_of(after) == weights
     assert format_of(before) == "float32"
 
@@ -91,9 +85,8 @@ def test_the_count_of_bytes_beforehand_is_that_of_the_model_afterwards(weights: 
 
 def test_a_pass_reads_all_but_an_embedding_that_is_no_head() -> None:
     untied, tied = tiny_model("qwen2"), tiny_model("llama")
-    assert bytes_read(untied) == 4 * multiplied_parameters(untied)
-    assert multiplied_parameters(untied) == sum(p.numel() for p in untied.parameters()) - 512 * 96
-    assert multiplied_parameters(tied) == sum(p.numel() for p in tied.parameters())
+    assert bytes_read(untied) == 4 * (sum(p.numel() for p in untied.parameters()) - 512 * 96)
+    assert bytes_read(tied) == 4 * sum(p.numel() for p in tied.parameters())
 
 
 def test_one_layer_at_a_time_is_whole() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.packing import Layout, pack, part_ids
+from apply_service.engine.passes import Layout, pack, part_ids
 from apply_service.engine.session import TorchSession
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, TokenSet, Window

@@ -10,10 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.device_choice import choose_greedily, decide, raise_known, read_decisions
-from apply_service.engine.device_inputs import PassInputs, PassKey
-from apply_service.engine.packing import Layout
-from apply_service.engine.sampling import Rows
+from apply_service.engine.passes import Layout, PassInputs, PassKey, decide, raise_known, read_decisions
+from apply_service.engine.sampling import WindowRows, choose_greedily
 from apply_service.protocols import SamplingParams
 from tests.engine.test_torch_local import DEVICES, skip_without
 
@@ -42,7 +40,7 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
     ids, positions, windows = [], [], []
     for draft, start in zip(drafts, starts, strict=True):
         first = len(ids)
-        windows.append(Rows(first, 1 + len(draft), start + 1, SamplingParams()))
+        windows.append(WindowRows(first, 1 + len(draft), start + 1, SamplingParams()))
         ids += [0, *draft]
         positions += range(start, start + 1 + len(draft))
         for i, token in enumerate(draft):  # most of a draft stands
@@ -57,11 +55,11 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
     logprobs = -torch.arange(n_rows, device=device, dtype=torch.float32)
     for n in (n_used, n_rows):  # with the rows of padding and without them
         decisions = read_decisions(decide(chosen[:n], logprobs[:n], inputs), [window.first for window in windows])
-        for decision, draft, start, window in zip(decisions, drafts, starts, windows, strict=True):
+        for (decision, length), draft, start, window in zip(decisions, drafts, starts, windows, strict=True):
             wanted = accepted(draft, choices[window.first : window.first + window.n_rows])
             assert decision.choices == wanted
             assert decision.logprobs == [-float(window.first + i) for i in range(len(wanted))]
-            assert decision.length == start + len(wanted)
+            assert length == start + len(wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

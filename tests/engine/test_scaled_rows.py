@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from apply_service.engine.weights.rows import Format, quantise_in_parts, quantise_rows, restore
+from apply_service.engine.eight_bit import Format, ScaledRows, quantise_in_parts, quantise_rows
 
 FORMATS: list[Format] = ["fp8", "int8"]
 ERROR = {"fp8": 1 / 16, "int8": 0.5 / 127}
 """Largest error: of fp8 relative to the number (3 bits of fraction), of int8 relative to the row's largest."""
+
+
+def restore(rows: ScaledRows) -> torch.Tensor:
+    """The numbers that the rows stand for."""
+    return rows.values.float() * rows.scales
 
 
 def random_rows(n_rows: int, n_columns: int) -> torch.Tensor:
@@ -50,7 +55,7 @@ def test_a_row_is_the_same_in_any_company(number_format: Format) -> None:
 
 @pytest.mark.parametrize("number_format", FORMATS)
 def test_a_matrix_in_parts_is_the_matrix_at_once(number_format: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.engine.weights.rows.PART_ROWS", 4)
+    monkeypatch.setattr("apply_service.engine.eight_bit.PART_ROWS", 4)
     x = random_rows(10, 16)
     found, wanted = quantise_in_parts(x, number_format), quantise_rows(x, number_format)
     assert torch.equal(found.values.view(torch.uint8), wanted.values.view(torch.uint8))

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from apply_service.engine.weights import fp8_product
-from apply_service.engine.weights.fp8_product import find_way, multiply
-from apply_service.engine.weights.rows import quantise_rows
+from apply_service.engine import eight_bit
+from apply_service.engine.eight_bit import find_way, multiply_fp8, quantise_rows
 
 LONG = 64
 """Columns from which on this library has no scales within, for up to 256 rows."""
@@ -29,7 +28,7 @@ def scaled_mm(
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
     yield
-    fp8_product._ways.clear()
+    eight_bit._ways.clear()
 
 
 @pytest.mark.parametrize(("n_columns", "way"), [(LONG // 2, "within"), (LONG, "after")])
@@ -38,7 +37,7 @@ def test_a_matrix_has_the_way_that_takes_every_number_of_rows(n_columns: int, wa
     rows, known = quantise_rows(x, "fp8"), quantise_rows(weights, "fp8")
     found = find_way(known.values)
     assert found == way
-    product = multiply(rows, known.values, known.scales, found).float()
+    product = multiply_fp8(rows, known.values, known.scales, found).float()
     wanted = rows.values.float() @ known.values.float().T
     scaled = wanted * rows.scales * known.scales.T
     torch.testing.assert_close(product, scaled if way == "within" else wanted, rtol=1e-2, atol=1e-2)
