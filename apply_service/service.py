@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
-from apply_service.deadline import Deadline
+from apply_service.deadline import Deadline, late_error
 from apply_service.decoding.scheduler import Outcome, Scheduler, joined
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import ApplyError, DeadlineExceeded, EngineFailure, InvalidField, NotReady, Overloaded
@@ -186,17 +186,22 @@ class Service:
                 return event.result
         raise AssertionError("a ticket ends in a final event or an error")
 
-    async def call(self, call: Callable[[], T], n_chars: int = 0) -> T:
+    async def call(self, call: Callable[[], T], n_chars: int = 0, *, timeout_s: float | None = None) -> T:
         """What a pure function makes of an edit of so many characters, called where such edits are read.  Cancelling
-        this ends it.
+        this ends it.  `timeout_s`: how long the caller waits, for a free process too.
 
         Raises:
             ApplyError: what it raises; DeadlineExceeded where it takes too long, EngineFailure where it crashes.
         """
-        if (lane := self._lane_of(n_chars)) is None:
-            return await asyncio.to_thread(call)
-        value: T = await asyncio.wrap_future(lane.pool.submit(call, lane.limit_s))
-        return value
+        lane = self._lane_of(n_chars)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if lane is None:
+                    return await asyncio.to_thread(call)
+                value: T = await asyncio.wrap_future(lane.pool.submit(call, lane.limit_s))
+                return value
+        except TimeoutError:
+            raise late_error(timeout_s) from None
 
     def check_integrity(self) -> None:
         """To be called while idle.

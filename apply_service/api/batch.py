@@ -26,7 +26,7 @@ from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.batch.requests import PatchRequest
 from apply_service.batch.results import BatchResult
-from apply_service.deadline import cancelled_error, late_error
+from apply_service.deadline import cancelled_error
 from apply_service.errors import TooLarge
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -81,11 +81,7 @@ async def _answer(call: BatchRequest, owner: str, service: Service, settings: Se
 async def _apply_patch(patch: PatchRequest, service: Service, settings: Settings) -> BatchResult:
     """In a process beside the engine, where there are any.  Raises DeadlineExceeded, as an edit without a deadline."""
     n_chars = len(patch.patch) + sum(len(source.text) for source in patch.files)
-    try:
-        async with asyncio.timeout(settings.default_timeout_s):
-            return await service.call(partial(apply_patch_request, patch), n_chars)
-    except TimeoutError:
-        raise late_error(settings.default_timeout_s) from None
+    return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)
 
 
 def _parsed(body: bytes, *, max_edits: int) -> BatchRequest:

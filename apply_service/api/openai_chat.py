@@ -7,6 +7,8 @@ spite of its name) takes Mercury's.  What a chat asks for is decided in `chat_ed
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
@@ -19,6 +21,7 @@ from apply_service.api.openai_answer import EVENTS, ChatAnswer, Kind
 from apply_service.api.openai_reply import OpenAIReply, is_sent_at_once
 from apply_service.api.openai_schema import ChatRequest, CompletionFields
 from apply_service.api.schema import request_body
+from apply_service.deadline import Deadline
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
@@ -58,14 +61,24 @@ def _add_route(router: APIRouter, path: str, tags: TagSet, text: str, service: S
         call = await read_call(request, settings.max_body_bytes, ChatRequest.parse_json, service)
         prediction = None if call.prediction is None else call.prediction.text
         reading = partial(read_chat, call.texts("system"), call.texts("user"), prediction, tags)
-        edit = await service.call(reading)
-        return await answer_edit("chat.completion", call, edit, request, service, settings)
+        return await answer_edit("chat.completion", call, reading, request, service, settings)
 
 
 async def answer_edit(
-    kind: Kind, call: CompletionFields, edit: ChatEdit, request: Request, service: Service, settings: Settings
+    kind: Kind,
+    call: CompletionFields,
+    reading: Callable[[], ChatEdit],
+    request: Request,
+    service: Service,
+    settings: Settings,
 ) -> Response:
-    """Apply the edit and answer as the call asks."""
+    """Have the edit read out of the chat, apply it and answer as the call asks, all of it by one deadline."""
+    deadline = Deadline(call.apply_service.timeout_s)
+    edit = await service.call(reading, timeout_s=deadline.timeout_s)
+    wanted = to_request(call, edit)
+    if deadline.timeout_s is not None:
+        deadline.check()
+        wanted = replace(wanted, timeout_s=deadline.remaining_s)
     reply = OpenAIReply(
         kind,
         edit,
@@ -75,7 +88,6 @@ async def answer_edit(
         token_limit=call.token_limit,
         with_usage=call.stream_options is not None and call.stream_options.include_usage,
     )
-    wanted = to_request(call, edit)
     return await respond(request, wanted, reply, stream=bool(call.stream), service=service, settings=settings)
 
 

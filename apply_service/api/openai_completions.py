@@ -37,7 +37,7 @@ def completions_router(service: Service, settings: Settings) -> APIRouter:
     )
     async def complete(request: Request) -> Response:
         call = await read_call(request, settings.max_body_bytes, CompletionRequest.parse_json, service)
-        edit = await service.call(partial(read_chat, [], [call.prompt], None, MORPH))
-        return await answer_edit("text_completion", call, edit, request, service, settings)
+        reading = partial(read_chat, [], [call.prompt], None, MORPH)
+        return await answer_edit("text_completion", call, reading, request, service, settings)
 
     return router

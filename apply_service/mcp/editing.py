@@ -81,7 +81,7 @@ class FileEditor:
         """
         own = await self.edit(call)
         others: list[EditOutcome | FailedEdit] = []
-        for path in _other_files(call):
+        for path in await anyio.to_thread.run_sync(_other_files, call):
             try:
                 others.append(await self.edit(replace(call, path=path, base_sha256=None)))
             except ApplyError as error:
@@ -99,7 +99,7 @@ class FileEditor:
         target = self._roots.resolve(call.path)
         async with self._alone(target):
             source = await anyio.to_thread.run_sync(self._read, target)
-            _refuse_gaps_of_nothing(source, call)
+            await anyio.to_thread.run_sync(_refuse_gaps_of_nothing, source, call)
             text = decode(source.data, call.encoding)
             result = await self._apply(self._request(call, target, text))
             outcome = _judge(call, source, result)

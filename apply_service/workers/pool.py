@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HEAVY_BYTES = 1_000_000
 """A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
+PRELOADED = ("apply_service.workers.process", "apply_service.pipeline", "apply_service.api.app")
+"""Beside formats and checks.  The last one parses bodies: without it each new process spends 0.3 s on imports."""
 DIED = "process ended with code {}"
 
 log = logging.getLogger(__name__)
@@ -221,7 +223,7 @@ def _context() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
-    context.set_forkserver_preload(["apply_service.workers.process", "apply_service.pipeline", *named])
+    context.set_forkserver_preload([*PRELOADED, *named])
     return context
 
 
