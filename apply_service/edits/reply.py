@@ -316,7 +316,8 @@ class _Reader:
 
     def _changes_stand(self, changes: Iterable[FileChange]) -> bool:
         for change in changes:
-            quotes = [hunk.old for hunk in change.hunks if any(line.strip() for line in hunk.old)]
+            # A hunk that changes nothing is none: code may hold a line like a hunk's header.
+            quotes = [h.old for h in change.hunks if h.old != h.new and any(line.strip() for line in h.old)]
             if any(self._file.stands(quote) for quote in quotes):
                 return True
             if not quotes and change.path and not self._original.strip():

@@ -26,7 +26,7 @@ def test_each_way_in_is_asked_as_it_expects_and_read_as_it_answers(way: str) -> 
         path, body = WAYS[way](PLAIN)
         _, status, answer = send(url, path, body)
         assert read_end(way, status, answer) == Ended(200, "", PLAIN.wanted)
-        path, body = WAYS[way](PLAIN._replace(update=diff("@@ -1 +1 @@\n-z = 1\n+b\n")))
+        path, body = WAYS[way](PLAIN._replace(update=diff("@@ -1 +1 @@\n-zz\n+y\n")))
         _, status, answer = send(url, path, body)
         assert read_end(way, status, answer).code == "needs_more_context"
 
