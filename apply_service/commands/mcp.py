@@ -7,6 +7,7 @@ a running service applies them.  Files are read and written here either way.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -120,6 +121,7 @@ def _end_at_once(error: BaseException | None) -> NoReturn:
 def _load(load: Any, model: str) -> None:
     try:
         load(model)
+        gc.freeze()  # as in `serve`
     except ApplyError as error:  # every edit that needs the model will say so, too
         print_error(error)
 
