@@ -24,7 +24,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
-from apply_service.deadline import Deadline, cancelled_error
+from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.decoding.scheduler import Answer, NextPass, Scheduler, joined
 from apply_service.decoding.verify import Decoding
 from apply_service.errors import (
@@ -267,17 +267,22 @@ class Service:
         assert isinstance(final, FinalEvent), "a ticket ends in a final event or an error"
         return final.result
 
-    async def call(self, call: Callable[[], T], n_chars: int = 0) -> T:
+    async def call(self, call: Callable[[], T], n_chars: int = 0, *, timeout_s: float | None = None) -> T:
         """What a pure function makes of an edit of so many characters, called where such edits are read.  Cancelling
-        this ends it.
+        this ends it.  `timeout_s`: how long the caller waits, for a free process too.
 
         Raises:
             ApplyError: what it raises; DeadlineExceeded where it takes too long, EngineFailure where it crashes.
         """
-        if (lane := self._lane_of(n_chars)) is None:
-            return await asyncio.to_thread(call)
-        value: T = await asyncio.wrap_future(lane.pool.submit(call, lane.limit_s))
-        return value
+        lane = self._lane_of(n_chars)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if lane is None:
+                    return await asyncio.to_thread(call)
+                value: T = await asyncio.wrap_future(lane.pool.submit(call, lane.limit_s))
+                return value
+        except TimeoutError:
+            raise late_error(timeout_s) from None
 
     def check_integrity(self) -> None:
         """To be called while idle.

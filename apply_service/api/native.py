@@ -21,7 +21,7 @@ from apply_service.api.schema import BatchRequest, NativeRequest
 from apply_service.batch import BatchResult
 from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
-from apply_service.deadline import cancelled_error, late_error
+from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -108,8 +108,5 @@ async def _apply_patch(call: BatchRequest, service: Service, settings: Settings)
     texts = [patch.patch, *(source.text for source in patch.files)]
     for text in texts:
         admissible(ApplyRequest(text), settings)
-    try:
-        async with asyncio.timeout(settings.default_timeout_s):
-            return await service.call(partial(apply_patch_request, patch), sum(map(len, texts)))
-    except TimeoutError:
-        raise late_error(settings.default_timeout_s) from None
+    n_chars = sum(map(len, texts))
+    return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)

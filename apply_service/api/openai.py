@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_c
 from apply_service.api.dialect import documented, error_responses, model_names, read_call, respond, sse_event, state_of
 from apply_service.api.errors import error_json
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
+from apply_service.deadline import Deadline
 from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
 from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent
@@ -337,9 +338,9 @@ async def _chat(request: Request, tags: TagSet) -> Response:
     prediction = None if call.prediction is None else call.prediction.text
     user = [message.text for message in call.messages if message.role == "user"]
     system = [message.text for message in call.messages if message.role != "user"]
-    edit = await state_of(request)[0].call(partial(read_chat, system, user, prediction, tags))
+    reading = partial(read_chat, system, user, prediction, tags)
     limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
-    return await _complete(request, "chat.completion", call, edit, min(limits, default=None))
+    return await _complete(request, "chat.completion", call, reading, min(limits, default=None))
 
 
 @router.post(
@@ -349,22 +350,30 @@ async def _chat(request: Request, tags: TagSet) -> Response:
 async def completion(request: Request) -> Response:
     """The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused."""
     call = await read_call(request, CompletionRequest.parse)
-    edit = await state_of(request)[0].call(partial(read_chat, [], [call.prompt], None, MORPH))
-    return await _complete(request, "text_completion", call, edit, call.max_tokens)
+    reading = partial(read_chat, [], [call.prompt], None, MORPH)
+    return await _complete(request, "text_completion", call, reading, call.max_tokens)
 
 
 async def _complete(
-    request: Request, kind: Kind, call: CompletionFields, edit: ChatEdit, token_limit: int | None
+    request: Request, kind: Kind, call: CompletionFields, reading: Callable[[], ChatEdit], token_limit: int | None
 ) -> Response:
+    """Have the edit read out of the chat, apply it and answer as the call asks, all of it by one deadline."""
+    deadline = Deadline(call.apply_service.timeout_s)
+    edit = await state_of(request)[0].call(reading, timeout_s=deadline.timeout_s)
     with_usage = call.stream_options is not None and call.stream_options.include_usage
     reply = OpenAIReply(kind, edit, call, state_of(request)[1], token_limit=token_limit, with_usage=with_usage)
-    return await apply_edit(request, edit, call, reply, temperature=call.temperature or 0.0, seed=call.seed or 0)
+    rest = {}
+    if deadline.timeout_s is not None:
+        deadline.check()
+        rest["timeout_s"] = deadline.remaining_s
+    sampling = {"temperature": call.temperature or 0.0, "seed": call.seed or 0}
+    return await apply_edit(request, edit, call, reply, **sampling, **rest)
 
 
-async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **sampling: Any) -> Response:
-    """Apply the edit and answer as the call asks."""
-    options = call.apply_service.model_dump(exclude={"stream_at_once"})
-    wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options, **sampling)
+async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **more: Any) -> Response:
+    """Apply the edit and answer as the call asks.  `more`: fields of the request that go before the call's own."""
+    options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
+    wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
     return await respond(request, wanted, reply, stream=bool(call.stream))
 
 

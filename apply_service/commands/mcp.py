@@ -7,6 +7,7 @@ a running service applies them.  Files are read and written here either way.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -93,6 +94,7 @@ def model_service(settings: Settings, *, asks_model: bool = True) -> Iterator[Se
     def load() -> None:
         try:
             runtime.load(settings.model)
+            gc.freeze()  # as in `serve`
         except ApplyError as error:  # every edit that needs the model will say so, too
             print_error(error)
 

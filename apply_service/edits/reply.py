@@ -227,7 +227,8 @@ class _Reader:
             return any(item.old in self._original if item.old.strip() else is_new_file for item in self._replacements)
         text = self._patch if name == "v4a_patch" else self._diff
         for change in text.changes if text is not None else ():
-            quotes = [hunk.old for hunk in change.hunks if hunk.quotes]
+            # A hunk that changes nothing is none: code may hold a line like a hunk's header.
+            quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
             if any(self._file.stands(quote) for quote in quotes) or (not quotes and change.path and is_new_file):
                 return True
         return False

@@ -92,7 +92,7 @@ class FileEditor:
             ApplyError: the call's own file could not be edited; the others were left alone.
         """
         own = await self._edit(call)
-        named = named_files(normalise(call.code_edit))
+        named = await anyio.to_thread.run_sync(named_files, normalise(call.code_edit))
         paths = [name for name in named if not is_same_file(name, call.path)]
         others: list[EditOutcome | FailedEdit] = []
         for path in paths if len(paths) < len(named) else ():
@@ -109,7 +109,7 @@ class FileEditor:
         async with lock:
             source = await anyio.to_thread.run_sync(self._read, target)
             # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
-            if not source.exists and any(is_marker(line) for line in normalise(call.code_edit).split("\n")):
+            if not source.exists and await anyio.to_thread.run_sync(_has_marker, call.code_edit):
                 raise FileNotReadable(
                     f"{call.path} does not exist, but the edit leaves out existing code",
                     value=str(source.target),
@@ -148,3 +148,8 @@ class FileEditor:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
         return read_source(target, needs_folder=False)
+
+
+def _has_marker(code_edit: str) -> bool:
+    """Whether it leaves out existing code.  In the length of the edit: not for the event loop."""
+    return any(map(is_marker, normalise(code_edit).split("\n")))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 HEAVY_BYTES = 1_000_000
 """A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
+PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
+"""Beside formats and checks.  The last one parses bodies: without it each new process spends 0.3 s on imports."""
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +256,7 @@ def _context() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     named = (name.partition(":")[0] for name in (*EDIT_FORMATS.values(), *CHECKS.values()))
-    context.set_forkserver_preload([__name__, "apply_service.pipeline", *named])
+    context.set_forkserver_preload([__name__, *PRELOADED, *named])
     return context
 
 

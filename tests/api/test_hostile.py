@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -283,6 +284,18 @@ def test_many_tiny_files(n: int, http: TestClient) -> None:
     for i in range(n):
         body = {"original": f"x = {i}\n", "update": search_replace(f"x = {i}", f"y = {i}"), "path": f"f{i}.py"}
         assert http.post("/v1/apply", json=body).json()["merged_code"] == f"y = {i}\n"
+
+
+def test_a_chat_that_is_slow_to_read_ends_by_its_deadline(http: TestClient) -> None:
+    body = {
+        "messages": [{"role": "user", "content": "<<<<<<< SEARCH\nx\n" * 100_000}],
+        "prediction": {"type": "content", "content": "a = 1\n"},
+        "apply_service": {"timeout_s": 0.3},
+    }
+    began = time.monotonic()
+    answer = http.post("/v1/chat/completions", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
+    assert time.monotonic() - began < 3
 
 
 # -- sockets -----------------------------------------------------------------------------------------------------------

@@ -62,10 +62,13 @@ def test_every_edit_is_answered_whole_and_as_ever(phases: Phases, name: str) -> 
 
 
 def test_files_find_their_engine(phases: Phases) -> None:
-    """Without routing they may find it by chance, as there are two: then they find no more of the prompt."""
+    """Without routing one in two finds its file by chance, until both engines know it: all twelve later edits of four
+    files do so once in 4,096 runs."""
     by_file, by_load = phases["by file"], phases["by least load"]
+    assert by_file["later_edits"] == by_load["later_edits"] == 12
     assert by_file["hit_rate"] == 1.0
-    assert by_file["cached_share"] >= by_load["cached_share"]
+    assert by_load["hit_rate"] < 1.0
+    assert by_file["cached_share"] > by_load["cached_share"]
 
 
 def test_an_update_drains(phases: Phases) -> None:

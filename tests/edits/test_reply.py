@@ -290,6 +290,13 @@ def test_a_test_that_holds_a_diff_is_edited_by_a_snippet() -> None:
     assert run(update, TEST, "test_it.py").merged_code == TEST.replace("check(diff)", "check(diff, 1)")
 
 
+def test_a_snippet_may_hold_lines_like_the_headers_of_a_diff() -> None:
+    """Lines of context below it are those of a snippet: a hunk without a change is none."""
+    update = SNIPPET.replace("    with open", "@@ -1 +1 @@\n    with open").replace(NEW, f"{OLD}\ndiff --git a/x b/x")
+    reply = read_reply(update, original=FILE, path=PATH)
+    assert (reply.format, reply.update) == ("lazy_snippet", update)
+
+
 @pytest.mark.xfail(strict=True, reason="a new function below a marker at the file's end is refused as a guess")
 def test_new_markers_in_a_snippet_of_code_are_an_error() -> None:
     update = f'# ... existing code ...\n\n\ndef test_three():\n    edit = """\\\n{BLOCK}"""\n    check(edit)\n'

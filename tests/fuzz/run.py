@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
+from apply_service.build import build_runtime
 from apply_service.edits.fidelity import decode, encode
 from apply_service.errors import ApplyError, ModelNotLoadable
 from apply_service.pipeline import apply
 from apply_service.runtime import Runtime
+from apply_service.settings import Settings
 from apply_service.target import Target
 from apply_service.types import ApplyRequest, Strategy
 from apply_service.verdict_rules import DOUBT
@@ -48,11 +51,14 @@ def no_model(name: str) -> Target:
     raise ModelNotLoadable("the fuzzer asks no model", value=name)
 
 
-RUNTIME = Runtime(load=no_model)
+@cache
+def open_runtime(model: str | None) -> Runtime:
+    """With None, every edit that a program does not decide ends in an error."""
+    return Runtime(load=no_model) if model is None else build_runtime(Settings(model=model))
 
 
-def drawn(seed: int, number: int, formats: Sequence[str]) -> tuple[Edit, Strategy, Path]:
-    """Edit NUMBER of a run: draws until one has a single reading."""
+def drawn(seed: int, number: int, formats: Sequence[str], *, asks_model: bool = False) -> tuple[Edit, Strategy, Path]:
+    """Edit NUMBER of a run: draws until one has a single reading.  Without a model, lazy edits are for programs."""
     rng = random.Random(f"{seed}:{number}")
     format_name = formats[number % len(formats)]
     while True:
@@ -64,18 +70,20 @@ def drawn(seed: int, number: int, formats: Sequence[str]) -> tuple[Edit, Strateg
             edit = draw_edit(rng, format_name, lines, others, f"src/{file.name}")
         except Ambiguous:
             continue
-        strategy: Strategy = "exact" if format_name == "lazy_snippet" or rng.random() < 0.5 else "auto"
+        if format_name == "lazy_snippet":
+            return edit, "auto" if asks_model else "exact", file
+        strategy: Strategy = "exact" if rng.random() < 0.5 else "auto"
         return edit, strategy, file
 
 
-def judge(edit: Edit, strategy: Strategy) -> tuple[str, str]:
+def judge(edit: Edit, strategy: Strategy, model: str | None = None) -> tuple[str, str]:
     """The outcome, and the error's or the doubt's words."""
     source = decode(edit.original)
     request = ApplyRequest(
         source.text, edit.update, path=edit.path, strategy=strategy, format=edit.named, encoding=source.encoding
     )
     try:
-        result = apply(request, RUNTIME)
+        result = apply(request, open_runtime(model))
     except ApplyError as error:
         return "flagged", f"{error.code}: {error.message}"
     if encode(result.merged_code, source) == edit.wanted:
@@ -83,44 +91,47 @@ def judge(edit: Edit, strategy: Strategy) -> tuple[str, str]:
     told = next((v for v in result.verdicts if v.severity == "error" or (v.check == DOUBT and not v.is_pass)), None)
     if told is not None:
         return "flagged", f"{told.check}: {told.message}"
-    return "unseen", f"read as {result.format}"
+    return "unseen", f"read as {result.format}, by {result.strategy}, {result.certainty}, {result.confidence}"
 
 
-def judge_batch(seed: int, numbers: Sequence[int], formats: Sequence[str]) -> list[Found]:
+def judge_batch(seed: int, numbers: Sequence[int], formats: Sequence[str], model: str | None) -> list[Found]:
     found = []
     for number in numbers:
-        edit, strategy, file = drawn(seed, number, formats)
+        edit, strategy, file = drawn(seed, number, formats, asks_model=model is not None)
         try:
-            outcome, why = judge(edit, strategy)
+            outcome, why = judge(edit, strategy, model)
         except Exception as crash:
             outcome, why = "unseen", f"crash {type(crash).__name__}: {crash}"
         found.append(Found(f"{seed}:{number}", edit.format, strategy, outcome, why[:200], edit.traits, str(file)))
     return found
 
 
-def run(seed: int, n_edits: int, formats: Sequence[str] = EXACT, *, n_workers: int = 1) -> Iterator[Found]:
+def run(
+    seed: int, n_edits: int, formats: Sequence[str] = EXACT, *, n_workers: int = 1, model: str | None = None
+) -> Iterator[Found]:
     """The outcomes, batch by batch."""
     batches = [range(at, min(at + BATCH, n_edits)) for at in range(0, n_edits, BATCH)]
     if n_workers == 1:
         for batch in batches:
-            yield from judge_batch(seed, batch, formats)
+            yield from judge_batch(seed, batch, formats, model)
         return
     with ProcessPoolExecutor(n_workers) as pool:
-        for found in pool.map(judge_batch, [seed] * len(batches), batches, [formats] * len(batches)):
+        for found in pool.map(partial(judge_batch, seed, formats=formats, model=model), batches):
             yield from found
 
 
-def show(name: str, formats: Sequence[str]) -> int:
+def show(name: str, formats: Sequence[str], model: str | None) -> int:
     """One edit with its texts, and the lines where the answer differs from what is wanted."""
     seed, number = map(int, name.split(":"))
-    edit, strategy, file = drawn(seed, number, formats)
-    print(f"{file}, {edit.format}, {strategy}: {', '.join(edit.traits)}\n{edit.update!s}\n{judge(edit, strategy)}")
+    edit, strategy, file = drawn(seed, number, formats, asks_model=model is not None)
+    told = judge(edit, strategy, model)
+    print(f"{file}, {edit.format}, {strategy}: {', '.join(edit.traits)}\n{edit.update!s}\n{told}")
     source = decode(edit.original)
     request = ApplyRequest(
         source.text, edit.update, path=edit.path, format=edit.named, strategy=strategy, encoding=source.encoding
     )
     try:
-        rows = encode(apply(request, RUNTIME).merged_code, source).split(b"\n")
+        rows = encode(apply(request, open_runtime(model)).merged_code, source).split(b"\n")
     except ApplyError as error:
         print(error)
         return 1
@@ -136,17 +147,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
     parser.add_argument("--edits", type=int, default=50_000)
     parser.add_argument("--formats", default=",".join(EXACT), help="comma separated; lazy_snippet is another one")
+    parser.add_argument(
+        "--model", help="decides what programs don't, such as `embedded`; lazy snippets are `auto` then"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, help="where the report goes: counts, and every edit that was not exact")
     parser.add_argument("--only", help="SEED:NUMBER of an edit to show")
     arguments = parser.parse_args()
     formats = arguments.formats.split(",")
     if arguments.only:
-        return show(arguments.only, formats)
+        return show(arguments.only, formats, arguments.model)
     began = time.monotonic()
     counts: Counter[tuple[str, str, str]] = Counter()
     others: list[Found] = []
-    for found in run(draw_seed(), arguments.edits, formats, n_workers=arguments.workers):
+    found_all = run(draw_seed(), arguments.edits, formats, n_workers=arguments.workers, model=arguments.model)
+    for found in found_all:
         counts[found.format, found.strategy, found.outcome] += 1
         if found.outcome != "exact":
             others.append(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import statistics
 import threading
@@ -184,3 +185,11 @@ def test_one_caller_s_flood_leaves_another_s_edits_their_turn() -> None:
         for ticket in flood:
             list(ticket.events())
     assert len(ended) == 105
+
+
+def test_a_call_ends_when_its_caller_has_waited_long_enough() -> None:
+    with opened(ScriptedRun(tokens=())) as service:
+        began = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            asyncio.run(service.call(calls.backtrack, timeout_s=0.2))
+        assert time.monotonic() - began < service_module.READING_LIMIT_S
