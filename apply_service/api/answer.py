@@ -129,7 +129,8 @@ class UsageOut(AnswerPart):
         }
         if "accepted_tokens" in stats.unknown:
             counts |= {"accepted_prediction_tokens": None, "rejected_prediction_tokens": None}
-        return cls(**(counts | dict.fromkeys(counts.keys() & stats.unknown)))
+        nullable = counts.keys() - {"prompt_tokens", "completion_tokens"}
+        return cls(**(counts | dict.fromkeys(nullable & stats.unknown)))
 
 
 class NativeAnswer(AnswerPart):
