@@ -37,7 +37,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
     """A service over the pipeline.  Worker processes are started when first needed, but for one that reads."""
     from apply_service.pipeline import read_or_apply, run
     from apply_service.service import Readers, Service, count_chars
-    from apply_service.workers.pool import WorkerPool
+    from apply_service.serving.workers import WorkerPool
 
     small = WorkerPool(settings.small_edit_workers) if settings.small_edit_workers else None
     large = WorkerPool(settings.large_edit_workers) if settings.large_edit_workers else None

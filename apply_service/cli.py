@@ -22,8 +22,7 @@ from typing import Any, NoReturn
 from apply_service.commands import output
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.setting_specs import parse_setting
-from apply_service.settings import load_settings, setting_specs
+from apply_service.settings import load_settings, parse_setting, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
 

@@ -20,13 +20,12 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple, get_args
 
-from apply_service.calibration import Signals
 from apply_service.checks import run_checks
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
-from apply_service.doubt import chance_of
 from apply_service.drafting.chain import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
+from apply_service.edits.doubt import chance_of
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -38,6 +37,7 @@ from apply_service.edits.fidelity import (
     with_own_ends,
 )
 from apply_service.edits.reply import name_finding, read_reply
+from apply_service.engine.calibration import Signals
 from apply_service.errors import (
     ApplyError,
     BadEncoding,

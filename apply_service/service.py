@@ -36,10 +36,10 @@ from apply_service.errors import (
     Overloaded,
 )
 from apply_service.pipeline import InWorker, ReadEdit, Running
-from apply_service.shares import FairQueue, has_room
-from apply_service.ticket import Terminal, Ticket, crash_error
+from apply_service.serving.shares import FairQueue, has_room
+from apply_service.serving.ticket import Terminal, Ticket, crash_error
+from apply_service.serving.workers import Job, WorkerPool, closing_error
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
-from apply_service.workers.pool import Job, WorkerPool, closing_error
 
 READING_LIMIT_S = 5.0
 """A small edit is read in milliseconds; one that takes longer than this was made to."""

@@ -19,7 +19,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from apply_service.disk.paths import platform_config_path, platform_state_path
 from apply_service.errors import SettingsError
-from apply_service.model_folder import EMBEDDED
+from apply_service.models import EMBEDDED
 
 VLLM = "vllm"
 ENV_KEY = "env:"

@@ -11,11 +11,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from apply_service.calibration import Thresholds
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
-from apply_service.doubt import find_doubt
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
+from apply_service.edits.doubt import find_doubt
+from apply_service.edits.windows import SCOPE_LINES, Region, cut_job, find_regions, splice
+from apply_service.engine.calibration import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import EditJob
 from apply_service.target import (
@@ -30,7 +31,6 @@ from apply_service.target import (
     unused_stats,
 )
 from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange, RanStrategy, TokenEvent, Verdict
-from apply_service.windows.regions import SCOPE_LINES, Region, cut_job, find_regions, splice
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""

@@ -15,9 +15,8 @@ from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.build import build_runtime
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import in_process
+from apply_service.target import Runtime, in_process
 from apply_service.types import ApplyRequest
 from benchmarks.decoding.cases import make_case
 from benchmarks.decoding.contenders import open_contender, take_turns, undrafted_cap

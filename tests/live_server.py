@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from apply_service.api.app import create_app
 from apply_service.commands.serve import DrainingServer, open_listener, url_of
-from apply_service.service import Service
+from apply_service.service import Run, Service
 from apply_service.settings import Settings
-from apply_service.task import Run
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from apply_service.engine.fake import FakeEngine
 from apply_service.errors import ApplyError, NeedsMoreContext, Overloaded
 from apply_service.protocols import Constraint, Draft, Drafter, Engine, TokenSet
 from apply_service.service import Service
-from apply_service.ticket import Ticket
+from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.decoding.mixes import Ask, make_drafter, open_ask
 from tests.doubles import make_result

@@ -16,9 +16,8 @@ from apply_service.cli import main
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import UnknownModel
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 
 GOOD = b"a = 1\nb = 2\n"
 LATIN = "caf\xe9 = 1\n".encode("latin-1")

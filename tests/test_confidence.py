@@ -10,15 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
-from apply_service.calibration import Calibration, ProbabilityMap
+from apply_service.engine.calibration import Calibration, ProbabilityMap
 from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.pipeline import apply, confidence_in, read_edit, run
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
-from apply_service.runtime import Runtime
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.strategies import Outcome
-from apply_service.target import Target, TargetInfo
+from apply_service.target import Runtime, Target, TargetInfo
 from apply_service.types import ApplyRequest, Verdict
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"

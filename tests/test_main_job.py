@@ -21,9 +21,8 @@ from apply_service.decoding.scheduler import decode_alone
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import open_decoding
+from apply_service.target import Runtime, open_decoding
 from apply_service.types import ApplyRequest
 
 SHIPPED = Path(__file__).parents[1] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"

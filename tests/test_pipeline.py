@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pytest
 
 from apply_service import deadline, pipeline
-from apply_service.decider import Decider
 from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
     AlteredBytes,
@@ -36,8 +35,7 @@ from apply_service.errors import (
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import Constraint, EditJob
-from apply_service.runtime import Runtime
-from apply_service.target import Target
+from apply_service.target import Decider, Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 from tests.clocks import set_clocks
 from tests.doubles import CancelledWhen

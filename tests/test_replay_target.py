@@ -12,9 +12,8 @@ from apply_service.engine.replay import ReplayEngine
 from apply_service.errors import CheckFailed, UnknownModel
 from apply_service.pipeline import apply, read_edit
 from apply_service.prompts.replay import Replay
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest
 
 MODEL = "replay:tiny-2m"

@@ -21,10 +21,9 @@ from apply_service.errors import (
     NotReady,
     Overloaded,
 )
-from apply_service.service import Service
+from apply_service.service import Run, Service
+from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
-from apply_service.task import Run
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import ScriptedRun, make_result, wait_for
 from tests.seeds import draw_seed

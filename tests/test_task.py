@@ -16,10 +16,10 @@ from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.none import NoDraft
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded, EngineFailure, NotReady
+from apply_service.pipeline import Running
 from apply_service.protocols import Part, Verification
-from apply_service.service import ROOM_POLL_S, Service
-from apply_service.task import Running, Task
-from apply_service.ticket import Ticket
+from apply_service.service import ROOM_POLL_S, Service, Task
+from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyRequest, FinalEvent
 from tests.doubles import make_result, wait_for
 from tests.seeds import draw_seed

@@ -11,15 +11,14 @@ import numpy.typing as npt
 import pytest
 
 from apply_service.build import build_runtime
+from apply_service.edits.windows import SCOPE_LINES, cut_job, find_regions
 from apply_service.engine.fake import FakeEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
 from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
-from apply_service.windows.regions import SCOPE_LINES, cut_job, find_regions
 from tests.doubles import CancelledWhen
 
 N_FUNCTIONS = 400

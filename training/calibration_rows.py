@@ -16,8 +16,7 @@ from apply_eval.line_diff import Hunk as LineHunk
 from apply_eval.line_diff import diff_lines
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
-from apply_service.target import Target, in_process
+from apply_service.target import Runtime, Target, in_process
 from apply_service.types import ApplyRequest, ApplyResult, Hunk, Strategy
 from training.calibration_data import CalibrationEdit, Side
 

@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from apply_service.calibration import CALIBRATION_FILE
+from apply_service.engine.calibration import CALIBRATION_FILE
 from apply_service.prompts.compact_lines import LineVocabulary
 from training.card import read_scores, write_card
 from training.checkpoint import Progress, load_checkpoint

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apply_service.api.errors import error_json, headers_of, status_of
 from apply_service.api.keys import NO_KEY, Key
 from apply_service.errors import ApplyError, EngineFailure
+from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyResult, FinalEvent
 
 REQUEST_ID = "X-Request-Id"

@@ -26,8 +26,8 @@ from apply_service.api.auth import OPEN_PATHS
 from apply_service.api.calls import HttpCall, this_call
 from apply_service.api.keys import Key
 from apply_service.errors import Overloaded, RateLimited, RequestTimeout
+from apply_service.serving.shares import has_room
 from apply_service.settings import Settings
-from apply_service.shares import has_room
 
 UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
 RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")

@@ -13,8 +13,8 @@ from starlette.types import Scope
 
 from apply_service.api.calls import HttpCall
 from apply_service.service import Service
+from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
-from apply_service.ticket import Ticket
 from apply_service.types import ApplyResult, DecodeStats, FinalEvent
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

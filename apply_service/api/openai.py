@@ -29,8 +29,7 @@ from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
 from apply_service.errors import ApplyError, CheckFailed, StreamReplaced, Truncated, UnknownModel
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent
-from apply_service.verdict_rules import is_refused
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent, is_refused
 
 SAMPLING = "No effect: what is written is decided by file and edit, and `temperature` alone varies it."
 DRAFTING = "No effect: the service drafts by itself, and drafts change no answer."

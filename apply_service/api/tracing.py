@@ -17,7 +17,7 @@ from apply_service.api.auth import OPEN_PATHS
 from apply_service.api.calls import known_counts
 from apply_service.api.metrics import stage_seconds
 from apply_service.errors import ApplyError, MissingDependency
-from apply_service.ticket import Ticket
+from apply_service.serving.ticket import Ticket
 from apply_service.types import FinalEvent
 
 if TYPE_CHECKING:

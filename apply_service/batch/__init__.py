@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from apply_service.errors import ApplyError, CheckFailed
-from apply_service.types import ApplyResult, Verdict
-from apply_service.verdict_rules import is_refused
+from apply_service.types import ApplyResult, Verdict, is_refused
 
 BatchMode = Literal["all_or_nothing", "independent"]
 """One file that fails withholds every result, or each file stands for itself."""

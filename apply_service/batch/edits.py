@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from apply_service.batch import BatchItem, BatchMode, BatchResult
 from apply_service.errors import ApplyError, InvalidField, Overloaded
-from apply_service.ticket import Ticket
+from apply_service.pipeline import refuse_unknown_checks
+from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
-from apply_service.validation import refuse_unknown_checks
 
 Submit = Callable[[ApplyRequest], Ticket]
 

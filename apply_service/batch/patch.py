@@ -11,20 +11,18 @@ from dataclasses import replace
 
 from apply_service.batch import BatchItem, BatchResult, PatchRequest, PatchSource
 from apply_service.batch.edits import refuse_same_paths
-from apply_service.decider import Decider
 from apply_service.edits.diff import FileNames, change_diff_text
 from apply_service.edits.envelope import match_files
 from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
 from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
-from apply_service.pipeline import ReadEdit, apply, finish
+from apply_service.pipeline import ReadEdit, apply, finish, refuse_unknown_checks
 from apply_service.protocols import EditJob
-from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
+from apply_service.target import Decider, Runtime
 from apply_service.types import ApplyRequest, Verdict
-from apply_service.validation import refuse_unknown_checks
 
 PLAIN_MODES = ("100644", "100755")
 

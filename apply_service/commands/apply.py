@@ -31,7 +31,7 @@ from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings
-from apply_service.verdict_rules import DOUBT, is_refused
+from apply_service.types import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that go into the request as they are, where they were given."""

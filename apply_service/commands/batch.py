@@ -18,7 +18,7 @@ from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, FileError, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings
-from apply_service.verdict_rules import DOUBT
+from apply_service.types import DOUBT
 
 Json = dict[str, Any]
 Sources = Mapping[str, SourceFile]

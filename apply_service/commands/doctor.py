@@ -17,7 +17,7 @@ from apply_service.commands.output import OK, UNAVAILABLE, write_json, write_lin
 from apply_service.engine.replay_shapes import PREFIX as REPLAY_PREFIX
 from apply_service.engine.replay_shapes import find_shape, replay_directory
 from apply_service.errors import ApplyError
-from apply_service.model_folder import EMBEDDED, embedded_directory
+from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings

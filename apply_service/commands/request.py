@@ -144,7 +144,7 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     from apply_service.api.schema import NativeRequest
     from apply_service.build import build_runtime
     from apply_service.pipeline import apply
-    from apply_service.task import crash_error
+    from apply_service.serving.ticket import crash_error
 
     call = NativeRequest.parse(body)
     request, runtime = call.to_request(), build_runtime(settings)

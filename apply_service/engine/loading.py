@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
+from apply_service.engine.calibration import Calibration
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
@@ -33,8 +33,8 @@ from apply_service.engine.weights import (
     refuse_unknown_layers,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
-from apply_service.model_folder import EMBEDDED, RECORD_FILE
-from apply_service.model_folder import embedded_directory as embedded_directory
+from apply_service.models import EMBEDDED, RECORD_FILE
+from apply_service.models import embedded_directory as embedded_directory
 from apply_service.protocols import Prefill, SamplingParams, Window
 
 WINDOWS = ("context", "always")

@@ -25,8 +25,7 @@ from apply_service.edits.fidelity import decode, encode, normalise
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import named_files
 from apply_service.errors import ApplyError, FileNotReadable, TooLarge
-from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict
-from apply_service.verdict_rules import is_refused
+from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict, is_refused
 
 Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]
 EditStatus = Literal["written", "created", "unchanged", "dry_run", "refused"]

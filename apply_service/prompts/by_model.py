@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from apply_service.errors import ModelNotLoadable
-from apply_service.model_folder import RECORD_FILE
+from apply_service.models import RECORD_FILE
 from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer

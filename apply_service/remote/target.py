@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Literal
 
-from apply_service.calibration import Calibration
 from apply_service.deadline import Deadline
-from apply_service.decider import Decided, Deciding, Reading, least_by_line
+from apply_service.engine.calibration import Calibration
 from apply_service.errors import UnsupportedParameter
 from apply_service.prompts.chat import TAGS
 from apply_service.prompts.tagged import TagStream
@@ -20,6 +19,7 @@ from apply_service.prompts.tokenizer import lines_of_tokens
 from apply_service.protocols import EditJob
 from apply_service.remote.client import RemoteClient
 from apply_service.remote.messages import Reply, Token, encode_call
+from apply_service.target import Candidate, Decided, Deciding, least_by_line
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
@@ -101,7 +101,7 @@ class RemoteTarget:
                 decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
         return decided
 
-    def score(self, readings: Sequence[Reading], request: ApplyRequest, deadline: Deadline) -> None:
+    def score(self, readings: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> None:
         """None: completion servers score no text that they are given."""
         del readings, request, deadline
 

@@ -25,8 +25,8 @@ from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
+from apply_service.target import Runtime
 from apply_service.types import ApplyRequest, Strategy
 
 RESULTS = Path(__file__).parents[1] / "results" / "embedded-goals.json"

@@ -34,10 +34,9 @@ from apply_service.pipeline import read_edit
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.constraint import LineConstraint
 from apply_service.protocols import CheckInput, CompletingConstraint, EditJob
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Target, in_process
+from apply_service.target import Runtime, Target, in_process
 from apply_service.types import Certainty, FinishReason, Strategy
 from benchmarks.decoding.cases import read_edits
 

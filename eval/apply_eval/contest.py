@@ -17,8 +17,8 @@ from apply_eval.target import OpenTarget, open_target
 from apply_service.build import build_runtime
 from apply_service.errors import ApplyError, UnknownDrafter, UnsupportedParameter
 from apply_service.registry import DRAFTERS, names
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
+from apply_service.target import Runtime
 
 EXACT, SERVER = "exact", "server"
 HF_PEERS = (UNDRAFTED_PEER, "hf-prompt-lookup")

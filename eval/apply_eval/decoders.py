@@ -28,7 +28,6 @@ from apply_eval.runners import (
     request_of,
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
-from apply_service.decider import TargetInfo
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
@@ -42,9 +41,8 @@ from apply_service.errors import (
 )
 from apply_service.pipeline import finish, read_request
 from apply_service.protocols import Constraint, EditJob, StopFinder
-from apply_service.runtime import Runtime
 from apply_service.strategies import Outcome
-from apply_service.target import Target, in_process, open_decoding
+from apply_service.target import Runtime, Target, TargetInfo, in_process, open_decoding
 from apply_service.types import DecodeStats
 
 

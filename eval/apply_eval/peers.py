@@ -19,10 +19,9 @@ from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
 from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
-from apply_service.decider import Decider
 from apply_service.errors import ApplyError, ModelError
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
+from apply_service.target import Decider, Runtime
 from apply_service.types import ApplyRequest, Verdict
 
 INTENTIONAL = Path(__file__).parent / "fixtures" / "peer_intentional.jsonl"

@@ -15,9 +15,9 @@ from apply_service import errors
 from apply_service.build import open_service
 from apply_service.errors import ApplyError, Cancelled, EngineFailure, NotReady, Overloaded, ServiceError
 from apply_service.pipeline import run_alone
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.syntax.languages import find_language
+from apply_service.target import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, PassCount, Strategy, TokenEvent
 
 LABELS = frozenset({"replay"})

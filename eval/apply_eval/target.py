@@ -18,12 +18,11 @@ from apply_eval.runners import RequestOptions, request_of
 from apply_service.build import build_runtime
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ApplyError
-from apply_service.model_folder import EMBEDDED, embedded_directory
+from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.pipeline import read_edit
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Target, in_process
+from apply_service.target import Runtime, Target, in_process
 
 IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 

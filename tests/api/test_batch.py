@@ -14,9 +14,9 @@ from apply_service.api.app import create_app
 from apply_service.build import open_service
 from apply_service.deadline import Deadline
 from apply_service.pipeline import run as run_pipeline
-from apply_service.runtime import Runtime
 from apply_service.service import Run, Service
 from apply_service.settings import Settings
+from apply_service.target import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest
 from tests.batch.test_edits import block, no_model
 from tests.doubles import wait_for

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apply_service.doubt import find_doubt
+from apply_service.edits.doubt import find_doubt
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction, Reading, Verdict

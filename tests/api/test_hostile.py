@@ -20,9 +20,8 @@ from apply_service.api.app import create_app
 from apply_service.build import open_service
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 
 JSON = {"Content-Type": "application/json"}
 EDIT = "<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE\n"

@@ -12,10 +12,9 @@ import pytest
 
 from apply_service.api.dialect import PARSED_AT_ONCE
 from apply_service.build import open_service
-from apply_service.runtime import Runtime
 from apply_service.service import Service
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from tests.live_server import serving
 
 SETTINGS = Settings()

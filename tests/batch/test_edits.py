@@ -17,9 +17,8 @@ from apply_service.errors import (
     StaleBase,
 )
 from apply_service.pipeline import run as run_pipeline
-from apply_service.runtime import Runtime
 from apply_service.service import Service
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, Verdict
 from tests.doubles import ScriptedRun, make_result, wait_for
 

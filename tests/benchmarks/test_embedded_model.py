@@ -13,8 +13,7 @@ import pytest
 from apply_eval.datasets import EditRecord, measure_edit, write_records
 from apply_service.prompts.compact import Compact
 from apply_service.protocols import EditJob
-from apply_service.runtime import Runtime
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from benchmarks.embedded import model as embedded_model
 from benchmarks.embedded.model import MERGE, MergeAlone, Unhinted, open_way
 from tests.prompts.test_compact import MODEL, sample_job

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from apply_service.build import open_service
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from benchmarks.service.hostile import DEADLINE_S, EDITS, GOOD, MCP, WAYS, Ended, Hostile, diff, fault, read_end, send
 from tests.live_server import serving
 

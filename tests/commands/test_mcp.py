@@ -16,9 +16,8 @@ from apply_service import build
 from apply_service.clients.async_http import AsyncHttpClient
 from apply_service.commands import mcp
 from apply_service.errors import ApplyError, FileNotReadable, UnknownModel
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest
 
 

@@ -13,9 +13,8 @@ from apply_service.decoding.scheduler import decode_alone
 from apply_service.drafting.chain import drafter_names
 from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
-from apply_service.runtime import Runtime
 from apply_service.settings import Settings
-from apply_service.target import open_decoding
+from apply_service.target import Runtime, open_decoding
 from apply_service.types import ApplyRequest
 from tests.engine.tiny_models import save_tiny
 

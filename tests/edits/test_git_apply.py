@@ -19,7 +19,7 @@ import pytest
 from apply_service.edits.patch import FailedChange, apply_changes
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
+from apply_service.target import Runtime
 from apply_service.types import ApplyRequest
 from tests.seeds import draw_seed
 

@@ -12,7 +12,7 @@ import pytest
 from apply_service.edits.reply import named_files, read_patch_reply, read_reply
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
+from apply_service.target import Runtime
 from apply_service.types import ApplyRequest, ApplyResult
 from tests.edits.scripts import as_blocks, as_diff, as_v4a, draw_script
 from tests.effort import no_hang

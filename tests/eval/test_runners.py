@@ -10,8 +10,7 @@ from apply_service.engine.fake import ScriptedEngine
 from apply_service.errors import ContextLimitExceeded, EngineFailure, UnknownDrafter
 from apply_service.pipeline import read_edit
 from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.runtime import Runtime
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, TokenEvent
 from tests.eval.rows import record
 

@@ -28,8 +28,8 @@ from apply_service.remote.client import RemoteClient
 from apply_service.remote.endpoint import Endpoint
 from apply_service.remote.messages import Token, Transcript
 from apply_service.remote.target import RemoteTarget, line_logprobs
-from apply_service.runtime import Runtime
 from apply_service.service import Service
+from apply_service.target import Runtime
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import wait_for
 from tests.remote.scripted_server import (

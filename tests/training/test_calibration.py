@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.calibration import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
-from apply_service.runtime import Runtime
-from apply_service.target import Target
+from apply_service.engine.calibration import CALIBRATION_FILE, Calibration, ProbabilityMap, Signals, hash_weights
+from apply_service.target import Runtime, Target
 from apply_service.types import Certainty, Hunk
 from tests.doubles import make_result
 from tests.training.edits import make_edits

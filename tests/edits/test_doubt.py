@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.doubt import chance_of, find_doubt, in_words
+from apply_service.edits.doubt import chance_of, find_doubt, in_words
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction, Reading

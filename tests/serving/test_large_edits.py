@@ -21,9 +21,9 @@ from apply_service.errors import (
     StaleBase,
 )
 from apply_service.pipeline import apply
-from apply_service.runtime import Runtime
 from apply_service.service import Service
 from apply_service.settings import Settings
+from apply_service.target import Runtime
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 from tests.doubles import wait_for
 

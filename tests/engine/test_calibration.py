@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apply_eval.scores import CONFIDENCE_THRESHOLD
-from apply_service.calibration import (
+from apply_service.engine.calibration import (
     CALIBRATION_FILE,
     MAX_LOG_ODDS,
     Calibration,
@@ -29,7 +29,7 @@ DOUBTED = Signals(False, Certainty.GUESS, 3, False)
 SIGNALS = [Signals(a, c, n, k) for a in (True, False, None) for c in Certainty for n in (0, 9) for k in (True, False)]
 STEPS = ProbabilityMap(0.0, {"log_odds": 1.0}, ((-1.0, 0.2), (0.0, 0.6), (3.0, 0.9)))
 WEIGHED = ProbabilityMap(-1.0, {"log_odds": 0.5, "agrees": 2.0, "certain": 1.0, "doubts": -0.5, "clean": 0.25})
-REPORT = Path(__file__).parent.parent / "benchmarks" / "results" / "confidence.json"
+REPORT = Path(__file__).parents[2] / "benchmarks" / "results" / "confidence.json"
 EMPTY_HASH = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """SHA-256 of nothing."""
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from apply_service.errors import DeadlineExceeded, EngineFailure, NeedsMoreContext, NotReady
-from apply_service.workers.pool import HEAVY_BYTES, WorkerPool
+from apply_service.serving.workers import HEAVY_BYTES, WorkerPool
 from tests.doubles import wait_for
-from tests.workers import calls
+from tests.serving import calls
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apply_service.shares import FairQueue, has_room
+from apply_service.serving.shares import FairQueue, has_room
 
 
 def test_owners_take_turns_and_their_items_stay_in_order() -> None:

@@ -23,15 +23,14 @@ from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
 from apply_service.pipeline import ReadEdit, read_or_apply
 from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
-from apply_service.runtime import Runtime
 from apply_service.service import Readers, Service
+from apply_service.serving.workers import WorkerPool
 from apply_service.settings import Settings
-from apply_service.target import Target
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
-from apply_service.workers.pool import WorkerPool
 from tests.doubles import ScriptedRun, wait_for
 from tests.live_server import serving
-from tests.workers import calls
+from tests.serving import calls
 
 EDIT = "<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE\n"
 EXACT = ApplyRequest("a = 1\n", EDIT, path="a.py", strategy="exact")

@@ -3,7 +3,7 @@
 import contextvars
 import time
 
-from apply_service.ticket import Ticket
+from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyRequest
 
 WHO = contextvars.ContextVar("who", default="nobody")

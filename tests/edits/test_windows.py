@@ -7,9 +7,9 @@ import random
 import pytest
 
 from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.edits.windows import MARGIN_LINES, cut_job, find_regions, splice
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
-from apply_service.windows.regions import MARGIN_LINES, cut_job, find_regions, splice
 
 FILE = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(400))
 

@@ -1,0 +1,1 @@
+"""What `service` is made of: a request's ticket, worker processes, what callers share."""
