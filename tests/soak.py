@@ -136,7 +136,7 @@ class Soak:
             original="",
             update=" ".join(map(str, places)),
             instruction=rng.choice(FAULTS) if rng.random() < 0.3 else "",
-            timeout_s=rng.choice([0.001, 0.02, 0.1]) if rng.random() < 0.1 else LONG_S,
+            timeout_s=rng.choice([0.0001, 0.0001, 0.02]) if rng.random() < 0.15 else LONG_S,
         )
 
     def answer(self, request: ApplyRequest) -> str:
