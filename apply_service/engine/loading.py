@@ -20,6 +20,7 @@ from apply_service.engine.calibration import Calibration
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
+from apply_service.engine.session import TorchSession
 from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
@@ -40,6 +41,10 @@ from apply_service.protocols import Prefill, SamplingParams, Window
 WINDOWS = ("context", "always")
 HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 HUB_TIMEOUT_S = 10
+N_PROMPT, N_WINDOW = 24, 8
+"""Tokens on which the engine is held to the library's own forward."""
+ROUNDING, COARSE_ROUNDING = 1e-3, 0.25
+"""By how many standard deviations of the logits both may differ: in float32 on a CPU, and elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,45 @@ def load_model(
     ]
     plan = first_fitting(plans, name)
     model = bring(model, plan.weights_format, where)
-    return make_ready(model, name, record, local, room, engine_options, self_tests=self_tests, memory=plan)
+    loaded = make_ready(model, name, record, local, room, engine_options, self_tests=self_tests, memory=plan)
+    assert isinstance(loaded.engine, TorchEngine)
+    refuse_other_logits(loaded.engine, name)
+    return loaded
+
+
+def refuse_other_logits(engine: TorchEngine, name: str) -> None:
+    """Hold a window of the engine to the library's own forward of the same weights: an architecture may do something
+    with its logits, its positions or its attention that the engine does not know.  Costs two forwards of 32 tokens.
+
+    Raises:
+        ModelNotLoadable: they differ by more than rounding explains.
+    """
+    model, n_vocab = engine.model, engine.model.config.get_text_config().vocab_size
+    ids = [(7 * i + 3) % n_vocab for i in range(N_PROMPT + N_WINDOW)]
+    session = engine.open(ids[: N_PROMPT + 1], N_WINDOW)
+    assert isinstance(session, TorchSession), "an idle engine has room"
+    with session:
+        while session.n_pending:
+            engine.step([Prefill(session, min(session.n_pending, engine.prefill_grain))])
+        window = Window(session, ids[N_PROMPT], ids[N_PROMPT + 1 :], SamplingParams())
+        logits, layout = engine.logits([window], engine.row_count(N_WINDOW))
+        found = logits[layout.windows[0].first :][:N_WINDOW].float()
+    ours = register()
+    try:
+        model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            wanted = model(torch.tensor([ids], device=found.device), use_cache=False).logits[0, N_PROMPT:].float()
+    finally:
+        model.set_attn_implementation(ours)
+    rounding = ROUNDING if (found.device.type, model.dtype) == ("cpu", torch.float32) else COARSE_ROUNDING
+    difference = float((found - wanted).abs().max() / wanted.std())
+    if not difference <= rounding:
+        raise ModelNotLoadable(
+            f"its logits differ from the library's own forward by {difference:.2g} standard deviations",
+            value=name,
+            limit=rounding,
+            remedy="the engine does not know what this architecture does; use another model, or report its name",
+        )
 
 
 def make_ready(

@@ -103,6 +103,8 @@ class TorchEngine:
         self.context_limit: int = config.max_position_embeddings
         fix_frequencies(model, self.context_limit)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        # Cohere multiplies its logits, Granite divides them; `loading` refuses a model that does anything else.
+        self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self._n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
         self._times_passes &= self.device.type == "cpu"
@@ -276,8 +278,10 @@ class TorchEngine:
         return PassOutput(None, decide(*choose_best(logits[: key.n_choices]), inputs))
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], soft cap of the final logits included."""
+        """Logits [n_rows, vocab] of last hidden states [1, n_rows, d], with the model's scale and soft cap."""
         logits = self.model.get_output_embeddings()(hidden)[0]
+        if self._logit_scale != 1:
+            logits = logits * self._logit_scale
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
     def _n_keys(self, session: TorchSession, n_filled: int) -> int:

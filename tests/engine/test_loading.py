@@ -7,15 +7,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import CodeGenConfig, CodeGenForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    CodeGenConfig,
+    CodeGenForCausalLM,
+    CohereConfig,
+    GraniteConfig,
+    PreTrainedConfig,
+)
 
 from apply_service.build import load_target
-from apply_service.engine.loading import load_model
+from apply_service.engine.loading import ROUNDING, load_model
+from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
 from apply_service.prompts.chat import Chat, FastApply
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings
-from tests.engine.tiny_models import save_tiny, tiny_tokenizer
+from tests.engine.tiny_models import SIZES, save_tiny, tiny_tokenizer
+
+GROUPED = {name: value for name, value in SIZES.items() if name != "head_dim"}
 
 
 def test_a_folder_loads_and_runs(tmp_path: Path) -> None:
@@ -117,3 +127,23 @@ def test_a_damaged_folder_is_not_loadable(tmp_path: Path) -> None:
     (directory / "config.json").write_text("{")
     with pytest.raises(ModelNotLoadable):
         load_model(str(directory))
+
+
+@pytest.mark.parametrize(
+    "config", [GraniteConfig(**SIZES, logits_scaling=8.0), CohereConfig(**GROUPED, logit_scale=0.06)]
+)
+def test_scaled_logits_are_the_librarys(tmp_path: Path, config: PreTrainedConfig) -> None:
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert load_model(str(tmp_path)).engine.name == str(tmp_path)
+
+
+def test_a_model_with_other_logits_than_the_librarys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = TorchEngine.head
+    monkeypatch.setattr(TorchEngine, "head", lambda engine, hidden: 1.1 * head(engine, hidden))
+    with pytest.raises(ModelNotLoadable, match="differ from the library's own forward") as caught:
+        load_model(str(save_tiny(tmp_path / "tiny")))
+    assert caught.value.limit == ROUNDING
