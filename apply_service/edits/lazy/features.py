@@ -15,16 +15,16 @@ from math import log2
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.candidates import substance
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, surplus
+from apply_service.edits.lazy.candidates import substance
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
+from apply_service.edits.lazy.questions import ALL_DOUBTS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
 from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs, lone_pairs
 from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import Role, strip_comment
-from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.types import LineOp
 
 KINDS = (*QUOTE_KINDS, "stub", "renewed")

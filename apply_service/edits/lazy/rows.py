@@ -1,18 +1,23 @@
-"""The alignment problem of a reading: where each shown line may stand in the original, and what leaving it new costs.
+"""The alignment of a reading with the file.
 
-Between `reading` and `alignment`.
+`Rows` says where each shown line may stand in the original, and what leaving it new costs; `align` solves that;
+`aligned_matches` prefers an alignment that keeps brackets in pairs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.candidates import (
+from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer, surplus
+from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
+from apply_service.edits.lazy.candidates import (
     MAX_FUZZY_LENGTH,
     MAX_JOINED,
     NOTHING,
@@ -22,10 +27,10 @@ from apply_service.edits.candidates import (
     squeeze,
     substance,
 )
-from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer
-from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
 from apply_service.edits.lazy.reading import Block, Reading, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.write import Writer
+from apply_service.types import LineOp
 
 COPY_COST = 0.3
 """Leaving a line new that stands in the file."""
@@ -47,6 +52,10 @@ HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
+MAX_TRIES = 16
+"""Lines of brackets that are read otherwise."""
+MAX_CELLS = 200_000
+"""Larger problems (rows times lines) are not solved again."""
 
 
 class Rows:
@@ -337,3 +346,64 @@ def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np
     `ends[k]` is the furthest end of the scopes up to `headers[k]`."""
     above = np.searchsorted(headers, columns)
     return np.asarray((above > 0) & (columns <= ends[above - 1]))
+
+
+# -- brackets in pairs -------------------------------------------------------------------------------------------------
+def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
+    """The best alignment, or one next to it that keeps brackets in pairs where it does not.
+
+    What an alignment most easily mistakes is a line of mere brackets: a closing line of new code looks like one of the
+    file, and the other way round.  So one such line at a time is read the other way, and of the merges whose brackets
+    come out even the one that changes least is taken.
+    """
+    problem, terrain = rows.rows(), rows.terrain()
+    known_groups = rows.groups if groups else ()
+    chosen = align(problem, terrain, known_groups)
+    is_large = len(problem) * terrain.n_lines > MAX_CELLS
+    if keeps_pairs(Writer(reading, rows.candidates, chosen).write()) or is_large:
+        return chosen
+    columns = [TAKE] * len(problem)
+    for match in chosen:
+        for n in range(match.n_rows):
+            columns[match.row + n] = match.column + min(n, match.n_columns - 1)
+    uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
+    # Only rows that are new, or stand in the snippet beside one that is new or far from it in the file.
+    uneven = [
+        r for r in uneven
+        if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
+    ]  # fmt: skip
+    # The rows at the ends of blocks first.
+    uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
+    others = ((r, other) for r in uneven if (other := _read_otherwise(reading, r, problem[r], columns[r])) is not None)
+    found: list[tuple[int, list[Match]]] = []
+    for r, row in islice(others, MAX_TRIES):
+        matches = align([*problem[:r], row, *problem[r + 1 :]], terrain, known_groups)
+        if any(match.row == r for match in matches):
+            rows.admit(reading.visible[r][1])
+        ops = Writer(reading, rows.candidates, matches).write()
+        if keeps_pairs(ops):
+            found.append((sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops), matches))
+    if not found:
+        return chosen
+    reading.doubts.append("brackets read in pairs")
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def keeps_pairs(ops: Sequence[LineOp]) -> bool:
+    """Whether what comes opens as many brackets as what goes."""
+    gone, new = ([op.text for op in ops if op.kind == kind] for kind in ("drop", "take"))
+    return surplus(gone) == surplus(new)
+
+
+def _read_otherwise(reading: Reading, r: int, row: Row, column: int) -> Row | None:
+    """A matched line of nothing but brackets, or one only like the file's, as new; a new one that is in the file as
+    matched."""
+    text = reading.texts[reading.visible[r][1]]
+    if column != TAKE:
+        is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)
+        return replace(row, columns=row.columns[:0], scores=row.scores[:0]) if is_weak else None
+    equal = reading.index.equal(text)
+    same = np.array([kind is Kind.SAME for kind in equal.kinds], bool)
+    if not same.any():
+        return None
+    return replace(row, columns=equal.columns[same], scores=equal.scores[same], take_cost=FORCED)

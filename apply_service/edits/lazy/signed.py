@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.code_lines import indent_of, leading
 from apply_service.edits.lazy.align import Row, Terrain, align
+from apply_service.edits.lazy.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is_marker, strip_comment
 from apply_service.edits.reindent import Reindent
 from apply_service.types import LineKind, LineOp
