@@ -60,8 +60,8 @@ $(TRITON)/.installed: $(STAMP)
 	touch $@
 
 test-triton: $(TRITON)/.installed  ## the GPU's kernels on a CPU: interpreted, and compiled for a Hopper GPU
-	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_attention.py tests/engine/test_triton_choice.py tests/engine/test_triton_engine.py tests/engine/test_device_norms.py tests/engine/weights/test_kernels.py -n 2
-	PYTHONPATH=$(TRITON) TRITON_DEFAULT_FP_FUSION=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_compile.py tests/engine/weights/test_kernel_compile.py -n 2
+	PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_attention.py tests/engine/test_triton_choice.py tests/engine/test_triton_engine.py tests/engine/test_norms.py tests/engine/test_eight_bit_kernels.py -n 2
+	PYTHONPATH=$(TRITON) TRITON_DEFAULT_FP_FUSION=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engine/test_triton_compile.py tests/engine/test_eight_bit_compile.py -n 2
 
 # Ray listens on all interfaces, so the tests run where loopback is the only one (Linux; as root, or add --map-root-user).
 # Minutes, and 2 GB: in an environment of its own, and not part of what continuous integration runs.

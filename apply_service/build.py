@@ -23,7 +23,7 @@ from apply_service.target import Decider, Runtime, Target
 if TYPE_CHECKING:
     from apply_service.engine.loading import LoadedModel
     from apply_service.engine.self_test import SelfTest
-    from apply_service.engine.weights.choice import WeightsSetting
+    from apply_service.engine.weights import WeightsSetting
     from apply_service.service import Service
 
 REPLAY = "replay"

@@ -26,7 +26,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.doubt import chance_of
 from apply_service.drafting.chain import check_drafter
-from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -37,7 +37,6 @@ from apply_service.edits.fidelity import (
     with_mark,
     with_own_ends,
 )
-from apply_service.edits.ranges import LINE, TextHunk, text_hunks
 from apply_service.edits.reply import name_finding, read_reply
 from apply_service.errors import (
     ApplyError,

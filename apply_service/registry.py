@@ -13,7 +13,7 @@ from typing import Any
 
 EDIT_FORMATS = {
     "unified_diff": "apply_service.edits.unified_diff:UnifiedDiff",
-    "v4a_patch": "apply_service.edits.v4a_patch:V4APatch",
+    "v4a_patch": "apply_service.edits.v4a:V4APatch",
     "search_replace": "apply_service.edits.search_replace:SearchReplace",
     "json_edit": "apply_service.edits.json_edit:JsonEdit",
     "whole_file": "apply_service.edits.whole_file:WholeFile",

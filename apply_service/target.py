@@ -15,9 +15,8 @@ from typing import Literal, NamedTuple, Protocol
 
 from apply_service.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
 from apply_service.deadline import Deadline
-from apply_service.decoding.forced import Forced
 from apply_service.decoding.scheduler import NextPass
-from apply_service.decoding.verify import Decoding, Step
+from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.chain import open_drafter
 from apply_service.errors import Truncated, UnsupportedParameter
 from apply_service.protocols import (

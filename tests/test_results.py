@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.ranges import text_hunks
+from apply_service.edits.diff import text_hunks
 from apply_service.pipeline import confident_hunks
 from apply_service.types import Hunk
 

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from apply_service.engine.device_inputs import PassInputs
 from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.engine.graphs import PassOutput
-from apply_service.engine.packing import Layout
+from apply_service.engine.passes import Layout, PassInputs
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Engine, Part

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from apply_eval.datasets import EditRecord, join_updates, read_records
 from apply_eval.errors import DataError
-from apply_service.edits.detect import detect_format
 from apply_service.edits.fidelity import normalise, restore
+from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError
 from apply_service.types import Reading
 from training.corpus import is_excluded

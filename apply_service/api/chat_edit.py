@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Literal, NamedTuple
 
-from apply_service.edits.detect import detect_format
 from apply_service.edits.envelope import is_fence
 from apply_service.edits.markers import is_marker
+from apply_service.edits.reply import detect_format
 from apply_service.errors import AmbiguousTags, NotAnEdit
 from apply_service.registry import EDIT_FORMATS
 

@@ -12,12 +12,11 @@ from dataclasses import replace
 from apply_service.batch import BatchItem, BatchResult, PatchRequest, PatchSource
 from apply_service.batch.edits import refuse_same_paths
 from apply_service.decider import Decider
-from apply_service.edits.diff_text import FileNames, change_diff_text
-from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import MARK, SourceText, normalise, with_mark, with_own_ends
+from apply_service.edits.diff import FileNames, change_diff_text
+from apply_service.edits.envelope import match_files
+from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
-from apply_service.edits.reply import OTHER_FILES, named_files, read_patch_reply
-from apply_service.edits.text_encoding import SIGNATURE
+from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import ReadEdit, apply, finish
 from apply_service.protocols import EditJob
@@ -43,7 +42,8 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
     sources = {source.path: source for source in request.files}
     reply = read_patch_reply(normalise(request.patch), [normalise(source.text) for source in request.files])
     if not reply.is_patch:
-        items = [_apply_part(path, sources.get(path), request) for path in _named_paths(request)]
+        parts = _parts(request, reply)
+        items = [_apply_part(path, part, sources.get(path), request, reply.findings) for path, part in parts.items()]
         return BatchResult.of(request.mode, items)
     patch = with_own_ends(reply.update, request.patch)
     items = []
@@ -58,32 +58,38 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
 
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
-def _named_paths(request: PatchRequest) -> list[str]:
-    """The files that a reply is for, as the caller names them; the only one where it names none.  Raises MalformedEdit:
-    it names none, and there are several."""
+def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
+    """The files that a reply is for, as the caller names them, each with what is to be read for it; the only one where
+    the reply names none.
+
+    Raises:
+        MalformedEdit: it names none, and there are several.
+    """
     known = [source.path for source in request.files]
-    named = named_files(normalise(request.patch), known)
+    named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
-        return known
+        return {known[0]: request.patch}
     if not named:
         remedy = "write each file's path above its part"
         raise MalformedEdit("the reply names no file", value=request.patch[:200], limit=known, remedy=remedy)
-    paths = []
-    for name in named:
-        alike = [path for path in known if is_same_file(name, path)]
-        paths.append(alike[0] if len(alike) == 1 else name)
-    return list(dict.fromkeys(paths))
+    parts: dict[str, str] = {}
+    for name, alike in match_files(named, known).items():
+        path = alike[0] if len(alike) == 1 else name
+        parts[path] = parts.get(path, "") + named[name] if reply.parts else request.patch
+    return parts
 
 
-def _apply_part(path: str, before: PatchSource | None, request: PatchRequest) -> BatchItem:
-    """One file after its part of the reply."""
+def _apply_part(
+    path: str, part: str, before: PatchSource | None, request: PatchRequest, findings: tuple[Verdict, ...]
+) -> BatchItem:
+    """One file after its part of the reply.  `findings`: what the reply holds beside its parts."""
     item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
-    asked = replace(_request_of(path, before, request.patch), diff=request.diff)
+    asked = replace(_request_of(path, before, part), diff=request.diff)
     try:
         answer = apply(asked, Runtime(load=_no_model))
     except ApplyError as error:
         return replace(item, status="failed", error=error)
-    verdicts = tuple(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
+    verdicts = (*findings, *(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES))
     answer, diff = replace(answer, verdicts=verdicts, diff=None), answer.diff
     return replace(item, verdicts=verdicts, result=answer, diff=diff).judged(request.on_verdict)
 

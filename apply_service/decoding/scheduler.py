@@ -1,7 +1,7 @@
-"""Many sequences decoded together: one packed pass after the other, which any sequence may join or leave.
+"""Many sequences decoded together, one packed pass after the other; a sequence may join or leave at any pass.
 
 A pass holds a window of every sequence that writes and chunks of the prompts that are still being read.  An error
-belongs to the sequence that caused it; its neighbours go on.
+belongs to the sequence that caused it; the others go on.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ Outcome = Step | BaseException | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
 for room)."""
 
-
-@dataclass(frozen=True, slots=True)
-class NextPass:
-    """What a task yields when it needs a pass: its decodings that are to have part in it, none of them finished."""
-
-    decodings: tuple[Decoding, ...]
-
-
 Answer = tuple[Step | None, ...] | BaseException
-"""What a task is sent for its decodings."""
+"""What a task is sent for the decodings it asked a pass for."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NextPass:
+    """What a task yields when it needs a pass: the decodings to be served, none of them finished."""
+
+    decodings: tuple[Decoding, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -52,11 +51,12 @@ class Entry:
 
     @property
     def n_pending(self) -> int:
-        """Tokens of its prompt still to be read."""
+        """Prompt tokens still to be read."""
         return 0 if self.decoding.session is None else self.decoding.session.n_pending
 
     def attempt(self, act: Callable[[], T]) -> T | None:
-        """`act`, whose error is this sequence's own; also one that is no `Exception`, as a panic of native code is."""
+        """Call `act`; its error becomes this sequence's outcome, even a `BaseException` such as a panic of native
+        code."""
         try:
             return act()
         except KeyboardInterrupt:
@@ -65,36 +65,24 @@ class Entry:
             self.outcome = error
             return None
 
-    def take(self, seconds: float) -> None:
-        """Commit what the pass, which took so long, did for this sequence."""
-        answer = self.answer
-        if answer is None:
-            self.decoding.count_prefill(seconds)
-        else:
-            self.outcome = self.attempt(lambda: self.decoding.commit(answer, seconds)) or self.outcome
-
-    def release(self) -> None:
-        """Free what an ended sequence holds; where that fails as well, the first error stays."""
-        before = self.outcome
-        self.attempt(self.decoding.close)
-        if isinstance(before, BaseException):
-            self.outcome = before
-
 
 def _log_failure(error: Exception) -> None:
     log.warning("a pass of several sequences failed, each goes on alone: %s: %s", type(error).__name__, error)
 
 
 class Scheduler:
-    """Runs passes.  One thread at a time.  `on_failure` is called with the error of a pass of several sequences that
-    failed, before each of them is run alone, which is slow; what it raises ends `run_pass`."""
+    """Runs passes, on one thread at a time.
+
+    `on_failure` is called with the error of a pass of several sequences, before each of them is run alone, which is
+    slow; an error that it raises ends `run_pass`.
+    """
 
     def __init__(self, on_failure: Callable[[Exception], None] = _log_failure) -> None:
         self._n_passes = 0
         self._on_failure = on_failure
 
     def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
-        """One pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
+        """Run one pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
 
         They are admitted in order: none overtakes one that waits for room.  One that ends or fails has freed its slots.
         """
@@ -106,27 +94,44 @@ class Scheduler:
             self._run_on(engine, [one for one in entries if one.decoding.engine is engine and not one.is_failed])
         for entry in entries:
             if entry.is_failed or entry.decoding.finish_reason is not None:
-                entry.release()
+                first = entry.outcome
+                entry.attempt(entry.decoding.close)
+                if isinstance(first, BaseException):
+                    entry.outcome = first
         return [entry.outcome for entry in entries]
 
     def _run_on(self, engine: Engine, entries: Sequence[Entry]) -> None:
         started = time.perf_counter()
-        self._plan(engine, _admitted(entries))
+        self._plan(engine, entries)
         planned = [entry for entry in entries if entry.part is not None]
         if not planned:
             return
         self._step(engine, planned)
         seconds = time.perf_counter() - started
         for entry in planned:
-            entry.decoding.last_pass = self._n_passes
-            if not entry.is_failed:
-                entry.take(seconds)
+            decoding, answer = entry.decoding, entry.answer
+            decoding.last_pass = self._n_passes
+            if entry.is_failed:
+                continue
+            if answer is None:
+                decoding.count_prefill(seconds)
+            else:
+                step = entry.attempt(partial(decoding.commit, answer, seconds))
+                entry.outcome = entry.outcome if step is None else step
 
     def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """Give each sequence its part of the pass: windows to those that write, the longest unserved first, chunks of
-        their prompts to those that are still being read."""
+        """Give each admitted sequence its part: windows to those that write, the longest unserved first; chunks of
+        their prompts to the others."""
+        admitted, is_waiting = [], False
+        for entry in entries:
+            if is_waiting and entry.decoding.session is None:
+                continue
+            if entry.attempt(entry.decoding.admit):
+                admitted.append(entry)
+            elif not entry.is_failed:
+                is_waiting = True
         max_rows = window_rows = max(engine.pass_times)
-        reading = [entry for entry in entries if entry.n_pending]
+        reading = [entry for entry in admitted if entry.n_pending]
         # In one half of the passes the first to come is read first, in the other the one with least left to read, so
         # that neither a long prompt nor a stream of short ones holds up the others.
         if self._n_passes // 2 % 2:
@@ -135,15 +140,19 @@ class Scheduler:
             # Half of the rows are for windows where a chunk of a prompt fits beside them, else all and none in turn.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
-        writing = sorted(
-            (entry for entry in entries if not entry.n_pending),
-            key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes),
-        )
-        n_used = _plan_windows(engine, writing[:window_rows], window_rows)
-        _plan_prefills(engine, reading, max_rows - n_used)
+        writing = [entry for entry in admitted if not entry.n_pending]
+        writing.sort(key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes))
+        n_left = max_rows - _plan_windows(engine, writing[:window_rows], window_rows)
+        for entry in reading:
+            session, n_read = entry.decoding.session, entry.n_pending
+            if n_read > n_left:  # whole chunks only, but for the end of a prompt
+                n_read = n_left // engine.prefill_grain * engine.prefill_grain
+            if session is not None and n_read > 0:
+                entry.part = Prefill(session, n_read)
+                n_left -= n_read
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """The forward.  Where it fails, each sequence alone, so that only those that cause it fail."""
+        """Run the forward.  Where it fails, run each sequence alone, so that only those that cause it fail."""
         try:
             answers = engine.step([entry.part for entry in entries if entry.part is not None])
         except Exception as error:
@@ -158,21 +167,8 @@ class Scheduler:
             entry.answer = answer
 
 
-def _admitted(entries: Sequence[Entry]) -> list[Entry]:
-    """Those that have their slots; from the first that must wait for some on, none gets any."""
-    found, is_waiting = [], False
-    for entry in entries:
-        if is_waiting and entry.decoding.session is None:
-            continue
-        if entry.attempt(entry.decoding.admit):
-            found.append(entry)
-        else:
-            is_waiting = is_waiting or not entry.is_failed
-    return found
-
-
 def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> int:
-    """A window for each of `entries`, its draft cut to its share; how many rows they take together."""
+    """Give each of `entries` a window, its draft cut to its share of the rows; how many rows they take."""
     drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in entries]
     writing = [(entry, draft) for entry, draft in drafts if draft is not None]
     if not writing:
@@ -183,21 +179,9 @@ def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> in
     return sum(entry.part.n_rows for entry, _ in writing if entry.part is not None)
 
 
-def _plan_prefills(engine: Engine, entries: Sequence[Entry], n_rows: int) -> None:
-    """As many whole chunks of the prompts, in this order, as rows are left."""
-    for entry in entries:
-        session, n_read = entry.decoding.session, entry.n_pending
-        if n_read > n_rows:
-            n_read = n_rows // engine.prefill_grain * engine.prefill_grain
-        if session is not None and n_read > 0:
-            entry.part = Prefill(session, n_read)
-            n_rows -= n_read
-
-
 # -- one sequence at a time -------------------------------------------------------------------------------------------
 def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
-    """What `task` yields besides its decodings; these get their passes here, with no neighbours.  Closing it closes the
-    task.
+    """Run the passes that `task` asks for, with no neighbours; yields what else it yields.  Closing it closes the task.
 
     Raises:
         Overloaded: the engine has no room, as others hold it.
@@ -230,14 +214,14 @@ def decode_alone(decoding: Decoding) -> Generator[Step]:
     """The steps of one decoding, alone in its passes; closes it on every way out.
 
     Raises:
-        ApplyError: see `Decoding`; what the engine raises goes on to the caller.
+        ApplyError: see `Decoding`.  What the engine raises goes on to the caller.
     """
-    return drive_alone(_steps(decoding))
 
+    def task() -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:
+        with decoding:
+            while decoding.finish_reason is None:
+                (step,) = (yield NextPass((decoding,))) or (None,)
+                if step is not None:
+                    yield step
 
-def _steps(decoding: Decoding) -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:
-    with decoding:
-        while decoding.finish_reason is None:
-            (step,) = (yield NextPass((decoding,))) or (None,)
-            if step is not None:
-                yield step
+    return drive_alone(task())

@@ -1,6 +1,6 @@
 """One sequence being decoded: propose a draft, have it verified, commit what is accepted, observe, repeat.
 
-Lossless by construction: every committed token is the target's own choice given the committed prefix; a draft only
+Lossless by construction: every committed token is the target's own choice after the committed ones; a draft only
 decides how many of them one pass can commit.  Knows token ids, not text; `scheduler` runs the passes.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
+
+import numpy as np
 
 from apply_service.deadline import Deadline
 from apply_service.errors import EngineFailure
@@ -43,8 +44,8 @@ class Step(NamedTuple):
 class Decoding:
     """One sequence being decoded.  A context manager: leaving it frees its slots and closes its drafter.
 
-    In turn, until `finish_reason` is set: `admit` until it has a session, prefill while that has pending tokens, then
-    `propose`, `window` and `commit` once a pass.  `owner` is whose prompts the prefix cache may reuse.
+    Call `admit` until there is a session; prefill while the session has pending tokens; then call `propose`, `window`
+    and `commit` once a pass until `finish_reason` is set.  The prefix cache reuses prompts of the same `owner` only.
     """
 
     engine: Engine
@@ -70,13 +71,11 @@ class Decoding:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Free slots and drafter, the slots even where the drafter fails.  A second call does nothing."""
+        """Free drafter and slots, the slots even where the drafter fails.  A second call does nothing."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -86,12 +85,11 @@ class Decoding:
             if self.session is not None:
                 self.session.close()
 
-    # -- before a pass -------------------------------------------------------------------------------------------------
     def admit(self) -> bool:
-        """Whether the engine has room for the sequence; asks for it where it has none yet.
+        """Ask the engine for room unless the sequence has some; whether it has.
 
         Raises:
-            ContextLimitExceeded: it can never have.
+            ContextLimitExceeded: prompt and output can never fit.
         """
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
@@ -100,11 +98,11 @@ class Decoding:
         return self.session is not None
 
     def propose(self) -> Draft:
-        """The drafter's word on what comes next; as much as one window holds and the limit allows, whatever it says."""
+        """The drafter's proposal, cut to what a window and the limit of the output can hold."""
         started = time.perf_counter()
         limit = min(self.engine.max_draft, self.max_new_tokens - len(self.output_ids) - 1)
         draft = self.drafter.propose(self.output_ids, limit)
-        self._draft = _cut(draft, limit)
+        self._draft = draft if len(draft.token_ids) <= limit else replace(draft, token_ids=draft.token_ids[:limit])
         self.stats.draft_s += time.perf_counter() - started
         return self._draft
 
@@ -112,51 +110,46 @@ class Decoding:
         """The window of the coming pass, with the first `n_drafted` tokens of the draft in it.
 
         Raises:
-            EngineFailure: the constraint does not say what is allowed at every place of it.
+            EngineFailure: the constraint does not give one mask for each place of the window.
         """
         assert self.session is not None
         started = time.perf_counter()
-        self._draft = _cut(self._draft, n_drafted)
-        constraint, draft_ids = self.constraint, self._draft.token_ids
-        self._allowed = None if constraint is None else constraint.masks(self.output_ids, draft_ids)
+        draft_ids = self._draft.token_ids[:n_drafted]
+        self._draft = replace(self._draft, token_ids=draft_ids)
+        self._allowed = None if self.constraint is None else self.constraint.masks(self.output_ids, draft_ids)
         if self._allowed is not None and len(self._allowed) != len(draft_ids) + 1:
             raise EngineFailure("masks of another length than the window", value=len(self._allowed))
         self.stats.draft_s += time.perf_counter() - started
         last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
         return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)
 
-    # -- after a pass --------------------------------------------------------------------------------------------------
     def count_prefill(self, seconds: float) -> None:
+        """Count a pass that read a chunk of the prompt."""
         self.stats.prefill_passes += 1
         self.stats.prefill_s += seconds
 
     def commit(self, verification: Verification, seconds: float) -> Step:
-        """Take what the target said of the last `window` in a pass of so many seconds."""
+        """Take the target's answer to the last `window`, from a pass of so many seconds.  The output is cut after a
+        stop token, at the end that `find_stop` finds, and at the limit."""
         self.drafter.observe(verification.n_accepted, verification.choices[-1])
         ids = list(verification.choices)
-        n_new = self._cut(ids)
-        self.output_ids.extend(ids[:n_new])
+        n_new = next((i + 1 for i, token in enumerate(ids) if token in self.stop_ids), len(ids))
+        is_stopped = ids[n_new - 1] in self.stop_ids
+        end = None if self.find_stop is None else self.find_stop(ids[:n_new])
+        if end is not None:
+            n_new, is_stopped = end + 1, True
+        self.output_ids += ids[:n_new]
+        if is_stopped:
+            self.finish_reason = FinishReason.STOP
+        elif len(self.output_ids) >= self.max_new_tokens:
+            self.finish_reason = FinishReason.LENGTH
         self._count(verification.n_accepted, n_new, seconds)
-        masks = [None] * n_new if self._allowed is None else list(self._allowed[:n_new])
+        masks = [None] * n_new if self._allowed is None else self._allowed[:n_new]
         logprobs = None if verification.logprobs is None else list(verification.logprobs[:n_new])
         return Step(ids[:n_new], logprobs, [mask is None or len(mask) > 1 for mask in masks])
 
-    def _cut(self, ids: Sequence[int]) -> int:
-        """How many of the new tokens count; sets the finish reason where the output ends among them."""
-        n_new = next((i + 1 for i, token in enumerate(ids) if token in self.stop_ids), len(ids))
-        is_stopped = n_new < len(ids) or ids[-1] in self.stop_ids
-        closed_at = None if self.find_stop is None else self.find_stop(ids[:n_new])
-        if closed_at is not None:
-            n_new, is_stopped = closed_at + 1, True
-        if is_stopped:
-            self.finish_reason = FinishReason.STOP
-        elif len(self.output_ids) + n_new >= self.max_new_tokens:
-            self.finish_reason = FinishReason.LENGTH
-        return n_new
-
     def _count(self, n_accepted: int, n_new: int, seconds: float) -> None:
-        """Where the output ended inside the draft, what was drafted beyond its end was neither accepted nor
-        rejected."""
+        """Draft tokens beyond the end of the output count as neither accepted nor rejected."""
         stats, draft = self.stats, self._draft
         n_drafted = n_new if n_new <= n_accepted else len(draft.token_ids)
         n_accepted = min(n_accepted, n_new)
@@ -171,7 +164,38 @@ class Decoding:
             stats.accepted_by_source[draft.source] = stats.accepted_by_source.get(draft.source, 0) + n_accepted
 
 
-def _cut(draft: Draft, n_tokens: int) -> Draft:
-    if len(draft.token_ids) <= n_tokens:
-        return draft
-    return Draft(draft.token_ids[:n_tokens], draft.expected_acceptance, draft.source)
+class Forced:
+    """Makes the target write the text `ids` (stop token included), to learn its log probability of every token.
+
+    Drafter and constraint of a `Decoding` in one: it proposes the text and allows nothing else.  Log probabilities are
+    taken before masking, so they are the target's own.  `rules` is the constraint that free decoding would have; it
+    tells where the target would have had a choice.
+    """
+
+    def __init__(self, ids: Sequence[int], rules: Constraint | None) -> None:
+        self.ids = list(ids)
+        self.rules = rules
+        self.decisions: list[bool] = []
+        """For every token so far whether `rules` left a choice."""
+        self.is_allowed = True
+        """Whether `rules` allow the text, as far as it was looked at."""
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        """The next tokens of the text."""
+        at = len(output_ids)
+        return Draft(self.ids[at : at + max(0, limit)], 1.0, "predicted")
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        """Nothing to learn: every token is accepted."""
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
+        """One token allowed at each place."""
+        at = len(output_ids)
+        wanted = self.ids[at : at + len(draft_ids) + 1]
+        free = [None] * len(wanted) if self.rules is None else self.rules.masks(output_ids, draft_ids)
+        self.is_allowed &= all(mask is None or i in mask for i, mask in zip(wanted, free, strict=True))
+        self.decisions[at:] = [mask is None or len(mask) > 1 for mask in free]
+        return list(np.array(wanted, dtype=np.int64).reshape(-1, 1))

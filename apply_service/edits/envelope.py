@@ -7,9 +7,12 @@ be as long and as odd as it likes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 MAX_LENGTH = 400
 """A longer line is never taken for anything around an edit."""
@@ -25,8 +28,7 @@ _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _NUMBER = re.compile(r"^\d{1,3}[.)]\s")
 
 
-@dataclass(frozen=True, slots=True)
-class FenceLine:
+class FenceLine(NamedTuple):
     """A line that opens or closes a fence; only one without a title closes."""
 
     indent: int
@@ -37,9 +39,7 @@ class FenceLine:
 
 def read_fence(line: str) -> FenceLine | None:
     """The fence that the line is, if it is one."""
-    if len(line) > MAX_LENGTH:
-        return None
-    text = line.strip()
+    text = line.strip() if len(line) <= MAX_LENGTH else ""
     char = text[:1]
     if char not in ("`", "~"):
         return None
@@ -150,6 +150,11 @@ class Fence:
         words = self.title.replace(":", " ").split()
         return words[0].lower() if words else ""
 
+    @property
+    def body(self) -> range:
+        """The lines inside."""
+        return range(self.opening + 1, self.closing)
+
 
 def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]:
     """The outermost fences.  A fence with a title inside another opens one of its own; `taken` lines are no fences."""
@@ -160,20 +165,26 @@ def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]
         fence = None if taken and taken[at] else read_fence(lines[at])
         tag = None if fence or (taken and taken[at]) else fence_tag(lines[at])
         if fence is not None:
-            closing, title = _closing(lines, at, fence, taken), fence.title
+            closing, title = _find_closing(lines, at, fence, taken), fence.title
         elif tag is not None and last_tags.get("/" + tag[0], -1) > at:
             title = tag[1]
             closing = next(k for k in range(at + 1, len(lines)) if fence_tag(lines[k]) == ("/" + tag[0], ""))
         else:
             at += 1
             continue
-        path, is_sure = _name_of(lines, names_from, at, title)
+        path, is_sure = titled_path(title), True
+        if path is None:
+            above = [lines[k] for k in range(at - 1, max(names_from, at - 12) - 1, -1) if lines[k].strip()]
+            path = next(filter(None, map(named_path, above[:2])), None)
+        if path is None:
+            path = next(filter(None, (named_path(line) or mentioned_path(line) for line in above[:4])), None)
+            is_sure = False
         found.append(Fence(at, closing, title, path, is_sure))
         at = names_from = closing + 1
     return found
 
 
-def _closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequence[bool]) -> int:
+def _find_closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequence[bool]) -> int:
     depth = 1
     for at in range(opening + 1, len(lines)):
         other = None if taken and taken[at] else read_fence(lines[at])
@@ -188,25 +199,24 @@ def _closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequen
     return len(lines)
 
 
-def _name_of(lines: Sequence[str], start: int, opening: int, title: str) -> tuple[str | None, bool]:
-    """The file that a fence is of: its title, a name right above, else one that the text above mentions."""
-    if titled := titled_path(title):
-        return titled, True
-    above = [lines[at] for at in range(opening - 1, max(start, opening - 12) - 1, -1) if lines[at].strip()]
-    for line in above[:2]:
-        if path := named_path(line):
-            return path, True
-    for line in above[:4]:
-        if path := named_path(line) or mentioned_path(line):
-            return path, False
-    return None, False
-
-
 def is_same_file(named: str, path: str | None) -> bool:
     """Whether a path in an edit means the file at `path`: the shorter one is the other's tail."""
     if path is None:
         return True
-    a, b = (PurePosixPath(p.replace("\\", "/")).parts for p in (named, path))
-    a, b = (tuple(part for part in parts if part not in ("/", ".")) for parts in (a, b))
+    a, b = path_parts(named), path_parts(path)
     n = min(len(a), len(b))
     return n > 0 and a[-n:] == b[-n:]
+
+
+def match_files(named: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
+    """For each path in an edit, the known files that it may mean."""
+    by_name: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for path in known:
+        by_name[path_parts(path)[-1:]].append(path)
+    return {name: [path for path in by_name[path_parts(name)[-1:]] if is_same_file(name, path)] for name in named}
+
+
+@lru_cache(maxsize=16384)
+def path_parts(path: str) -> tuple[str, ...]:
+    """The folders and the name of a path, of any system."""
+    return tuple(part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "."))

@@ -7,39 +7,168 @@ the edit itself.
 
 Line ends are `\\n` and `\\r\\n`, nothing else: form feeds, vertical tabs, NEL, U+2028 and a lone `\\r` are text inside
 their line.  The exception is a text without any `\\n`, where `\\r` ends lines (old Macintosh files).
+
+A file is UTF-8 unless its encoding is told; it is never guessed, because a wrong guess corrupts silently.  Names are
+Python's, and `-sig` after a Unicode encoding says that a byte-order mark stands before the text (`utf-8-sig`,
+`utf-16-le-sig`...).  So a name alone says how to write a text back; the text itself is free of the mark.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Self
 
-from apply_service.edits.line_diff import Hunk, diff_lines
-from apply_service.edits.text_encoding import SIGNATURE, SourceText, decode, encode
-from apply_service.errors import AlteredBytes, MalformedEdit
+from apply_service.edits.diff import ChangedLines, diff_lines
+from apply_service.errors import AlteredBytes, BadEncoding, MalformedEdit, NulByte
 from apply_service.types import LineOp
-
-__all__ = [
-    "SourceText",
-    "decode",
-    "encode",
-    "normalise",
-    "ops_from_texts",
-    "refuse_altered",
-    "restore",
-    "with_mark",
-    "with_own_ends",
-]
 
 MARK = "\ufeff"
 """A byte-order mark that a caller left on a text; it belongs to the file, not to its first line."""
+SIGNATURE = "-sig"
+MARKS = {
+    "utf-8": codecs.BOM_UTF8,
+    "utf-32-le": codecs.BOM_UTF32_LE,
+    "utf-32-be": codecs.BOM_UTF32_BE,
+    "utf-16-le": codecs.BOM_UTF16_LE,
+    "utf-16-be": codecs.BOM_UTF16_BE,
+}
+NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7", "hz", "iso2022")
+"""Codecs that are no file encodings, or whose bytes for a line depend on the lines before it."""
 
 
+# -- bytes and text ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's text with its own line ends, and what it is encoded in (canonical name)."""
+
+    text: str
+    encoding: str = "utf-8"
+
+    @property
+    def has_bom(self) -> bool:
+        return self.encoding.endswith(SIGNATURE)
+
+    @classmethod
+    def of(cls, text: str, encoding: str = "utf-8") -> Self:
+        """A text that came as text.
+
+        Raises:
+            BadEncoding: no such encoding, or it can't hold the text.
+        """
+        source = cls(text, _canonical_name(encoding))
+        encode(text, source)
+        return source
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
+    """The text of a file's bytes; `encode` gives the same bytes back.
+
+    UTF-16 and UTF-32 without a mark and without a byte order told are little endian, as nearly all such files are.
+
+    Raises:
+        BadEncoding: no such encoding, or the bytes are not in it; `value` is the offset of the first that isn't.
+        NulByte: a NUL character; `value` is its index.
+    """
+    if not data:
+        return SourceText.of("", encoding)
+    codec, mark = _canonical_name(encoding).removesuffix(SIGNATURE), b""
+    has_open_order = _python_name(encoding) in ("utf-16", "utf-32")
+    for name in (codec, codec.removesuffix("-le") + "-be") if has_open_order else (codec,):
+        if name in MARKS and data.startswith(MARKS[name]):
+            codec, mark = name, MARKS[name]
+            break
+    is_utf16 = data[len(mark) :].startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    hint = "the file starts with the byte-order mark of UTF-16: say encoding utf-16" if is_utf16 else ""
+    try:
+        text = data[len(mark) :].decode(codec)
+    except UnicodeDecodeError as error:
+        offset = error.start + len(mark)
+        raise BadEncoding(
+            f"byte {offset} (0x{data[offset]:02x}) is not {codec}",
+            value=offset,
+            limit=codec,
+            remedy=hint or "say what the file is encoded in, such as cp1252, latin-1 or utf-16",
+        ) from None
+    if "\0" in text:
+        raise NulByte(
+            "the file holds a NUL character", value=text.index("\0"), remedy=hint or "send text, not binary data"
+        )
+    source = SourceText(text, codec + SIGNATURE if mark else codec)
+    if encode(text, source) != data:
+        raise BadEncoding(
+            f"the file's bytes would change on their way through {codec}", value=encoding, remedy="convert it to UTF-8"
+        )
+    return source
+
+
+def encode(text: str, source: SourceText) -> bytes:
+    """`text` as bytes, encoded as `source` is.
+
+    Raises:
+        BadEncoding: a character that the encoding has no bytes for.
+    """
+    codec = source.encoding.removesuffix(SIGNATURE)
+    try:
+        return (MARKS[codec] if source.has_bom else b"") + text.encode(codec)
+    except UnicodeEncodeError as error:
+        raise BadEncoding(
+            f"{codec} can't hold the character U+{ord(text[error.start]):04X} at index {error.start}",
+            value=error.start,
+            limit=source.encoding,
+            remedy="use characters of the file's encoding, or convert the file to UTF-8 first",
+        ) from None
+
+
+def _canonical_name(encoding: str) -> str:
+    """Where neither byte order nor mark is told (`utf-16`): little endian with a mark, as programs write it."""
+    name = _python_name(encoding)
+    return name + "-le" + SIGNATURE if name in ("utf-16", "utf-32") else name
+
+
+def _python_name(encoding: str) -> str:
+    base = encoding.strip().lower().replace("_", "-")
+    unknown = BadEncoding(
+        "no such text encoding",
+        value=encoding,
+        limit=["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "..."],
+        remedy="name one that Python knows",
+    )
+    try:
+        name = codecs.lookup(base.removesuffix(SIGNATURE)).name.replace("_", "-")
+        "a".encode(name)
+    except (LookupError, ValueError, UnicodeError):
+        raise unknown from None
+    if name.startswith(NOT_FOR_FILES):
+        raise unknown
+    name = "latin-1" if name == "iso8859-1" else name
+    if not base.endswith(SIGNATURE):
+        return name
+    name += "-le" if name in ("utf-16", "utf-32") else ""
+    if name not in MARKS:
+        raise unknown
+    return name + SIGNATURE
+
+
+# -- line ends and byte-order marks ------------------------------------------------------------------------------------
 def normalise(text: str) -> str:
     """The text with LF line ends and without a byte-order mark: what the rest of the service works on."""
     text = text.removeprefix(MARK)
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
+
+
+def split_ends(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a text, as `normalise(text).split("\\n")` has them, and the end of each; the last has none."""
+    if "\n" not in text:
+        lines = text.split("\r")
+        return lines, ["\r"] * (len(lines) - 1) + [""]
+    *raw, last = text.split("\n")
+    has_return = [line.endswith("\r") for line in raw]
+    lines = [line[:-1] if cut else line for line, cut in zip(raw, has_return, strict=True)]
+    return [*lines, last], [*("\r\n" if cut else "\n" for cut in has_return), ""]
 
 
 def with_mark(text: str, encoding: str) -> str:
@@ -80,13 +209,44 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
     lines, own_ends = split_ends(body)
     written = [op for op in ops if op.kind != "drop"]
     if ends is None:
-        own = [None if op.original_line is None else own_ends[op.original_line] or None for op in written]
-        for i, end in _ends_of_replaced(ops, own_ends):
-            own[i] = end
-        ends = _filled(own, most_frequent_end(own_ends))
+        ends = _ends_of(ops, own_ends)
     texts = [op.text if op.original_line is None else lines[op.original_line] for op in written]
     merged = "".join(text + end for text, end in zip(texts[:-1], ends, strict=False)) + "".join(texts[-1:])
     return MARK + merged if written and len(body) < len(original_text) else merged
+
+
+def _ends_of(ops: Sequence[LineOp], own_ends: Sequence[str]) -> list[str]:
+    """The end of each written line.
+
+    In each stretch of changes a new line takes that of the original line that says the same, and of those between, the
+    first that of the first and so on.
+    """
+    known: list[str | None] = []
+    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
+        stretch = list(run)
+        if not is_change:
+            known += (own_ends[op.original_line or 0] or None for op in stretch)
+            continue
+        dropped = [op for op in stretch if op.original_line is not None]
+        taken = [op.text for op in stretch if op.kind == "take"]
+        start = len(known)
+        known += [None] * len(taken)
+        a = b = 0
+        old = [op.text for op in dropped]
+        changes = diff_lines(old, taken) if dropped and taken else []
+        for a0, a1, b0, b1 in [*changes, ChangedLines(len(old), len(old), len(taken), len(taken))]:
+            pairs = [*zip(range(a, a0), range(b, b0), strict=False), *zip(range(a0, a1), range(b0, b1), strict=False)]
+            for i, j in pairs:
+                known[start + j] = own_ends[dropped[i].original_line or 0] or None
+            a, b = a1, b1
+    counts = Counter(end for end in own_ends if end)
+    most_frequent = max(counts, key=counts.__getitem__, default="\n")
+    above = next((end for end in known if end is not None), most_frequent)
+    filled = []
+    for end in known:
+        above = end if end is not None else above
+        filled.append(above)
+    return filled
 
 
 def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) -> None:
@@ -126,58 +286,6 @@ def _altered(row: int) -> AlteredBytes:
         value=row + 1,
         remedy="send the edit in another format, and report it: this is a fault of the service",
     )
-
-
-def split_ends(text: str) -> tuple[list[str], list[str]]:
-    """The lines of a text, as `normalise(text).split("\\n")` has them, and the end of each; the last has none."""
-    if "\n" not in text:
-        lines = text.split("\r")
-        return lines, ["\r"] * (len(lines) - 1) + [""]
-    raw = text.split("\n")
-    has_return = [line.endswith("\r") for line in raw[:-1]]
-    lines = [line[:-1] if cut else line for line, cut in zip(raw[:-1], has_return, strict=True)]
-    return [*lines, raw[-1]], [*("\r\n" if cut else "\n" for cut in has_return), ""]
-
-
-def most_frequent_end(ends: Sequence[str]) -> str:
-    """The ending that most lines have; LF where none has any."""
-    counts = Counter(end for end in ends if end)
-    return max(counts, key=counts.__getitem__, default="\n")
-
-
-def _ends_of_replaced(ops: Sequence[LineOp], ends: Sequence[str]) -> list[tuple[int, str]]:
-    """The lines of the output that stand for an original one, with its ending: in each stretch of changes those that
-    say the same, and of those between, the first for the first and so on."""
-    found: list[tuple[int, str]] = []
-    at = 0
-    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
-        stretch = list(run)
-        dropped = [(op.text, ends[op.original_line]) for op in stretch if op.original_line is not None]
-        taken = [op.text for op in stretch if op.kind != "drop"]
-        if is_change and dropped and taken:
-            pairs = _paired([text for text, _ in dropped], taken)
-            found += ((at + j, dropped[i][1]) for i, j in pairs if dropped[i][1])
-        at += len(taken)
-    return found
-
-
-def _paired(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Old and new lines that stand for each other."""
-    a = b = 0
-    for hunk in [*diff_lines(old, new), Hunk(len(old), len(old), len(new), len(new))]:
-        yield from zip(range(a, hunk.a0), range(b, hunk.b0), strict=True)
-        yield from zip(range(hunk.a0, hunk.a1), range(hunk.b0, hunk.b1), strict=False)
-        a, b = hunk.a1, hunk.b1
-
-
-def _filled(own: Sequence[str | None], otherwise: str) -> list[str]:
-    """Each line's end, missing ones from the nearest line above that has one, else from the first below."""
-    above = next((end for end in own if end is not None), otherwise)
-    filled = []
-    for end in own:
-        above = end if end is not None else above
-        filled.append(above)
-    return filled
 
 
 def ops_from_texts(original_lf: str, merged_lf: str) -> tuple[LineOp, ...]:

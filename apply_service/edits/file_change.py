@@ -1,7 +1,7 @@
 """One file's part of a diff or patch, and what it makes of that file's text.
 
-Diffs and patches are read into these (`diff_parser`, `v4a_parser`); a request is about one file and picks its change,
-`patch` applies all of them.
+Diffs and patches are read into these (`unified_diff`, `v4a`); a request is about one file and picks its change, `patch`
+applies all of them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.hunk_merge import merge_hunks, write_file
-from apply_service.edits.hunks import Hunk
-from apply_service.edits.trust import Trust
+from apply_service.edits.hunks import QuotedHunk, Trust, merge_hunks, write_file
+from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.types import LineOp, Prediction
 
 Action = Literal["create", "delete", "rename", "modify", "mode"]
 
@@ -29,7 +28,7 @@ class FileChange:
     action: Action = "modify"
     new_path: str | None = None
     """Its name after, where that is another."""
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[QuotedHunk, ...] = ()
     old_mode: str | None = None
     new_mode: str | None = None
     is_copy: bool = False
@@ -43,6 +42,13 @@ class FileChange:
         return not self.path or any(is_same_file(name, path) for name in self.names)
 
 
+class PatchText(NamedTuple):
+    """The changes that a text tells, and its lines that are neither part of them nor usual around them."""
+
+    changes: tuple[FileChange, ...]
+    strays: tuple[int, ...]
+
+
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
     """The change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is of.
 
@@ -50,11 +56,14 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
         MalformedEdit: several files, and `path` does not tell which.
     """
     mine = [change for change in changes if change.is_for(path)]
-    exact = [change for change in mine if path in change.names]
-    mine = exact or mine
+    mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
     if not mine and len({change.path for change in changes}) == 1:
-        mine = _take_other_name(changes, path, trust)
+        mine, named = list(changes), changes[0].path
+        if PurePosixPath(named).name == PurePosixPath((path or "").replace("\\", "/")).name:
+            trust.note(f"the edit names the file {named}")
+        else:
+            trust.doubt(f"the edit names another file: {named}")
     if len({change.path for change in mine}) != 1:
         raise MalformedEdit(
             "the edit is for several files, and it is not clear which of them is this one",
@@ -64,18 +73,39 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
         )
     if others := [change.path for change in changes if change not in mine]:
         trust.note("the edit also changes " + ", ".join(others))
-    return (
-        mine[0] if len(mine) == 1 else replace(mine[0], hunks=tuple(hunk for change in mine for hunk in change.hunks))
-    )
+    return mine[0] if len(mine) == 1 else replace(mine[0], hunks=tuple(h for change in mine for h in change.hunks))
 
 
-def _take_other_name(changes: Sequence[FileChange], path: str | None, trust: Trust) -> list[FileChange]:
-    named, asked = changes[0].path, (path or "").replace("\\", "/")
-    if PurePosixPath(named).name == PurePosixPath(asked).name:
-        trust.note(f"the edit names the file {named}")
-    else:
-        trust.lower(Certainty.LIKELY, f"the edit names another file: {named}")
-    return list(changes)
+class _Named(Protocol):
+    @property
+    def path(self) -> str | None: ...
+
+
+Part = TypeVar("Part", bound=_Named)
+
+
+def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
+    """The parts of an edit that are for the file at `path`; those that name no file are for any.
+
+    Raises:
+        MalformedEdit: the parts name several files, and none is known to be this one.
+    """
+    named = sorted({part.path for part in parts if part.path is not None})
+    if len(named) <= 1:
+        if named and not is_same_file(named[0], path):
+            trust.doubt(f"the edit names another file: {named[0]}")
+        return list(parts)
+    mine = [part for part in parts if path is not None and (part.path is None or is_same_file(part.path, path))]
+    if not any(part.path for part in mine):
+        raise MalformedEdit(
+            "the edit is for several files, and none of them is known to be this one",
+            value=path,
+            limit=named,
+            remedy="send `path`, as the edit names it",
+        )
+    if others := [name for name in named if not is_same_file(name, path)]:
+        trust.note("the edit also changes " + ", ".join(others))
+    return mine
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
@@ -85,44 +115,44 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         MalformedEdit: creates what exists, or contradicts itself.
         NeedsMoreContext: a hunk has no place.
     """
-    _tell(change, trust)
-    if change.action == "create":
-        return _create(original, update, change, trust)
-    if change.action == "delete":
-        return _delete(original, update, change, trust)
-    return merge_hunks(original, update, change.hunks, is_ordered=True, trust=trust)
-
-
-def _tell(change: FileChange, trust: Trust) -> None:
     if change.hunks and change.hunks[-1].may_be_cut:
-        trust.lower(
-            Certainty.LIKELY, f"{change.hunks[-1].label}: has fewer lines than it says, the edit may be cut short"
-        )
+        label = change.hunks[-1].label
+        trust.doubt(f"{label}: has fewer lines than it says, the edit may be cut short")
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
         trust.note(f"the edit {'copies' if change.is_copy else 'moves'} the file to {change.new_path}")
     if change.new_mode is not None and change.old_mode is not None:
         trust.note(f"the edit changes the mode from {change.old_mode} to {change.new_mode}")
+    if change.action == "create":
+        if original.strip():
+            raise MalformedEdit(
+                f"the edit creates {change.path}, but the file is not empty",
+                value=change.path,
+                remedy="send the edit as a change of the file, or an empty original",
+            )
+        new = [(line.update_line, line.text) for hunk in change.hunks for line in hunk.lines if line.kind != "remove"]
+        lacks_newline = bool(change.hunks) and change.hunks[-1].new_lacks_newline
+        return write_file(original, update, new, trust, has_final_newline=not lacks_newline)
+    if change.action == "delete":
+        quoted = [text for hunk in change.hunks for text in hunk.old]
+        if change.hunks and quoted != list(FileLines(original).lines):
+            trust.guess("the file is not what the edit deletes")
+        ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
+        return trust.prediction(ops, update.split("\n"))
+    return merge_hunks(original, update, change.hunks, is_ordered=True, trust=trust)
 
 
-def _create(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    if original.strip():
-        raise MalformedEdit(
-            f"the edit creates {change.path}, but the file is not empty",
-            value=change.path,
-            remedy="send the edit as a change of the file, or an empty original",
-        )
-    new = [(line.update_line, line.text) for hunk in change.hunks for line in hunk.lines if line.kind != "remove"]
-    lacks_newline = bool(change.hunks) and change.hunks[-1].new_lacks_newline
-    return write_file(original, update, new, trust, has_final_newline=not lacks_newline)
-
-
-def _delete(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    lines = original.split("\n")
-    quoted = [text for hunk in change.hunks for text in hunk.old]
-    if change.hunks and quoted != (lines[:-1] if lines[-1] == "" else lines):
-        trust.lower(Certainty.GUESS, "the file is not what the edit deletes")
-    ops = tuple(LineOp("drop", row, None, line) for row, line in enumerate(lines))
-    determined = trust.certainty is Certainty.CERTAIN
-    return Prediction(ops, tuple(update.split("\n")), trust.certainty, tuple(trust.reasons), determined)
+def with_found_context(change: FileChange, original: str, update: str) -> FileChange:
+    """The change with the context read as it stands in the file, where its lines came without their leading blank."""
+    file, lines = FileLines(original), update.split("\n")
+    hunks = []
+    for hunk in change.hunks:
+        if hunk.old and not file.stands(hunk.old, Likeness.TRAILING):
+            as_written = tuple(
+                line._replace(text=lines[line.update_line]) if line.kind == "context" else line for line in hunk.lines
+            )
+            raw = replace(hunk, lines=as_written)
+            hunk = raw if file.stands(raw.old, Likeness.TRAILING) else hunk
+        hunks.append(hunk)
+    return replace(change, hunks=tuple(hunks))

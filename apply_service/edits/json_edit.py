@@ -8,17 +8,15 @@ that does not stand there as it is, is sought by lines, as search/replace blocks
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from apply_service.edits.envelope import find_fences, is_same_file
+from apply_service.edits.envelope import find_fences
 from apply_service.edits.fidelity import normalise, ops_from_texts
-from apply_service.edits.hunk_merge import merge_hunks
-from apply_service.edits.hunks import hunk_of_replacement
-from apply_service.edits.trust import Trust
+from apply_service.edits.file_change import pick_for_file
+from apply_service.edits.hunks import Trust, hunk_of_replacement, merge_hunks
 from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.types import Certainty, Prediction
+from apply_service.types import Prediction
 
 PAIRS = (
     ("old_string", "new_string"),
@@ -39,8 +37,40 @@ CREATED = "file_text"
 """The text of a new file, where a tool's `create` has it."""
 OTHER_CALLS = ("insert_line", "insert_text", CREATED)
 """Names in calls of such tools that say something else than old and new text."""
-MAX_TRIES = 50
-REMEDY = 'send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects'
+MAX_DEPTH = 6
+
+
+class JsonEdit:
+    """The `EditFormat` of JSON edits."""
+
+    name = "json_edit"
+
+    def predict(
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
+    ) -> Prediction:
+        """The original with the replacements made, one after the other.
+
+        The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
+        """
+        found = read_replacements(update)
+        if not found:
+            raise MalformedEdit(
+                "there is no edit in the JSON, or it is not whole",
+                value=update[:200],
+                remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
+            )
+        trust = Trust()
+        text = original
+        for number, replacement in enumerate(pick_for_file(found, path, trust), 1):
+            text = _replace(text, replacement, f"edit {number}", trust)
+        lines = update.split("\n")
+        ops = []
+        for op in ops_from_texts(original, text):
+            if op.kind == "take":
+                op = op._replace(update_line=len(lines))
+                lines.append(op.text)
+            ops.append(op)
+        return trust.prediction(ops, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,45 +82,9 @@ class Replacement:
     path: str | None = None
     replaces_all: bool = False
 
-
-class JsonEdit:
-    """The `EditFormat` of JSON edits."""
-
-    name = "json_edit"
-
-    def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
-    ) -> Prediction:
-        """The original with the replacements made, one after the other.
-
-        The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
-
-        Raises:
-            MalformedEdit: no such JSON, or not for this file.
-            NeedsMoreContext: an old text has no place in the file, or several.
-        """
-        found = read_replacements(update)
-        if not found:
-            raise MalformedEdit("there is no edit in the JSON, or it is not whole", value=update[:200], remedy=REMEDY)
-        trust = Trust()
-        text = original
-        for number, replacement in enumerate(_for_file(found, path, trust), 1):
-            text = _replaced(text, replacement, f"edit {number}", trust)
-        lines = update.split("\n")
-        ops = []
-        for op in ops_from_texts(original, text):
-            if op.kind == "take":
-                op = op._replace(update_line=len(lines))
-                lines.append(op.text)
-            ops.append(op)
-        is_certain = trust.certainty is Certainty.CERTAIN
-        return Prediction(tuple(ops), tuple(lines), trust.certainty, tuple(trust.reasons), determined=is_certain)
+    def as_json(self) -> str:
+        edit = {"path": self.path, "old_string": self.old, "new_string": self.new, "replace_all": self.replaces_all}
+        return json.dumps(edit, ensure_ascii=False)
 
 
 def read_replacements(text: str) -> tuple[Replacement, ...]:
@@ -100,8 +94,13 @@ def read_replacements(text: str) -> tuple[Replacement, ...]:
     lines = text.split("\n")
     bodies = ["\n".join(lines[fence.opening + 1 : fence.closing]) for fence in find_fences(lines)]
     bodies = [body for body in bodies if body.lstrip()[:1] in ("{", "[")]
-    if (bare := _bare(lines)) is not None and not bodies:
-        bodies = [bare]
+    for at, line in enumerate(lines if not bodies else ()):
+        if line.lstrip()[:2] not in ("{", "[", '{"', "[{", "{}"):
+            continue
+        below = next((text.lstrip() for text in lines[at + 1 : at + 5] if text.strip()), "")
+        if len(line.strip()) > 1 or below[:1] in ('"', "{"):
+            bodies = ["\n".join(lines[at:])]
+            break
     return tuple(found for body in bodies for value in _values(body) for found in _replacements(value, None))
 
 
@@ -111,21 +110,11 @@ def has_pair(text: str, pairs: Sequence[tuple[str, str]] = PAIRS) -> bool:
     return any(f"{old}{sign}" in text and f"{new}{sign}" in text for old, new in pairs for sign in signs)
 
 
-def _bare(lines: Sequence[str]) -> str | None:
-    """The text from the first line on that opens an object or a list."""
-    for at, line in enumerate(lines):
-        start = line.lstrip()[:2]
-        below = next((text.lstrip() for text in lines[at + 1 : at + 5] if text.strip()), "")
-        if start in ("{", "[", '{"', "[{", "{}") and (len(line.strip()) > 1 or below[:1] in ('"', "{")):
-            return "\n".join(lines[at:])
-    return None
-
-
-def _values(text: str) -> Iterator[Any]:
+def _values(text: str) -> Iterator[object]:
     """The JSON values that a text begins with, one after the other, commas between them or not."""
     decoder = json.JSONDecoder(strict=False)
     at = 0
-    for _ in range(MAX_TRIES):
+    while True:
         while at < len(text) and text[at] in " \t\n\r,":
             at += 1
         if at == len(text) or text[at] not in "{[":
@@ -139,52 +128,27 @@ def _values(text: str) -> Iterator[Any]:
 
 def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[Replacement]:
     """The replacements in a value; `path`: the file that what is around it names."""
-    if depth > 6:
-        return
+    inside: list[object] = []
     if isinstance(value, list):
-        for item in value:
-            yield from _replacements(item, path, depth + 1)
-        return
-    if isinstance(value, str) and depth and has_pair(value):
-        for inner in _values(value):
-            yield from _replacements(inner, path, depth + 1)
-        return
-    if not isinstance(value, dict):
-        return
-    path = next((value[name] for name in PATHS if isinstance(value.get(name), str)), path)
-    pair = next(((old, new) for old, new in PAIRS if old in value and new in value), None)
-    if pair is not None and all(isinstance(value[name], str) for name in pair):
-        old, new = (normalise(value[name]) for name in pair)
-        yield Replacement(old, new, path, any(value.get(name) is True for name in ALL))
-    elif value.get("command") == "create" and isinstance(value.get(CREATED), str):
-        yield Replacement("", normalise(value[CREATED]), path)
-    for name in (*LISTS, *CALLS):
-        if name in value:
-            yield from _replacements(value[name], path, depth + 1)
+        inside = value
+    elif isinstance(value, str) and depth and has_pair(value):
+        inside = [*_values(value)]
+    elif isinstance(value, dict):
+        path = next((value[name] for name in PATHS if isinstance(value.get(name), str)), path)
+        pair = next(((value[old], value[new]) for old, new in PAIRS if old in value and new in value), None)
+        match pair:
+            case (str(old), str(new)):
+                is_for_all = any(value.get(name) is True for name in ALL)
+                yield Replacement(normalise(old), normalise(new), path, is_for_all)
+            case _ if value.get("command") == "create" and isinstance(value.get(CREATED), str):
+                yield Replacement("", normalise(value[CREATED]), path)
+        inside = [value[name] for name in (*LISTS, *CALLS) if name in value]
+    for item in inside if depth < MAX_DEPTH else ():
+        yield from _replacements(item, path, depth + 1)
 
 
-def _for_file(found: Sequence[Replacement], path: str | None, trust: Trust) -> list[Replacement]:
-    """The replacements that are for the file at `path`; those that name no file are for any."""
-    named = sorted({item.path for item in found if item.path is not None})
-    mine = [item for item in found if item.path is None or (path is not None and is_same_file(item.path, path))]
-    if len(named) <= 1 and (path is None or len(mine) < len(found)):
-        if named and path is not None:
-            trust.lower(Certainty.LIKELY, f"the edit names another file: {named[0]}")
-        return list(found)
-    if not mine:
-        raise MalformedEdit(
-            "the edit is for several files, and none of them is known to be this one",
-            value=path,
-            limit=named,
-            remedy="send `path`, as the edit names it",
-        )
-    if others := [name for name in named if path is None or not is_same_file(name, path)]:
-        trust.note("the edit also changes " + ", ".join(others))
-    return mine
-
-
-def _replaced(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
-    """The text with one replacement made.  Lines that are not found as they stand are sought by `hunk_places`."""
+def _replace(text: str, replacement: Replacement, label: str, trust: Trust) -> str:
+    """The text with one replacement made.  Lines that are not found as they stand are sought as hunks are."""
     old, new = replacement.old, replacement.new
     if not old.strip():
         if text.strip():
@@ -197,32 +161,22 @@ def _replaced(text: str, replacement: Replacement, label: str, trust: Trust) -> 
     if old == new:
         trust.note(f"{label} changes nothing")
         return text
-    n_places = text.count(old)
-    if n_places == 1 or (n_places and replacement.replaces_all):
+    first = text.find(old)
+    if first >= 0 and replacement.replaces_all:
         return text.replace(old, new)
-    if n_places:
-        rows = ", ".join(str(row) for row in _rows(text, old))
+    if first >= 0 and text.find(old, first + len(old)) < 0:
+        return text[:first] + new + text[first + len(old) :]
+    if first >= 0:
+        starts: list[int] = []
+        while len(starts) < 5 and (at := text.find(old, starts[-1] + 1 if starts else 0)) >= 0:
+            starts.append(at)
+        rows = ", ".join(str(text.count("\n", 0, at) + 1) for at in starts)
         raise NeedsMoreContext(
             f"{label}: its old text stands at several places (lines {rows})",
             value=old[:200],
             remedy="quote more lines around it, or set replace_all",
         )
-    sides = [side.removesuffix("\n").split("\n") if side else [] for side in (old, new)]
-    first = len(sides[0])
-    hunk = hunk_of_replacement(label, list(enumerate(sides[0])), list(enumerate(sides[1], first)))
-    return merge_hunks(text, "\n".join([*sides[0], *sides[1]]), [hunk], is_ordered=False, trust=trust).text
-
-
-def _rows(text: str, piece: str) -> Iterator[int]:
-    """1-based lines of the first places of a piece."""
-    at = -1
-    for _ in range(5):
-        at = text.find(piece, at + 1)
-        if at < 0:
-            return
-        yield text.count("\n", 0, at) + 1
-
-
-def named_files(text: str) -> Mapping[str, None]:
-    """The files that the replacements name, in order."""
-    return dict.fromkeys(item.path for item in read_replacements(text) if item.path is not None)
+    old_lines, new_lines = (side.removesuffix("\n").split("\n") if side else [] for side in (old, new))
+    numbered = list(enumerate([*old_lines, *new_lines]))
+    hunk = hunk_of_replacement(label, numbered[: len(old_lines)], numbered[len(old_lines) :])
+    return merge_hunks(text, "\n".join([*old_lines, *new_lines]), [hunk], is_ordered=False, trust=trust).text

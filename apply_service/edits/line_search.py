@@ -1,7 +1,8 @@
 """Where quoted lines stand in a file: all places, at the strictest way of comparing that finds any.
 
-Compares whole lines under a key (as they are, without trailing blanks, without indentation, odd characters folded);
-`fuzzy_search` is for quotes that no key explains.  The final newline is no line here: only `hunk_merge` touches it.
+Compares whole lines under a key (as they are, without trailing blanks, without indentation, odd characters folded).
+For a quote that no key explains, `find_similar` looks for the most similar lines; what it finds is a guess, never more.
+The final newline is no line here.
 """
 
 from __future__ import annotations
@@ -12,11 +13,25 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import islice
-from operator import eq
 from typing import NamedTuple
+
+import numpy as np
+from rapidfuzz import fuzz, process
 
 MAX_PLACES = 200
 """A quote that stands in more places than this is as good as lost."""
+MIN_SCORE = 0.55
+"""Share of a misquoted stretch (by weight of its lines) that must be found again."""
+MIN_SIMILARITY = 62.0
+KEY_LENGTH = 300
+"""Characters of a line that are compared for similarity."""
+MAX_VOTERS = 40
+MAX_QUOTE = 600
+MAX_NEIGHBOURHOODS = 4
+SKIPPED_QUOTE_LINE = -0.35
+SKIPPED_FILE_LINE = -0.08
+MAX_SHOWN = 12
+MAX_WIDTH = 160
 
 
 class Likeness(IntEnum):
@@ -41,17 +56,19 @@ class Place(NamedTuple):
     likeness: Likeness
     is_applied: bool = False
     """It is the hunk's new side that stands there: the change is already made."""
+    gap: int = 0
+    """Where new lines go that come without a quote: before that line."""
 
     @property
     def start(self) -> int:
-        return next(row for row in self.rows if row is not None)
+        return next((row for row in self.rows if row is not None), self.gap)
 
     @property
     def end(self) -> int:
-        return next(row for row in reversed(self.rows) if row is not None) + 1
+        return next((row + 1 for row in reversed(self.rows) if row is not None), self.gap)
 
 
-_TRANSLATED = str.maketrans(
+_PLAIN = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032`\u00b4", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
@@ -65,7 +82,7 @@ _TRANSLATED = str.maketrans(
 
 def fold(line: str) -> str:
     """The line without blanks and with typographic variants made plain."""
-    return re.sub(r"\s+", "", unicodedata.normalize("NFKC", line.translate(_TRANSLATED)))
+    return re.sub(r"\s+", "", unicodedata.normalize("NFKC", line.translate(_PLAIN)))
 
 
 KEYS: dict[Likeness, Callable[[str], str]] = {
@@ -81,75 +98,168 @@ class FileLines:
     """A file's lines, indexed for searching."""
 
     def __init__(self, text: str) -> None:
-        self.all = text.split("\n")
-        self.has_final_newline = self.all[-1] == ""
+        lines = text.split("\n")
+        self.has_final_newline = lines[-1] == ""
         """True for the empty file too: its one line is no line of text."""
-        self.lines: Sequence[str] = self.all[:-1] if self.has_final_newline else self.all
-        self._tables: dict[Likeness, tuple[list[str], dict[str, list[int]]]] = {}
+        self.lines: Sequence[str] = lines[:-1] if self.has_final_newline else lines
+        self._tables: dict[Callable[[str], str], tuple[list[str], dict[str, list[int]]]] = {}
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def stands(self, quote: Sequence[str], loosest: Likeness = Likeness.FOLDED) -> bool:
         """Whether the quote stands anywhere, at this likeness or a better one."""
-        return any(place.likeness <= loosest for place in self.find(quote, limit=1))
-
-    def find(self, quote: Sequence[str], limit: int = MAX_PLACES) -> list[Place]:
-        """The places of the quote at the first likeness that has any; never fuzzy."""
-        if not any(line.strip() for line in quote):
-            return self._whole(quote, Likeness.EXACT, limit) if quote else []
-        for likeness in (Likeness.EXACT, Likeness.TRAILING, Likeness.EDGES, Likeness.INDENTED, Likeness.FOLDED):
-            trims = likeness is Likeness.EDGES
-            places = self._trimmed(quote, likeness, limit) if trims else self._whole(quote, likeness, limit)
-            if places:
-                return places + (self._at_end(quote) if likeness < Likeness.EDGES else [])
-        return []
+        return bool(self.find(quote, limit=1, loosest=loosest))
 
     def stands_at(self, quote: Sequence[str], start: int) -> bool:
         """Whether the quote stands exactly there."""
         return start >= 0 and list(self.lines[start : start + len(quote)]) == list(quote)
 
-    def _whole(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[Place]:
-        starts = self._starts(quote, likeness, limit)
-        if not starts and likeness >= Likeness.INDENTED:
-            return self._trimmed(quote, likeness, limit)
-        return [Place(tuple(range(start, start + len(quote))), likeness) for start in starts]
+    def find(self, quote: Sequence[str], limit: int = MAX_PLACES, loosest: Likeness = Likeness.FOLDED) -> list[Place]:
+        """The places of the quote at the first likeness that has any; never fuzzy."""
+        shown = [k for k, line in enumerate(quote) if line.strip()]
+        if not shown:
+            return self._places(quote, 0, len(quote), Likeness.EXACT, limit) if quote else []
+        head, stop = shown[0], shown[-1] + 1
+        has_blank_edge = head > 0 or stop < len(quote)
+        for likeness in (likeness for likeness in KEYS if likeness <= loosest):
+            places: list[Place] = []
+            if likeness is not Likeness.EDGES:
+                places = self._places(quote, 0, len(quote), likeness, limit)
+            if not places and likeness >= Likeness.EDGES and has_blank_edge:
+                places = self._places(quote, head, stop, likeness, limit)
+            if not places:
+                continue
+            at_end = len(self) - stop
+            if likeness < Likeness.EDGES and stop < len(quote) and self.stands_at(quote[:stop], at_end):
+                # at the end of the file, the quote's blank last lines may be its final newline
+                missing = (None,) * (len(quote) - stop)
+                places.append(Place((*range(at_end, len(self)), *missing), Likeness.EDGES))
+            return places
+        return []
 
-    def _at_end(self, quote: Sequence[str]) -> list[Place]:
-        """The end of the file, where the quote's blank last lines may be its final newline."""
-        stop = max(k for k, line in enumerate(quote) if line.strip()) + 1
-        start = len(self.lines) - stop
-        if stop == len(quote) or start < 0 or list(self.lines[start:]) != list(quote[:stop]):
-            return []
-        return [Place((*range(start, start + stop), *(None,) * (len(quote) - stop)), Likeness.EDGES)]
-
-    def _trimmed(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[Place]:
-        """Places without the quote's blank lines at start and end."""
-        spoken = [k for k, line in enumerate(quote) if line.strip()]
-        head, stop = spoken[0], spoken[-1] + 1
-        if head == 0 and stop == len(quote):
-            return []
-        before, after = (None,) * head, (None,) * (len(quote) - stop)
-        return [
-            Place((*before, *range(start, start + stop - head), *after), likeness)
-            for start in self._starts(quote[head:stop], likeness, limit)
-        ]
-
-    def _starts(self, quote: Sequence[str], likeness: Likeness, limit: int) -> list[int]:
-        keyed, index = self._keyed(likeness)
+    def _places(self, quote: Sequence[str], head: int, stop: int, likeness: Likeness, limit: int) -> list[Place]:
+        """Where lines `head:stop` of the quote stand; the lines around them are missing."""
         key = KEYS[likeness]
-        wanted = [key(line) for line in quote]
-        rarest = min(range(len(wanted)), key=lambda k: len(index.get(wanted[k], ())))
-        starts = (row - rarest for row in index.get(wanted[rarest], ()) if row >= rarest)
-        fitting = (start for start in starts if all(map(eq, islice(keyed, start, start + len(wanted)), wanted)))
-        return [start for start in islice(fitting, limit) if start + len(wanted) <= len(keyed)]
-
-    def _keyed(self, likeness: Likeness) -> tuple[list[str], dict[str, list[int]]]:
-        if likeness not in self._tables:
-            key = KEYS[likeness]
-            keyed = [key(line) for line in self.lines]
+        if key not in self._tables:
             index: defaultdict[str, list[int]] = defaultdict(list)
+            keyed = [key(line) for line in self.lines]
             for row, line in enumerate(keyed):
                 index[line].append(row)
-            self._tables[likeness] = keyed, dict(index)
-        return self._tables[likeness]
+            self._tables[key] = keyed, dict(index)
+        keyed, rows_of = self._tables[key]
+        wanted = [key(line) for line in quote[head:stop]]
+        rarest = min(range(len(wanted)), key=lambda k: len(rows_of.get(wanted[k], ())))
+        starts = (row - rarest for row in rows_of.get(wanted[rarest], ()) if row >= rarest)
+        fitting = (at for at in starts if keyed[at] == wanted[0] and keyed[at : at + len(wanted)] == wanted)
+        before, after = (None,) * head, (None,) * (len(quote) - stop)
+        return [Place((*before, *range(at, at + len(wanted)), *after), likeness) for at in islice(fitting, limit)]
+
+
+# -- misquoted lines ---------------------------------------------------------------------------------------------------
+class SimilarPlace(NamedTuple):
+    place: Place
+    score: float
+    """Share of the quote found there, at most 1."""
+
+
+def find_similar(file: FileLines, quote: Sequence[str], *, min_score: float = MIN_SCORE) -> list[SimilarPlace]:
+    """The most similar places, best first, none overlapping; empty where nothing is similar enough.
+
+    Lines vote for where the quote starts (equal lines, and similar ones by rapidfuzz), and the best-voted
+    neighbourhoods are aligned line by line.
+    """
+    keys = [line.strip()[:KEY_LENGTH] for line in quote]
+    if not file.lines or not any(keys) or len(keys) > MAX_QUOTE:
+        return []
+    rows = [line.strip()[:KEY_LENGTH] for line in file.lines]
+    found: list[SimilarPlace] = []
+    for similar in sorted((_align(rows, keys, start) for start in _likely_starts(rows, keys)), key=lambda s: -s.score):
+        place = similar.place
+        overlaps = any(place.start < other.place.end and other.place.start < place.end for other in found)
+        if similar.score >= min_score and not overlaps:
+            found.append(similar)
+    return found
+
+
+def nearest_lines(file: FileLines, quote: Sequence[str]) -> str:
+    """The stretch most like the quote as `12 | text` lines, so that its author can correct it; empty where nothing is
+    like it."""
+    if found := find_similar(file, quote, min_score=0.3):
+        first, end = found[0].place.start, found[0].place.end
+    else:
+        longest = max((line.strip()[:KEY_LENGTH] for line in quote), key=len, default="")
+        rows = [line.strip()[:KEY_LENGTH] for line in file.lines]
+        best = process.extractOne(longest, rows, scorer=fuzz.ratio, score_cutoff=45.0) if longest else None
+        if best is None:
+            return ""
+        first, end = max(best[2] - 1, 0), best[2] + 2
+    shown = range(first, min(end, first + MAX_SHOWN, len(file)))
+    return "\n".join(f"{row + 1} | {file.lines[row][:MAX_WIDTH]}" for row in shown)
+
+
+def _weight(key: str) -> float:
+    """How much a line says: brackets little, blank lines next to nothing."""
+    return min(len(key), 40) / 40 + 0.02
+
+
+def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
+    """Rows where the quote's first line would stand, best voted first."""
+    table: defaultdict[str, list[int]] = defaultdict(list)
+    for row, key in enumerate(rows):
+        table[key].append(row)
+    distinct = list(table)
+    votes: defaultdict[int, float] = defaultdict(float)
+    voters = sorted((k for k, key in enumerate(keys) if key), key=lambda k: -_weight(keys[k]))[:MAX_VOTERS]
+    for k in voters:
+        similar = [(keys[k], 100.0, 0)]
+        if keys[k] not in table:
+            similar = process.extract(
+                keys[k], distinct, scorer=fuzz.ratio, processor=None, score_cutoff=MIN_SIMILARITY, limit=5
+            )
+        for key, similarity, _ in similar:
+            for row in table[key][:50]:
+                votes[row - k] += _weight(keys[k]) * (similarity / 100) ** 2 / len(table[key])
+    # lines missing or added inside a quote spread its votes a little
+    around = {start: sum(votes.get(start + d, 0.0) for d in range(-3, 4)) for start in votes}
+    chosen: list[int] = []
+    for start in sorted(votes, key=lambda s: (-around[s], -votes[s])):
+        if all(abs(start - other) > 3 for other in chosen):
+            chosen.append(start)
+        if len(chosen) == MAX_NEIGHBOURHOODS:
+            break
+    return chosen
+
+
+def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> SimilarPlace:
+    """The best line-by-line alignment of the quote around a start: Needleman-Wunsch, free ends on the file's side."""
+    slack = 3 + len(keys) // 3
+    low = max(0, min(start - slack, len(rows) - 1))
+    window = rows[low : max(low + 1, min(len(rows), start + len(keys) + slack))]
+    weights = [_weight(key) for key in keys]
+    similar = np.asarray(process.cdist(keys, window, scorer=fuzz.ratio), dtype=np.float64)
+    is_blank = np.array([not key for key in keys])[:, None] != np.array([not row for row in window])[None, :]
+    worth = np.where((similar >= MIN_SIMILARITY) & ~is_blank, (similar / 100) ** 2, -1.0)
+    gains = worth * np.array(weights)[:, None]  # [n_keys, n_window]: what matching them is worth
+    n, m = gains.shape
+    score = np.zeros((n + 1, m + 1))
+    price = np.arange(m + 1) * SKIPPED_FILE_LINE
+    for k in range(n):
+        skip = score[k] + SKIPPED_QUOTE_LINE * weights[k]
+        match = np.concatenate(([-np.inf], score[k, :-1] + gains[k]))
+        # the running maximum carries a score over skipped file lines, each at its price
+        score[k + 1] = np.maximum.accumulate(np.maximum(skip, match) - price) + price
+    matched: list[int | None] = [None] * n
+    k, j = n, int(np.argmax(score[n]))
+    while k > 0:
+        if j > 0 and np.isclose(score[k, j], score[k - 1, j - 1] + gains[k - 1, j - 1]):
+            k, j = k - 1, j - 1
+            matched[k] = low + j
+        elif np.isclose(score[k, j], score[k - 1, j] + SKIPPED_QUOTE_LINE * weights[k - 1]):
+            k -= 1
+        else:
+            j -= 1
+    if all(row is None for row in matched):
+        return SimilarPlace(Place((low,), Likeness.FUZZY), 0.0)
+    gained = sum(float(gains[k, row - low]) for k, row in enumerate(matched) if row is not None)
+    return SimilarPlace(Place(tuple(matched), Likeness.FUZZY), min(1.0, gained / sum(weights)))

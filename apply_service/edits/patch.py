@@ -1,8 +1,7 @@
 """A whole patch over several files, in memory.
 
 For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
-every file's text with the bytes that the original had; writes nothing.  `apply_patch` is all or nothing;
-`apply_changes` tells for each file what became of it.
+every file's text with the bytes that the original had; writes nothing.
 """
 
 from __future__ import annotations
@@ -11,21 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from apply_service.edits.diff_parser import parse_diff
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import normalise, ops_from_texts, refuse_altered, restore, split_ends
 from apply_service.edits.file_change import FileChange
-from apply_service.edits.hunks import Hunk
+from apply_service.edits.hunks import RANK, Trust
 from apply_service.edits.line_search import FileLines, Likeness
-from apply_service.edits.trust import RANK, Trust
-from apply_service.edits.unified_diff import apply_change
-from apply_service.edits.v4a_parser import is_patch_line, parse_v4a
+from apply_service.edits.unified_diff import apply_change, parse_diff
+from apply_service.edits.v4a import is_patch_line, parse_v4a
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
 
 MAX_NAMES = 8
 """Lines that tell the names and modes of a file whose text stays."""
-PatchAction = Literal["create", "delete", "rename", "copy", "mode", "modify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +44,7 @@ class PatchedFile:
     """The part of the patch that is for this file; `prediction.update_lines` are its lines."""
 
     @property
-    def certainty(self) -> Certainty:
-        return self.prediction.certainty
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return self.prediction.reasons
-
-    @property
-    def action(self) -> PatchAction:
+    def action(self) -> Literal["create", "delete", "rename", "copy", "mode", "modify"]:
         """What happens to the file on the whole."""
         if self.source is None:
             return "create"
@@ -75,6 +63,11 @@ class FailedChange:
     error: ApplyError
 
 
+def is_v4a(update: str) -> bool:
+    """Whether the patch is a V4A patch rather than a unified diff."""
+    return any(is_patch_line(line) for line in update.split("\n"))
+
+
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
     """The changes that the patch tells, in its order.
 
@@ -89,26 +82,6 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
             f"line {strays[0] + 1} is no part of a patch", value=line[:200], remedy="send the patch alone"
         )
     return changes
-
-
-def is_v4a(update: str) -> bool:
-    """Whether the patch is a V4A patch rather than a unified diff."""
-    return any(is_patch_line(line) for line in update.split("\n"))
-
-
-def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile, ...]:
-    """Every file that the patch touches, in its order.  `files`: path -> text, line ends untouched.
-
-    Raises:
-        MalformedEdit: the patch is not readable, names a file that is not there, or creates one that is.
-        NeedsMoreContext: a hunk has no sure place in its file; nothing is applied.
-    """
-    patched = []
-    for result in apply_changes(patch_text, files):
-        if isinstance(result, FailedChange):
-            raise result.error
-        patched.append(result)
-    return tuple(patched)
 
 
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
@@ -141,7 +114,12 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
                 del results[previous.path or previous.source or ""]
         if result.source is not None or result.path is not None:
             results[result.path or result.source or ""] = result
-        _record(result, texts, results)
+        # what later changes find
+        is_gone = result.path != result.source and not result.change.is_copy
+        if result.source is not None and is_gone and getattr(results.get(result.source), "path", None) != result.source:
+            texts.pop(result.source, None)
+        if result.path is not None:
+            texts[result.path] = result.text
     return tuple(results.values())
 
 
@@ -153,104 +131,73 @@ def _parts(changes: Sequence[FileChange], update: str) -> Iterator[tuple[FileCha
         yield from ((change, update) for change in changes)
         return
     for change in changes:
-        notes = [hunk.newline_note for hunk in change.hunks if hunk.newline_note is not None]
-        rows = [*(line.update_line for hunk in change.hunks for line in hunk.lines), *notes]
-        end = max(rows, default=start + MAX_NAMES - 1) + 1
-        yield (
-            replace(change, hunks=tuple(_moved(hunk, start) for hunk in change.hunks)),
-            "\n".join([*lines[start:end], ""]),
-        )
-        start = end if rows else start
-
-
-def _moved(hunk: Hunk, start: int) -> Hunk:
-    lines = tuple(line._replace(update_line=line.update_line - start) for line in hunk.lines)
-    note = None if hunk.newline_note is None else hunk.newline_note - start
-    return replace(hunk, lines=lines, newline_note=note)
-
-
-def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:
-    """Two changes of the same file as one."""
-    original = "" if first.source is None else files[first.source]
-    worst = max(first.certainty, second.certainty, key=RANK.__getitem__)
-    prediction = Prediction(
-        ops_from_texts(normalise(original), normalise(second.text)),
-        (*first.prediction.update_lines[:-1], *second.prediction.update_lines),
-        worst,
-        tuple(dict.fromkeys((*first.reasons, *second.reasons))),
-        first.prediction.determined and second.prediction.determined,
-        ends=tuple(split_ends(second.text)[1][:-1]),
-    )
-    refuse_altered(original, second.text, prediction.ops)
-    action = first.change.action if second.change.action == "mode" else second.change.action
-    change = replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy)
-    new_mode = second.new_mode or first.new_mode
-    return replace(
-        second,
-        change=change,
-        source=first.source,
-        prediction=prediction,
-        new_mode=new_mode,
-        update=first.update + second.update,
-    )
+        hunks = []
+        last = -1
+        for hunk in change.hunks:
+            moved = tuple(line._replace(update_line=line.update_line - start) for line in hunk.lines)
+            note = None if hunk.newline_note is None else hunk.newline_note - start
+            hunks.append(replace(hunk, lines=moved, newline_note=note))
+            last = max([last, hunk.newline_note or -1, *(line.update_line for line in hunk.lines)])
+        end = last + 1 if last >= 0 else start + MAX_NAMES
+        yield replace(change, hunks=tuple(hunks)), "\n".join([*lines[start:end], ""])
+        start = end if last >= 0 else start
 
 
 def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set[str]) -> PatchedFile:
     """The change made.  `taken`: names that another file can't get."""
-    source = None if change.action == "create" else _source(change, texts)
+    source = change.path if change.action != "create" else None
+    if source is not None and source not in texts:
+        # the only one that ends alike
+        alike = [path for path in texts if is_same_file(source, path)] if source else list(texts)
+        if len(alike) != 1:
+            raise MalformedEdit(
+                "the patch is for a file that is not there",
+                value=source,
+                limit=sorted(texts)[:50],
+                remedy="send the file, by the path that the patch names",
+            )
+        source = alike[0]
     target = change.new_path or source or change.path
     if (source is None or change.new_path is not None) and target in taken and texts.get(target):
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
     original = "" if source is None else texts[source]
     prediction = apply_change(original, update, change, Trust())
+    remedy = "quote the lines around each change exactly"
     if prediction.certainty is Certainty.GUESS:
-        raise NeedsMoreContext(
-            f"{target}: " + "; ".join(prediction.reasons),
-            value=target,
-            remedy="quote the lines around each change exactly",
-        )
-    if prediction.certainty is not Certainty.CERTAIN:
-        _refuse_reindented(change, target, original)
-    merged = restore(original, prediction.ops, prediction.ends)
-    refuse_altered(original, merged, prediction.ops)
-    is_deleted = change.action == "delete"
-    return PatchedFile(change, source, None if is_deleted else target, merged, prediction, change.new_mode, update)
-
-
-def _refuse_reindented(change: FileChange, target: str, original: str) -> None:
-    """Raises NeedsMoreContext where a hunk stands in the file with other blanks only: its new lines would have to be
-    other than the patch has them."""
+        raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
     file = FileLines(normalise(original))
-    for hunk in change.hunks:
+    for hunk in change.hunks if prediction.certainty is Certainty.LIKELY else ():
+        # with other blanks alone, its new lines would have to be other than the patch has them
         if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
             raise NeedsMoreContext(
                 f"{target}: {hunk.label} stands in the file with other indentation or blanks",
                 value=hunk.anchor,
-                remedy="quote the lines around each change exactly",
+                remedy=remedy,
             )
+    merged = restore(original, prediction.ops, prediction.ends)
+    refuse_altered(original, merged, prediction.ops)
+    path = None if change.action == "delete" else target
+    return PatchedFile(change, source, path, merged, prediction, change.new_mode, update)
 
 
-def _source(change: FileChange, texts: Mapping[str, str]) -> str:
-    """The caller's name of the file: the same, or the only one that ends alike."""
-    if change.path in texts:
-        return change.path
-    alike = [path for path in texts if change.path and is_same_file(change.path, path)]
-    if not change.path and len(texts) == 1:
-        alike = list(texts)
-    if len(alike) != 1:
-        raise MalformedEdit(
-            "the patch is for a file that is not there",
-            value=change.path,
-            limit=sorted(texts)[:50],
-            remedy="send the file, by the path that the patch names",
-        )
-    return alike[0]
-
-
-def _record(result: PatchedFile, texts: dict[str, str], results: Mapping[str, PatchedFile | FailedChange]) -> None:
-    """What later sections of the patch find."""
-    is_gone = result.path != result.source and not result.change.is_copy
-    if result.source is not None and is_gone and getattr(results.get(result.source), "path", None) != result.source:
-        texts.pop(result.source, None)
-    if result.path is not None:
-        texts[result.path] = result.text
+def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:
+    """Two changes of the same file as one."""
+    original = "" if first.source is None else files[first.source]
+    prediction = Prediction(
+        ops_from_texts(normalise(original), normalise(second.text)),
+        (*first.prediction.update_lines[:-1], *second.prediction.update_lines),
+        max(first.prediction.certainty, second.prediction.certainty, key=RANK.__getitem__),
+        tuple(dict.fromkeys((*first.prediction.reasons, *second.prediction.reasons))),
+        first.prediction.determined and second.prediction.determined,
+        ends=tuple(split_ends(second.text)[1][:-1]),
+    )
+    refuse_altered(original, second.text, prediction.ops)
+    action = first.change.action if second.change.action == "mode" else second.change.action
+    return replace(
+        second,
+        change=replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy),
+        source=first.source,
+        prediction=prediction,
+        new_mode=second.new_mode or first.new_mode,
+        update=first.update + second.update,
+    )

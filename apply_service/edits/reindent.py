@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from apply_service.edits.code_lines import leading
 
@@ -26,9 +25,7 @@ class Reindent:
         shown = [(leading(quoted), leading(line)) for quoted, line in pairs if quoted.strip() and line.strip()]
         if not shown or all(a == b for a, b in shown):
             return cls({})
-        table = dict(reversed(shown))  # where they disagree, the first wins until another is passed
-        blanks = [leading(line) for line in new if line.strip()]
-        if blanks and len(shown) > 0:
+        if blanks := [leading(line) for line in new if line.strip()]:
             theirs, ours = min((a for a, _ in shown), key=len), min((b for _, b in shown), key=len)
             least = min(blanks, key=len)
             if len(theirs) < len(ours) == len(least):
@@ -36,7 +33,7 @@ class Reindent:
             is_even = least == blanks[0] == blanks[-1] == shown[0][0]
             if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
                 return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as one
-        return cls(table)
+        return cls(dict(reversed(shown)))  # where they disagree, the first wins until another is passed
 
     def pass_line(self, quoted: str, line: str) -> None:
         """A quoted line's own indentation holds for the new lines below it."""
@@ -45,38 +42,32 @@ class Reindent:
 
     def apply(self, line: str) -> str:
         """The line as the place has it; blank lines stay as they are."""
+        blanks = leading(line)
         if not self.table or not line.strip():
             return line
-        blanks = leading(line)
-        return self._blanks(blanks) + line[len(blanks) :]
-
-    def _blanks(self, blanks: str) -> str:
-        if blanks in self.table:
-            return self.table[blanks]
         known = max((key for key in self.table if blanks.startswith(key)), key=len, default=None)
-        if known is not None:
-            return self.table[known] + self._converted(blanks[len(known) :])
         deeper = min((key for key in self.table if key.startswith(blanks)), key=len, default=None)
-        if deeper is None:
-            return self._converted(blanks)
-        lost = self._converted(deeper[len(blanks) :])
-        return self.table[deeper].removesuffix(lost)
+        if known is not None:
+            moved = self.table[known] + self._converted(blanks[len(known) :])
+        elif deeper is not None:
+            moved = self.table[deeper].removesuffix(self._converted(deeper[len(blanks) :]))
+        else:
+            moved = self._converted(blanks)
+        return moved + line[len(blanks) :]
 
     def _converted(self, step: str) -> str:
-        """Deeper indentation in the file's own kind of blanks."""
-        if "\t" in step:
-            width = self._tab_width(spaces_of="file")
-            return step.replace("\t", " " * width) if width else step
-        width = self._tab_width(spaces_of="hunk")
-        return "\t" * (len(step) // width) + " " * (len(step) % width) if width else step
-
-    def _tab_width(self, *, spaces_of: Literal["file", "hunk"]) -> int:
-        """How many spaces of the one stand for a tab of the other, by the lines' depths; 0 where none do."""
-        pairs = [(ours, theirs) if spaces_of == "file" else (theirs, ours) for theirs, ours in self.table.items()]
+        """Deeper indentation in the file's own kind of blanks: so many spaces of the one stand for a tab of the other,
+        by the depths of the quoted lines."""
+        is_tabs = "\t" in step
+        pairs = [(ours, theirs) if is_tabs else (theirs, ours) for theirs, ours in self.table.items()]
         depths = sorted(
-            (len(tabs), len(spaces)) for spaces, tabs in pairs if not (spaces.strip(" ") or tabs.strip("\t"))
+            (len(tabs), len(blanks)) for blanks, tabs in pairs if not (blanks.strip(" ") or tabs.strip("\t"))
         )
+        width = next((spaces // tabs for tabs, spaces in depths if tabs and spaces >= tabs), 0)
         for (tabs, spaces), (more_tabs, more_spaces) in pairwise([(0, 0), *depths]):
             if more_tabs > tabs and more_spaces > spaces and (tabs, spaces) in depths:
-                return (more_spaces - spaces) // (more_tabs - tabs)
-        return next((spaces // tabs for tabs, spaces in depths if tabs and spaces >= tabs), 0)
+                width = (more_spaces - spaces) // (more_tabs - tabs)
+                break
+        if not width:
+            return step
+        return step.replace("\t", " " * width) if is_tabs else "\t" * (len(step) // width) + " " * (len(step) % width)

@@ -10,12 +10,12 @@ left out goes unsaid: it is in `prose` and `findings`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from apply_service.edits.diff_headers import HUNK_HEADER, is_preamble
-from apply_service.edits.diff_parser import DiffText, parse_diff
 from apply_service.edits.envelope import (
     PROSE_SUFFIXES,
     SHELLS,
@@ -24,18 +24,18 @@ from apply_service.edits.envelope import (
     find_fences,
     is_fence,
     is_same_file,
+    match_files,
     named_path,
 )
 from apply_service.edits.fidelity import normalise
-from apply_service.edits.file_change import FileChange
+from apply_service.edits.file_change import FileChange, PatchText
 from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_replacements
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
-from apply_service.edits.search_replace import read_file_blocks
-from apply_service.edits.search_replace_blocks import Block, BlockText, Mark, read_mark
-from apply_service.edits.unified_diff import starts_diff
-from apply_service.edits.v4a_parser import PatchText, is_call, parse_v4a, patch_spans
+from apply_service.edits.search_replace import Mark, SearchBlock, read_file_blocks, read_mark
+from apply_service.edits.unified_diff import HUNK_HEADER, is_preamble, parse_diff, starts_diff
+from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
 from apply_service.errors import MalformedEdit, UnknownEditFormat
 from apply_service.registry import EDIT_FORMATS, names
@@ -45,30 +45,19 @@ CHECK = "reply"
 OTHER_FILES = "other_files"
 """Checks of findings: what is left out, and that other files are spoken of."""
 DIFF_TITLES = ("diff", "patch", "udiff")
-MARKDOWN_TITLES = ("md", "mdx", "markdown")
 CODE_WORDS = (
-    "def ",
-    "class ",
-    "import ",
-    "from ",
-    "#include",
-    "const ",
-    "let ",
-    "var ",
-    "function ",
-    "export ",
-    "return ",
+    *("def ", "class ", "import ", "from ", "#include", "const "),
+    *("let ", "var ", "function ", "export ", "return "),
 )
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
-CODE_ENDS = (";", "{", "}")
 MIN_WORDS = 4
 MIN_KNOWN = 6
 """Letters and digits that a line needs to be known for one of the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply as read for one file."""
+class FoundEdit:
+    """The edit that a reply holds, as read for one file."""
 
     format: str
     update: str
@@ -79,28 +68,31 @@ class Reply:
     """What was left out."""
     is_patch: bool = False
     """`update` is a patch over any number of files."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """The files that the edit names, each with its own part, where the edit falls into such parts; else empty."""
 
 
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
-) -> Reply:
+) -> FoundEdit:
     """The edit of the file at `path` that a reply tells.  `named`: the format that the caller says it has.
 
     Raises:
         UnknownEditFormat: `named` is none that the service knows.
         MalformedEdit: the reply is for several files or in several texts, and it is not clear which is this one's.
     """
-    reader = _Reader(_unwrapped(text), original, path, language)
-    return reader.read(reader.format if named is None else known_format(named))
+    reader = _Reader(text, original, path, language)
+    return reader.read(reader.format if named is None else detect_format(text, named=named))
 
 
-def read_format(text: str, *, original: str, path: str | None = None) -> str:
-    """The name of the format that a reply's edit is in."""
-    return _Reader(_unwrapped(text), original, path, None).format
+def detect_format(update: str, *, named: str | None, original: str = "") -> str:
+    """The name, in the registry, of the format that a reply's edit is in.  `update` has LF line ends.
 
-
-def known_format(named: str) -> str:
-    """The name.  Raises UnknownEditFormat for one that the service does not know."""
+    Raises:
+        UnknownEditFormat: `named` is none that the service knows.
+    """
+    if named is None:
+        return _Reader(update, original).format
     if named not in EDIT_FORMATS:
         raise UnknownEditFormat(
             "no such edit format", value=named, limit=list(names(EDIT_FORMATS)), remedy="name one of these, or none"
@@ -111,43 +103,27 @@ def known_format(named: str) -> str:
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """The files that a reply names as those it edits, in its order; a fence's name that only the sentence above it
     mentions counts where it is one of the `known` files'."""
-    return _Reader(_unwrapped(text), "", None, None).named_files(known)
+    return _Reader(text, "").named_files(known)
 
 
-def read_patch_reply(text: str, originals: Iterable[str] = ()) -> Reply:
-    """A reply over several files, as far as its format is one for several: a unified diff or a V4A patch without
-    anything around it.  Of any other format `update` is the reply as it is, to be read for each file."""
-    reader = _Reader(_unwrapped(text), "\n".join(originals), None, None)
-    if reader.format == "unified_diff" and reader.has_diff_headers:
+def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
+    """A reply over several files.  A unified diff or V4A patch comes without anything around it; of any other format
+    `update` is the reply as it is, to be read for each file, or the file's part of it where there are `parts`."""
+    reader = _Reader(text, "\n".join(originals))
+    if reader.format == "unified_diff" and reader.diff_start is not None:
         return replace(reader.read("unified_diff"), is_patch=True)
     if reader.format == "v4a_patch":
         return replace(reader.read_patch(), is_patch=True)
-    return Reply(reader.format, text)
+    if parts := reader.parts():
+        return replace(reader.read(reader.format), update=text, parts=parts)
+    return FoundEdit(reader.format, text)
 
 
-def _unwrapped(text: str) -> str:
-    """The edit out of the JSON of a tool's call: its one string with markers of an edit."""
-    if text.lstrip()[:1] not in ("{", "[") or not any(sign in text for sign in WRAPPED_SIGNS) or has_pair(text):
-        return text
-    try:
-        value: object = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return text
-    found: list[str] = []
-    waiting = [value]
-    while waiting and len(found) < 2:
-        item = waiting.pop()
-        if isinstance(item, str) and any(sign in item for sign in WRAPPED_SIGNS):
-            found.append(item)
-        waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
-    return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
-
-
-def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
+def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
     """A warning where the first line of a snippet was left out because it reads as the file's name."""
-    if reply.format != "lazy_snippet":
+    if edit.format != "lazy_snippet":
         return None
-    lines = reply.update.split("\n")
+    lines = edit.update.split("\n")
     first = next((at for at, line in enumerate(lines) if line.strip()), None)
     if first is None or named_path(lines[first]) is None or first not in prediction.unplaced:
         return None
@@ -157,252 +133,250 @@ def name_finding(reply: Reply, prediction: Prediction) -> Verdict | None:
 
 
 class _Reader:
-    def __init__(self, text: str, original: str, path: str | None, language: str | None) -> None:
+    """A reply beside the file that it is read for: which markers it has, and what each format makes of it."""
+
+    def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
-        self._lines = _unindented(text.split("\n"), self._file)
-        self._text = "\n".join(self._lines)
+        self._lines = lines = _unindented(_unwrapped(text).split("\n"), self._file)
+        self._text = "\n".join(lines)
         self._original = original
         self._path = path
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
-
-    @property
-    def has_diff_headers(self) -> bool:
-        return self._diff_start is not None
-
-    def read_patch(self) -> Reply:
-        """The patches with all else blanked; as they are where they can't be read, which says why."""
-        if self._patch is None:
-            return Reply("v4a_patch", self._text)
-        kept = [False] * len(self._lines)
-        for at in self._patch_lines():
-            kept[at] = True
-        return self._reply("v4a_patch", "\n".join(self._blanked(kept)), self._patch_lines(), ())
-
-    def read(self, name: str) -> Reply:
-        """The reply as the format of that name."""
-        if name == "lazy_snippet":
-            return self._read_snippet()
-        if name == "unified_diff":
-            return self._read_diff()
-        used = {
-            "search_replace": self._block_lines,
-            "v4a_patch": self._patch_lines,
-            "json_edit": self._json_lines,
-            "whole_file": self._file_lines,
-        }.get(name)
-        if used is None:
-            return Reply(name, self._text)
-        return self._reply(name, self._text, used(), self._other_files(name))
+        self._marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
+        self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
+        self._blocks: Sequence[SearchBlock] = ()
+        if self._has_marks:
+            with suppress(MalformedEdit):
+                self._blocks = read_file_blocks(lines, self._file)
+        self._in_blocks = self._within((block.opening, block.closing) for block in self._blocks)
+        spans = patch_spans(lines) if "*** " in self._text else []
+        self._patch_spans = [span for span in spans if not self._in_blocks[span[0]]]
+        self._patch: PatchText | None = None
+        if self._patch_spans:
+            with suppress(MalformedEdit):
+                self._patch = parse_v4a(self._text)
+        # in the lines of blocks and patches nothing else begins
+        in_patches = self._within(self._patch_spans)
+        self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
+        self._fences = find_fences(lines, self._in_marked)
+        # the fences where no marker is taken for one
+        self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
+        self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
+        self._replacements = read_replacements(self._text)
 
     @cached_property
-    def _known(self) -> set[str]:
-        return {line.strip() for line in self._file.lines if _says_something(line)}
+    def diff_start(self) -> int | None:
+        """The line with which a diff begins.  Raises MalformedEdit where that is a combined one."""
+        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
+        return next(starts, None)
 
-    # -- which format ----------------------------------------------------------------------------------------------
+    def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
+        """Whether each line is in one of the stretches, whose last line is part of them."""
+        inside = [False] * len(self._lines)
+        for first, last in stretches:
+            last = min(last, len(inside) - 1)
+            inside[first : last + 1] = [True] * (last + 1 - first)
+        return inside
+
+    # -- which format --------------------------------------------------------------------------------------------------
     @cached_property
     def format(self) -> str:
         """The format whose markers the reply has; of several the one that quotes the file."""
-        found = [
-            name
-            for name, is_there in (
-                ("search_replace", self._blocks is not None or self._has_marks),
-                ("v4a_patch", bool(self._patch_spans)),
-                ("unified_diff", self._diff_start is not None),
-                ("json_edit", self._is_json),
-            )
-            if is_there
-        ]
+        # a text that can only be meant as JSON edits is one of them, however broken
+        names_pair = has_pair(self._text, PAIRS[:-1]) or (
+            '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
+        )
+        is_there = {
+            "search_replace": self._has_marks,
+            "v4a_patch": bool(self._patch_spans),
+            "unified_diff": self.diff_start is not None,
+            "json_edit": bool(self._replacements)
+            or (names_pair and (_opens_json(self._text) or bool(self._json_fences))),
+        }
+        found = [name for name in is_there if is_there[name]]
         for name in found:
             if self._stands(name):
                 return name
         if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0])):
             return found[0]
-        return "unified_diff" if found == ["unified_diff"] and self._opens_with_names else "lazy_snippet"
-
-    @property
-    def _opens_with_names(self) -> bool:
-        """Whether the reply begins with a diff's names of files: what follows has to be a diff, or is refused."""
-        at = next(at for at, line in enumerate(self._lines) if line.strip())
-        is_named = self._lines[at].startswith(("diff --git ", "--- "))
-        return is_named and at == self._diff_start and not self._is_of_file(at)
-
-    @cached_property
-    def _has_marks(self) -> bool:
-        """Whether there is an opening or closing marker, or one that is nearly right."""
-        marks = (read_mark(line) for line in self._lines)
-        return any(mark is not None and mark.kind != "divide" for mark in marks)
-
-    @cached_property
-    def _blocks(self) -> BlockText | None:
-        try:
-            return read_file_blocks(self._lines, self._file) if self._has_marks else None
-        except MalformedEdit:
-            return None
-
-    @cached_property
-    def _in_blocks(self) -> list[bool]:
-        inside = [False] * len(self._lines)
-        for block in self._blocks.blocks if self._blocks is not None else ():
-            inside[block.opening : block.closing + 1] = [True] * (block.closing + 1 - block.opening)
-        return inside
-
-    @cached_property
-    def _patch_spans(self) -> list[tuple[int, int]]:
-        if "*** " not in self._text:
-            return []
-        return [span for span in patch_spans(self._lines) if not self._in_blocks[span[0]]]
-
-    @cached_property
-    def _patch(self) -> PatchText | None:
-        try:
-            return parse_v4a(self._text) if self._patch_spans else None
-        except MalformedEdit:
-            return None
-
-    @cached_property
-    def _in_marked(self) -> list[bool]:
-        """Lines of blocks and patches, in which nothing else begins."""
-        inside = list(self._in_blocks)
-        for begin, end in self._patch_spans:
-            inside[begin : end + 1] = [True] * (end + 1 - begin)
-        return inside
-
-    @cached_property
-    def _diff_start(self) -> int | None:
-        starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
-        return next(starts, None)
-
-    @cached_property
-    def _is_json(self) -> bool:
-        """Whether there is a JSON edit, or a text that can only be meant as one."""
-        if read_replacements(self._text):
-            return True
-        is_call = '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
-        if not is_call and not has_pair(self._text, PAIRS[:-1]):
-            return False
-        opens = [self._text.lstrip()[:1]]
-        opens += [self._lines[f.opening + 1].lstrip()[:1] for f in self._fences if f.opening + 1 < f.closing]
-        return any(char in ("{", "[") for char in opens)
-
-    @cached_property
-    def _fences(self) -> list[Fence]:
-        return find_fences(self._lines, self._in_marked)
-
-    @cached_property
-    def _plain_fences(self) -> list[Fence]:
-        """The fences where no marker is taken for one."""
-        return find_fences(self._lines)
+        if found == ["unified_diff"]:
+            # begins with a diff's names of files: what follows has to be a diff, or is refused
+            first = next(at for at, line in enumerate(self._lines) if line.strip())
+            is_named = self._lines[first].startswith(("diff --git ", "--- "))
+            if is_named and first == self.diff_start and not self._is_of_file(first):
+                return "unified_diff"
+        return "lazy_snippet"
 
     def _stands(self, name: str) -> bool:
         """Whether the format's quotes stand in the file, other than inside such markers of the file's own."""
+        is_new_file = not self._original.strip()
         if name == "search_replace":
-            return self._blocks is not None and any(self._block_stands(block) for block in self._blocks.blocks)
-        if name == "v4a_patch":
-            return self._patch is not None and self._changes_stand(self._patch.changes)
-        if name == "unified_diff":
-            text = self._diff(self._diff_kept())
-            return text is not None and self._changes_stand(text.changes)
-        if any(self._is_code(at) for at in self._outside(name)):
-            return False  # a value in a program
-        found = read_replacements(self._text)
-        return any(item.old in self._original if item.old.strip() else not self._original.strip() for item in found)
-
-    def _block_stands(self, block: Block) -> bool:
-        old = self._lines[block.start : block.dividers[0]]
-        if not any(line.strip() for line in old):
-            return not self._original.strip()
-        head = self._lines[block.opening : block.dividers[0] + 1]
-        return self._file.stands(old) and not self._file.stands(head, Likeness.TRAILING)
-
-    def _changes_stand(self, changes: Iterable[FileChange]) -> bool:
-        for change in changes:
-            quotes = [hunk.old for hunk in change.hunks if any(line.strip() for line in hunk.old)]
-            if any(self._file.stands(quote) for quote in quotes):
-                return True
-            if not quotes and change.path and not self._original.strip():
+            for block in self._blocks:
+                old = self._lines[block.start : block.dividers[0]]
+                if not any(line.strip() for line in old):
+                    if is_new_file:
+                        return True
+                    continue
+                head = self._lines[block.opening : block.dividers[0] + 1]
+                if self._file.stands(old) and not self._file.stands(head, Likeness.TRAILING):
+                    return True
+            return False
+        if name == "json_edit":
+            if any(self._is_code(at) for at in self._outside(name)):
+                return False  # a value in a program
+            return any(item.old in self._original if item.old.strip() else is_new_file for item in self._replacements)
+        text = self._patch if name == "v4a_patch" else self._diff
+        for change in text.changes if text is not None else ():
+            quotes = [hunk.old for hunk in change.hunks if hunk.quotes]
+            if any(self._file.stands(quote) for quote in quotes) or (not quotes and change.path and is_new_file):
                 return True
         return False
 
+    def _used(self, name: str) -> Iterable[int]:
+        """The lines of the format's edit."""
+        lines = range(len(self._lines))
+        if name == "search_replace" and not self._blocks and self._marks:
+            first, last = min(self._marks), max(self._marks)
+            return range(first, last + 1 if self._marks[last].kind == "close" else len(lines))
+        if name == "search_replace":
+            return [at for at in lines if self._in_blocks[at]]
+        if name == "v4a_patch":
+            return [at for begin, end in self._patch_spans for at in range(begin, end + 1)]
+        if name == "unified_diff":
+            strays = set(self._diff.strays) if self._diff is not None else set()
+            return [at for at in lines if self._diff_kept[at] and at not in strays]
+        if name == "json_edit":
+            first = next((at for at in lines if _opens_json(self._lines[at])), 0)
+            fenced = [at for fence in self._json_fences for at in range(fence.opening, fence.closing)]
+            return fenced or range(first, len(lines))
+        if name == "whole_file" and (fence := file_fence(self._lines, self._path, self._original)) is not None:
+            return range(fence.opening, fence.closing + 1)
+        return lines
+
     def _outside(self, name: str) -> Sequence[int]:
         """The lines that are no part of the format's edit; of fenced text only what stands beside a part of it."""
-        if name == "search_replace" and self._blocks is None:
-            marks = [(at, mark.kind) for at, line in enumerate(self._lines) if (mark := read_mark(line)) is not None]
-            used: Iterable[int] = range(marks[0][0], marks[-1][0] + 1 if marks[-1][1] == "close" else len(self._lines))
-        elif name == "unified_diff":
-            kept = self._diff_kept()
-            text = self._diff(kept)
-            strays = set(text.strays) if text is not None else set()
-            used = [at for at, keeps in enumerate(kept) if keeps and at not in strays]
-        else:
-            used = {
-                "search_replace": self._block_lines,
-                "v4a_patch": self._patch_lines,
-                "json_edit": self._json_lines,
-            }[name]()
         inside = [*self._in_marked]
-        for at in used:
+        for at in self._used(name):
             inside[at] = True
         first = inside.index(True) if True in inside else 0
         is_own = self._file.stands(self._lines[first : first + 3], Likeness.TRAILING)
         for fence in self._fences if not is_own else ():
-            span = slice(fence.opening, fence.closing + 1)
-            if any(inside[span]):
-                inside[fence.opening] = True
-                inside[fence.closing : fence.closing + 1] = [True] * len(inside[fence.closing : fence.closing + 1])
-            else:
-                inside[span] = [True] * len(inside[span])
+            holds_part = any(inside[fence.opening : fence.closing + 1])
+            for at in (fence.opening, fence.closing) if holds_part else range(fence.opening, fence.closing + 1):
+                inside[at : at + 1] = [True] * len(inside[at : at + 1])
         left = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
         return [at for at in left if name != "unified_diff" or not is_preamble(self._lines[at])]
 
-    def _is_code(self, at: int) -> bool:
-        """Whether a line is code rather than something said: the file's own, a marker for code, or shaped so."""
-        return self._is_of_file(at) or _is_code_shaped(self._lines[at])
+    @cached_property
+    def _known(self) -> set[str]:
+        return {line.strip() for line in self._file.lines if sum(map(str.isalnum, line[:80])) >= MIN_KNOWN}
 
     def _is_of_file(self, at: int) -> bool:
         line = self._lines[at]
         return line.strip() in self._known or (strip_comment(line).is_comment and is_marker(line))
 
-    # -- what each format uses -------------------------------------------------------------------------------------
-    def _block_lines(self) -> Iterable[int]:
-        return (at for at, is_inside in enumerate(self._in_blocks) if is_inside)
+    def _is_code(self, at: int) -> bool:
+        """Whether a line is code rather than something said: the file's own, a marker for code, or shaped so."""
+        return self._is_of_file(at) or _is_code_shaped(self._lines[at])
 
-    def _patch_lines(self) -> Iterable[int]:
-        for begin, end in self._patch_spans:
-            yield from range(begin, end + 1)
+    # -- what each format reads ----------------------------------------------------------------------------------------
+    def read(self, name: str) -> FoundEdit:
+        """The reply as the format of that name."""
+        if name == "lazy_snippet":
+            return self._read_snippet()
+        if name == "unified_diff":
+            return self._read_diff()
+        others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
+        return self._found(name, self._text, self._used(name), others)
 
-    def _json_lines(self) -> Iterable[int]:
-        fenced = [f for f in self._fences if f.opening + 1 < f.closing and _opens_json(self._lines[f.opening + 1])]
-        for fence in fenced:
-            yield from range(fence.opening, fence.closing)
-        if not fenced:
-            first = next((at for at, line in enumerate(self._lines) if _opens_json(line)), 0)
-            yield from range(first, len(self._lines))
+    def read_patch(self) -> FoundEdit:
+        """The patches with all else blanked; as they are where they can't be read, which says why."""
+        if self._patch is None:
+            return FoundEdit("v4a_patch", self._text)
+        kept = self._within(self._patch_spans)
+        return self._found("v4a_patch", "\n".join(self._blanked(kept)), self._used("v4a_patch"), ())
 
-    def _file_lines(self) -> Iterable[int]:
-        fence = file_fence(self._lines, self._path, self._original)
-        return range(len(self._lines)) if fence is None else range(fence.opening, fence.closing + 1)
+    def parts(self) -> dict[str, str]:
+        """The blocks or JSON edits of each file; nothing where not every one names its file outright."""
+        parts: defaultdict[str, list[str]] = defaultdict(list)
+        if self.format == "search_replace" and all(
+            block.path and named_path(block.path) == block.path for block in self._blocks
+        ):
+            for block in self._blocks:
+                lines = self._lines[block.opening : block.closing + 1]
+                parts[block.path or ""].append("\n".join([block.path or "", *lines, ""]))
+        elif self.format == "json_edit" and all(item.path for item in self._replacements):
+            for item in self._replacements:
+                parts[item.path or ""].append(item.as_json())
+        is_json = self.format == "json_edit"
+        return {path: f"[{', '.join(part)}]" if is_json else "".join(part) for path, part in parts.items()}
 
-    # -- diffs -----------------------------------------------------------------------------------------------------
+    def _paths(self, name: str) -> list[str]:
+        """The files that the format's edit names."""
+        changes: Sequence[FileChange] = ()
+        if name == "search_replace":
+            named = [block.path for block in self._blocks if block.path]
+            mentions = [block.mention for block in self._blocks if block.mention]
+            is_routed = self._path and any(is_same_file(mention, self._path) for mention in mentions)
+            return mentions if is_routed and not named else named
+        if name == "json_edit":
+            return [item.path for item in self._replacements if item.path]
+        if name == "v4a_patch" and self._patch is not None:
+            changes = self._patch.changes
+        elif name == "unified_diff" and self._diff is not None:
+            changes = self._diff.changes
+        elif name not in ("v4a_patch", "unified_diff"):
+            return [fence.path for fence in self._fences if fence.path]
+        return [change.path for change in changes if change.path]
+
+    def named_files(self, known: Collection[str]) -> tuple[str, ...]:
+        """The files of the reply's format."""
+        fenced = [fence.path for fence in self._fences if fence.path]
+        mentions = [block.mention for block in self._blocks if block.mention]
+        is_known = match_files([*fenced, *mentions], known)
+        if self.format in ("lazy_snippet", "unified_diff") and self.diff_start is None:
+            found = [f.path for f in self._fences if f.path and (f.is_surely_named or is_known[f.path])]
+        else:
+            found = self._paths(self.format)
+        if not found and self.format == "search_replace":
+            found = [mention for mention in mentions if is_known[mention]]
+        return tuple(dict.fromkeys(found))
+
+    def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
+        """The edit with what is left out: prose by the way, code and other files as warnings."""
+        kept = set(used)
+        left = [at for at, line in enumerate(self._lines) if at not in kept and not _is_wrapping(line)]
+        findings: list[Verdict] = []
+        if left:
+            in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
+            is_code = any(at in f.body for f in in_code for at in left[:200])
+            is_code = is_code or any(self._is_code(at) or _ends_as_code(self._lines[at]) for at in left)
+            severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
+            told = self._lines[left[0]].strip()[:80]
+            findings.append(
+                Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
+            )
+        if names_left := sorted({path for path in others if path}):
+            findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
+        return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
+
+    # -- diffs ---------------------------------------------------------------------------------------------------------
+    @cached_property
     def _diff_kept(self) -> list[bool]:
         """Which lines a diff may stand in: the fences that hold one, else all from its first header on."""
-        kept = [False] * len(self._lines)
         holding = self._diff_fences
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
-        for fence in mine or holding:
-            self._keep(fence, kept)
-        if self._diff_start is not None and not any(kept[self._diff_start :]):
-            kept[self._diff_start :] = [True] * (len(kept) - self._diff_start)
+        # a fence's end is kept, too: it says that the diff is whole
+        kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
+        if self.diff_start is not None and not any(kept[self.diff_start :]):
+            kept[self.diff_start :] = [True] * (len(kept) - self.diff_start)
         if not any(kept):
-            own = self._fences_of_any()
-            kept = [not own] * len(kept)
-            for fence in own:
-                self._keep(fence, kept)
+            try:
+                own = self._own_fences()
+            except MalformedEdit:
+                own = self._plain_fences
+            kept = self._within((fence.opening + 1, fence.closing) for fence in own) if own else [True] * len(kept)
         return kept
-
-    def _keep(self, fence: Fence, kept: list[bool]) -> None:
-        """Keep a fence's text and its end, which says that the diff is whole."""
-        end = min(fence.closing + 1, len(self._lines))
-        kept[fence.opening + 1 : end] = [True] * (end - fence.opening - 1)
 
     @cached_property
     def _diff_fences(self) -> list[Fence]:
@@ -410,78 +384,68 @@ class _Reader:
         signed = [
             is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
         ]
-        return [fence for fence in find_fences(self._lines, signed) if self._holds_diff(fence)]
+        return [fence for fence in find_fences(self._lines, signed) if self._first_header(fence) is not None]
 
-    def _holds_diff(self, fence: Fence) -> bool:
+    def _first_header(self, fence: Fence) -> str | None:
+        """The line with which a diff begins in the fence."""
         body = self._lines[fence.opening + 1 : fence.closing]
-        return any(starts_diff(body, at) for at in range(len(body)))
+        return next((line for at, line in enumerate(body) if starts_diff(body, at)), None)
 
-    def _diff(self, kept: Sequence[bool]) -> DiffText | None:
+    @cached_property
+    def _diff(self) -> PatchText | None:
         try:
-            return parse_diff("\n".join(self._blanked(kept)))
+            return parse_diff("\n".join(self._blanked(self._diff_kept)))
         except MalformedEdit:
             return None
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
+        """The lines, those that are not kept blank, so that they keep their numbers."""
         lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
         for fence in self._diff_fences:
-            body = self._lines[fence.opening + 1 : fence.closing]
-            starts = [at for at in range(len(body)) if starts_diff(body, at)]
-            if fence.path and fence.is_surely_named and starts and HUNK_HEADER.match(body[starts[0]]):
+            if fence.path and fence.is_surely_named and HUNK_HEADER.match(self._first_header(fence) or ""):
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
                 kept[fence.opening] = True
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
-    def _read_diff(self) -> Reply:
-        """The diff with all else blanked, so that its lines keep their numbers; without headers what a snippet is."""
-        if not self.has_diff_headers:
+    def _read_diff(self) -> FoundEdit:
+        """The diff with all else blanked; without headers what a snippet is."""
+        if self.diff_start is None:
             return replace(self._read_snippet(), format="unified_diff")
-        kept = self._diff_kept()
-        text = self._diff(kept)
-        if text is not None:
-            last = max((line.update_line for c in text.changes for h in c.hunks for line in h.lines), default=-1)
-            for at in text.strays:
+        kept = list(self._diff_kept)
+        others: list[str] = []
+        if self._diff is not None:
+            others = [change.path for change in self._diff.changes if not change.is_for(self._path)]
+            hunks = [hunk for change in self._diff.changes for hunk in change.hunks]
+            last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+            for at in self._diff.strays:
                 kept[at] = kept[at] and at < last
-        others = [change.path for change in text.changes if not change.is_for(self._path)] if text is not None else []
         used = [at for at, keeps in enumerate(kept) if keeps]
-        return self._reply("unified_diff", "\n".join(self._blanked(kept)), used, others)
+        return self._found("unified_diff", "\n".join(self._blanked(kept)), used, others)
 
-    # -- snippets --------------------------------------------------------------------------------------------------
+    # -- snippets ------------------------------------------------------------------------------------------------------
     def _own_fences(self) -> list[Fence]:
-        """The fences that a snippet of this file stands in, out of the prose around them; none where the fences are
-        text of the file, or there are none.
+        """The fences that a snippet of this file stands in, out of the prose around them: those that name it, those
+        that name none, or all where one other name stands; none where the fences are text of the file.
 
         Raises:
             MalformedEdit: the fences are of several files, and none is known to be this one.
         """
         fences = self._plain_fences
-        inside = [False] * len(self._lines)
-        for fence in fences:
-            inside[fence.opening : fence.closing + 1] = [True] * len(inside[fence.opening : fence.closing + 1])
-        outside = [at for at, is_inside in enumerate(inside) if not is_inside and self._lines[at].strip()]
+        inside = self._within((fence.opening, fence.closing) for fence in fences)
+        outside = [at for at, line in enumerate(self._lines) if not inside[at] and line.strip()]
         if not fences or any(self._is_of_file(at) for at in outside):
             return []
-        is_known = any(self._is_of_file(at) for f in fences for at in range(f.opening + 1, f.closing))
         if self._is_prose_file:
-            is_titled = fences[0].language in (*MARKDOWN_TITLES, *DIFF_TITLES) or any(f.is_surely_named for f in fences)
-            if not is_titled or (fences[0].language in DIFF_TITLES and not self._is_prefixed_body(fences)):
+            is_diff = fences[0].language in DIFF_TITLES
+            is_titled = is_diff or fences[0].language in ("md", "mdx", "markdown")
+            if not is_titled and not any(fence.is_surely_named for fence in fences):
                 return []
-        elif not is_known and any(_is_code_shaped(self._lines[at]) for at in outside):
+            if is_diff and not is_signed(self._original.split("\n"), self._body(fences)):
+                return []
+        elif any(_is_code_shaped(self._lines[at]) for at in outside) and not any(
+            self._is_of_file(at) for fence in fences for at in fence.body
+        ):
             return []
-        return self._chosen(fences)
-
-    def _fences_of_any(self) -> list[Fence]:
-        """The fences of this file, or of all files where it is not clear which are."""
-        try:
-            return self._own_fences()
-        except MalformedEdit:
-            return self._plain_fences
-
-    def _is_prefixed_body(self, fences: Sequence[Fence]) -> bool:
-        return is_signed(self._original.split("\n"), self._body(fences))
-
-    def _chosen(self, fences: list[Fence]) -> list[Fence]:
-        """The fences of this file: those that name it, those that name none, or all where one other name stands."""
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences
         named = {fence.path for fence in fences if fence.path is not None}
@@ -500,98 +464,28 @@ class _Reader:
     def _body(self, fences: Sequence[Fence]) -> list[str]:
         """The text of one fence; of several, with their fences as the gaps between them."""
         if len(fences) == 1:
-            return self._lines[fences[0].opening + 1 : fences[0].closing]
+            return [self._lines[at] for at in fences[0].body]
         return [line for f in fences for line in self._lines[f.opening : f.closing + 1]]
 
-    def _read_snippet(self) -> Reply:
+    def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()
         if not fences:
-            return Reply("lazy_snippet", self._text)
+            return FoundEdit("lazy_snippet", self._text)
+        is_open = fences[-1].closing == len(self._lines)
         body = self._body(fences)
-        if fences[-1].closing == len(self._lines) and body and body[-1] == "":
+        if is_open and body and body[-1] == "":
             body = body[:-1]
         used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
         chosen = {fence.opening for fence in fences}
         others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
-        reply = self._reply("lazy_snippet", "\n".join([*body, ""]), used, others)
-        found = list(reply.findings)
+        edit = self._found("lazy_snippet", "\n".join([*body, ""]), used, others)
+        said = []
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         if wrong:
-            found.append(Verdict(CHECK, "warning", f"the edit names another file: {wrong[0]}"))
-        if fences[-1].closing == len(self._lines):
-            found.append(Verdict(CHECK, "warning", "the fence around the edit has no end: it may be cut short"))
-        return replace(reply, findings=tuple(found))
-
-    # -- what is left ----------------------------------------------------------------------------------------------
-    def _reply(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> Reply:
-        """The reply with what is left out: prose by the way, code and other files as warnings."""
-        kept = set(used)
-        left = [at for at, line in enumerate(self._lines) if at not in kept and not _is_wrapping(line)]
-        findings: list[Verdict] = []
-        if left:
-            in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
-            is_fenced = any(f.opening < at < f.closing for f in in_code for at in left[:200])
-            is_code = is_fenced or any(self._is_code(at) or _ends_as_code(self._lines[at]) for at in left)
-            severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
-            told = self._lines[left[0]].strip()[:80]
-            findings.append(
-                Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
-            )
-        if names_left := sorted({path for path in others if path}):
-            findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
-        return Reply(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
-
-    def _other_files(self, name: str) -> list[str]:
-        if self._path is None:
-            return []
-        return [path for path in self._paths_of(name) if not is_same_file(path, self._path)]
-
-    def _paths_of(self, name: str) -> list[str]:
-        if name == "search_replace":
-            blocks = self._blocks.blocks if self._blocks is not None else ()
-            named = [block.path for block in blocks if block.path]
-            spoken = [block.mention for block in blocks if block.mention]
-            is_routed = not named and any(is_same_file(mention, self._path) for mention in spoken) and self._path
-            return spoken if is_routed else named
-        if name == "v4a_patch":
-            return [change.path for change in self._patch.changes] if self._patch is not None else []
-        if name == "unified_diff":
-            text = self._diff(self._diff_kept())
-            return [change.path for change in text.changes if change.path] if text is not None else []
-        if name == "json_edit":
-            return [item.path for item in read_replacements(self._text) if item.path]
-        return [fence.path for fence in self._fences if fence.path]
-
-    def named_files(self, known: Collection[str]) -> tuple[str, ...]:
-        """The files of the reply's format."""
-        if self.format in ("lazy_snippet", "unified_diff") and self._diff_start is None:
-            found = [
-                fence.path
-                for fence in self._fences
-                if fence.path and (fence.is_surely_named or any(is_same_file(fence.path, path) for path in known))
-            ]
-        else:
-            found = self._paths_of(self.format)
-        if not found and self.format == "search_replace" and self._blocks is not None:
-            spoken = [block.mention for block in self._blocks.blocks if block.mention]
-            found = [name for name in spoken if any(is_same_file(name, path) for path in known)]
-        return tuple(dict.fromkeys(found))
-
-
-def _is_wrapping(line: str) -> bool:
-    """Whether a line outside an edit says nothing that a reader would miss."""
-    bare = line.strip()
-    return (
-        bare in ("", "...", "…")
-        or is_fence(line)
-        or fence_tag(line) is not None
-        or is_call(line)
-        or (named_path(line) is not None)
-    )
-
-
-def _says_something(line: str) -> bool:
-    return sum(char.isalnum() for char in line[:80]) >= MIN_KNOWN
+            said.append(f"the edit names another file: {wrong[0]}")
+        if is_open:
+            said.append("the fence around the edit has no end: it may be cut short")
+        return replace(edit, findings=(*edit.findings, *(Verdict(CHECK, "warning", text) for text in said)))
 
 
 def _is_code_shaped(line: str) -> bool:
@@ -604,7 +498,35 @@ def _is_code_shaped(line: str) -> bool:
 
 def _ends_as_code(line: str) -> bool:
     """Whether the line ends as a statement does and has too few words for a sentence."""
-    return line.rstrip().endswith(CODE_ENDS) and sum(word.isalpha() for word in line.split()) < MIN_WORDS
+    return line.rstrip().endswith((";", "{", "}")) and sum(word.isalpha() for word in line.split()) < MIN_WORDS
+
+
+def _is_wrapping(line: str) -> bool:
+    """Whether a line outside an edit says nothing that a reader would miss."""
+    is_usual = is_fence(line) or fence_tag(line) is not None or is_call(line) or named_path(line) is not None
+    return line.strip() in ("", "...", "…") or is_usual
+
+
+def _opens_json(line: str) -> bool:
+    return line.lstrip()[:1] in ("{", "[")
+
+
+def _unwrapped(text: str) -> str:
+    """The edit out of the JSON of a tool's call: its one string with markers of an edit."""
+    if not _opens_json(text) or not any(sign in text for sign in WRAPPED_SIGNS) or has_pair(text):
+        return text
+    try:
+        value: object = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    found: list[str] = []
+    waiting = [value]
+    while waiting and len(found) < 2:
+        item = waiting.pop()
+        if isinstance(item, str) and any(sign in item for sign in WRAPPED_SIGNS):
+            found.append(item)
+        waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+    return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
 
 
 def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
@@ -612,53 +534,43 @@ def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
 
     An indented block stays where it is unless what it quotes stands in the file: it may be text of the file."""
     found = list(lines)
+
+    def can_shift(rows: range, blanks: str) -> bool:
+        return all(found[at].startswith(blanks) for at in rows if found[at].strip())
+
+    def shift(rows: range, blanks: str) -> None:
+        for at in rows:
+            found[at] = found[at].removeprefix(blanks)
+
     for fence in find_fences(lines):
-        blanks = lines[fence.opening][: len(lines[fence.opening]) - len(lines[fence.opening].lstrip())]
-        body = range(fence.opening + 1, fence.closing)
-        if blanks and not file.stands([lines[fence.opening]]) and _can_shift(lines, body, blanks):
-            _shift(found, range(fence.opening, min(fence.closing + 1, len(lines))), blanks)
+        line = lines[fence.opening]
+        blanks = line[: len(line) - len(line.lstrip())]
+        if blanks and not file.stands([line]) and can_shift(fence.body, blanks):
+            shift(range(fence.opening, min(fence.closing + 1, len(lines))), blanks)
     at = 0
     while at < len(found):
-        mark = read_mark(found[at].lstrip()) if found[at][:1] in (" ", "\t") else None
+        line = found[at]
+        mark = read_mark(line.lstrip()) if line[:1] in (" ", "\t") else None
         if mark is None or mark.kind != "open":
             at += 1
             continue
-        blanks = found[at][: len(found[at]) - len(found[at].lstrip())]
-        divider, end = None, None
-        for k in range(at + 1, len(found)):
-            inner = _shifted_mark(found[k], blanks)
-            if inner is None:
-                continue
-            if inner.kind != "divide":
-                end = k
+        blanks = line[: len(line) - len(line.lstrip())]
+        divider: int | None = None
+        inner: Mark | None = None
+        for end in range(at + 1, len(found)):
+            inner = read_mark(found[end].removeprefix(blanks)) if found[end].startswith(blanks) else None
+            if inner is not None and inner.kind != "divide":
                 break
-            divider = k if divider is None else divider
-        if end is None:
+            if inner is not None and divider is None:
+                divider = end
+        else:
             break
-        mark = _shifted_mark(found[end], blanks)
-        is_whole = divider is not None and mark is not None and mark.kind == "close"
-        if not is_whole or not _can_shift(found, range(at, end + 1), blanks):
+        block = range(at, end + 1)
+        if divider is None or inner is None or inner.kind != "close" or not can_shift(block, blanks):
             at = end
             continue
         old = [line.removeprefix(blanks) for line in found[at + 1 : divider]]
         if file.stands(old) or not any(line.strip() for line in old):
-            _shift(found, range(at, end + 1), blanks)
+            shift(block, blanks)
         at = end + 1
     return found
-
-
-def _shifted_mark(line: str, blanks: str) -> Mark | None:
-    return read_mark(line[len(blanks) :]) if line.startswith(blanks) else None
-
-
-def _can_shift(lines: Sequence[str], rows: range, blanks: str) -> bool:
-    return all(lines[at].startswith(blanks) for at in rows if lines[at].strip())
-
-
-def _shift(lines: list[str], rows: range, blanks: str) -> None:
-    for at in rows:
-        lines[at] = lines[at].removeprefix(blanks)
-
-
-def _opens_json(line: str) -> bool:
-    return line.lstrip()[:1] in ("{", "[")

@@ -1,33 +1,50 @@
-"""Search/replace blocks: old text quoted, new text in its place.
+"""Search/replace blocks: old text quoted, new text in its place, between the fences of Aider, Cline, Roo, Void and Zed.
 
-Exact and unique quotes determine the result.  What the blocks are is `search_replace_blocks`; where quotes stand and
-how sure that is, `hunk_places`.
+    <<<<<<< SEARCH      ------- SEARCH      <<<<<<< ORIGINAL      <old_text line=12>
+    old lines           old lines           old lines             old lines
+    =======             =======             =======               </old_text><new_text>
+    new lines           new lines           new lines             new lines
+    >>>>>>> REPLACE     +++++++ REPLACE     >>>>>>> UPDATED       </new_text>
+
+A block inside a block is content (files about this format hold such text), and so is a divider that does not fit: of
+several possible dividers the one counts whose old text stands in the file.  Exact and unique quotes determine the
+result.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
-from apply_service.edits.envelope import PROSE_SUFFIXES, is_same_file
-from apply_service.edits.hunk_merge import merge_hunks, write_file
-from apply_service.edits.hunks import Hunk, hunk_of_replacement
-from apply_service.edits.line_search import FileLines, Likeness
-from apply_service.edits.search_replace_blocks import (
-    Block,
-    BlockText,
-    Numbered,
-    is_line_note,
-    read_blocks,
-    read_mark,
-    splits,
-    unescaped,
-    without_numbers,
+from apply_service.edits.envelope import (
+    PROSE_SUFFIXES,
+    is_path,
+    is_same_file,
+    mentioned_path,
+    named_path,
+    read_fence,
+    titled_path,
 )
-from apply_service.edits.trust import Trust
+from apply_service.edits.file_change import pick_for_file
+from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, write_file
+from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.types import Certainty, Prediction
+from apply_service.types import Prediction
+
+TAG = 0
+"""Length of a fence that is a tag."""
+MIN_RUN = 5
+MAX_MARK = 300
+OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
+_LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
+_HINT = re.compile(r"^(?:\(|:)?(?:(?:start_)?line)?[ =:]?(?P<line>\d+)\)?$", re.I)
+
+Numbered = list[tuple[int, str]]
+"""Text as (line of the update, text)."""
 
 
 class SearchReplace:
@@ -36,147 +53,241 @@ class SearchReplace:
     name = "search_replace"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,  # noqa: ARG002
-        path: str | None,
-        instruction: str = "",  # noqa: ARG002
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
-        """The original with the blocks applied; what stands around them is left out.
-
-        Raises:
-            MalformedEdit: a block is not complete, blocks contradict each other, or none is for this file.
-            NeedsMoreContext: a block's old text has no place in the file; names the nearest lines.
-        """
-        lines = update.split("\n")
-        trust = Trust()
-        file = FileLines(original)
-        text = read_file_blocks(lines, file)
-        blocks = _for_file(text.blocks, path, trust)
-        hunks = [_hunk(block, lines, file, path, trust) for block in blocks]
-        if not original.strip() and len(hunks) == 1 and not _quotes(hunks[0]):
+        """The original with the blocks applied; what stands around them is left out."""
+        lines, file, trust = update.split("\n"), FileLines(original), Trust()
+        blocks = read_file_blocks(lines, file)
+        mentions = {block.mention for block in blocks if block.mention is not None}
+        if any(block.path for block in blocks):
+            blocks = pick_for_file(blocks, path, trust)
+        elif path is not None and len(mentions) > 1 and any(is_same_file(name, path) for name in mentions):
+            blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
+        hunks = [_read_hunk(block, lines, file, path, trust) for block in blocks]
+        if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
             if original:
-                trust.lower(Certainty.LIKELY, "the file holds nothing but blanks, which are replaced")
+                trust.doubt("the file holds nothing but blanks, which are replaced")
             new = [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"]
             return write_file(original, update, new, trust)
         for hunk in hunks:
-            if original.strip() and not _quotes(hunk):
-                raise _empty_search(hunk)
+            if original.strip() and not hunk.quotes:
+                raise NeedsMoreContext(
+                    f"{hunk.label} has no old text, but the file is not empty",
+                    value="",
+                    remedy="quote the lines to replace, or a line next to which the new ones go; "
+                    "no old text means a new file",
+                )
         return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
 
 
-def read_file_blocks(lines: Sequence[str], file: FileLines) -> BlockText:
-    """The blocks of an update to this file: a line that looks like a fence is text where it stands in the file between
-    the same lines.
+# -- fences ------------------------------------------------------------------------------------------------------------
+class Mark(NamedTuple):
+    """A line that can only be a fence of a block."""
+
+    kind: Literal["open", "divide", "close"]
+    length: int
+    stated_line: int | None = None
+    path: str | None = None
+    is_odd: bool = False
+    """Nearly a fence: its signs are mixed, or stand where none belong."""
+
+
+def read_mark(line: str) -> Mark | None:
+    """The fence that a line is, if it is one.  Fences stand at the start of their line."""
+    if line[:1] not in ("<", ">", "=", "-", "+") or len(line) > MAX_MARK:
+        return None
+    text = line.rstrip()
+    if text == "</new_text>":
+        return Mark("close", TAG)
+    if text in ("</old_text>", "</old_text><new_text>"):
+        return Mark("divide", TAG)
+    if text.startswith(("<old_text", "</old_text>", "</new_text>")):
+        name, _, rest = text.partition(" ")
+        is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
+        return _opening(TAG, rest.rstrip(">").replace('"', "").strip(), is_odd=False) if is_whole else None
+    sign = text[0]
+    length = len(text) - len(text.lstrip(sign))
+    rest = text[length:]
+    if sign == "=":
+        return Mark("divide", length) if length >= MIN_RUN and not rest else None
+    words = rest.lstrip("<>-+=")
+    word, _, tail = words.strip().partition(" ")
+    word = word.rstrip("<>")
+    for glue in (":", "("):  # `SEARCH:12`, `SEARCH(line=2)`
+        if glue in word:
+            word, _, hint = word.partition(glue)
+            tail = f"{hint} {tail}"
+            break
+    if sign in "<-" and (word in OLD_WORDS or (sign == "<" and word.upper() in OLD_WORDS)):
+        if length < (2 if sign == "<" else MIN_RUN):
+            return None
+        return _opening(length, tail.strip(), is_odd=words != rest or length < MIN_RUN)
+    if sign in ">+" and length >= MIN_RUN and word.upper() in NEW_WORDS and (sign == ">" or word in NEW_WORDS):
+        return Mark("close", length, is_odd=words != rest) if not tail.strip("<> ") else None
+    return None
+
+
+def _opening(length: int, tail: str, *, is_odd: bool) -> Mark | None:
+    """An opening fence and what stands behind its word: nothing, a line number or the file's name."""
+    if hint := _HINT.match(tail):
+        return Mark("open", length, max(int(hint["line"][:9]) - 1, 0), is_odd=is_odd)
+    if not tail.strip("<>"):
+        return Mark("open", length, is_odd=is_odd or tail != "")
+    return Mark("open", length, path=tail, is_odd=is_odd) if is_path(tail) else None
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SearchBlock:
+    """One block, as line numbers of the update."""
+
+    label: str
+    opening: int
+    start: int
+    """First line of the old text."""
+    dividers: tuple[int, ...]
+    """Every line that may divide old from new text."""
+    closing: int
+    stated_line: int | None = None
+    path: str | None = None
+    mention: str | None = None
+    """The file that the text above speaks of, where none names it outright."""
+
+
+def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
+    """The blocks of an update to this file.  Where they can't be read so, a line that looks like a fence is text where
+    it stands in the file between the same lines.
 
     Raises:
-        MalformedEdit: see `read_blocks`.
+        MalformedEdit: there is no block, or one that is not complete; names the line.
     """
+    marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
         if read_mark(line) is not None:
             rows[line.rstrip()].append(row)
+    try:
+        return _read_blocks(lines, marks)
+    except MalformedEdit:
+        if not rows:
+            raise
 
     def is_content(at: int) -> bool:
         for row in rows.get(lines[at].rstrip(), ())[:50]:
             above = row > 0 and at > 0 and lines[at - 1].strip() and lines[at - 1] == file.lines[row - 1]
             below = row + 1 < len(file) and at + 1 < len(lines) and lines[at + 1] == file.lines[row + 1]
-            if above and (below or (at + 1 < len(lines) and read_mark(lines[at + 1]) is not None)):
+            if above and (below or at + 1 in marks):
                 return True
         return False
 
-    if not rows:
-        return read_blocks(lines)
-    try:
-        return read_blocks(lines)
-    except MalformedEdit:
-        return read_blocks(lines, is_content)
+    return _read_blocks(lines, {at: mark for at, mark in marks.items() if not is_content(at)})
 
 
-def _for_file(blocks: Sequence[Block], path: str | None, trust: Trust) -> list[Block]:
-    """The blocks that are for the file at `path`; those that name no file are for any."""
-    named = sorted({block.path for block in blocks if block.path is not None})
-    if not named:
-        spoken = {block.mention for block in blocks if block.mention is not None}
-        mine = [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
-        is_routed = path is not None and len(spoken) > 1 and any(is_same_file(name, path) for name in spoken)
-        return mine if is_routed else list(blocks)
-    if len(named) == 1 and not is_same_file(named[0], path):
-        trust.lower(Certainty.LIKELY, f"the edit names another file: {named[0]}")
-    if len(named) <= 1:
-        return list(blocks)
-    mine = [block for block in blocks if path is not None and (block.path is None or is_same_file(block.path, path))]
-    if not any(block.path for block in mine):
-        raise MalformedEdit(
-            "the edit is for several files, and none of them is known to be this one",
-            value=path,
-            limit=named,
-            remedy="send `path`, and each file by itself",
-        )
-    others = [name for name in named if not is_same_file(name, path)]
-    trust.note("the edit also changes " + ", ".join(others))
-    return mine
+def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[SearchBlock]:
+    blocks: list[SearchBlock] = []
+    path: str | None = None
+    mention: str | None = None
+    at = 0
+    while at < len(lines):
+        mark, line = marks.get(at), lines[at]
+        if mark is None or mark.kind == "divide":
+            if fence := read_fence(line):
+                path = titled_path(fence.title) or path
+            else:
+                is_heading = line.lstrip().startswith(("#", "**"))
+                path = named_path(line) or (mentioned_path(line) if is_heading else None) or path
+            mention = mentioned_path(line) or mention
+            at += 1
+            continue
+        if mark.kind == "close":
+            raise _malformed(f"line {at + 1} ends a block that has not begun", line)
+        path = mark.path or path
+        block = _read_block(lines, marks, at, f"block {len(blocks) + 1}")
+        blocks.append(replace(block, path=path, mention=None if path else mention))
+        at = block.closing + 1
+    if not blocks:
+        raise _malformed("there is no search/replace block", lines[0] if lines else "")
+    return blocks
 
 
-def _hunk(block: Block, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> Hunk:
-    """The block as a hunk; of several possible dividers the one whose old text stands in the file."""
-    found = [_read_sides(block, old, new, file) for old, new in splits(block, lines)]
-    fitting = [hunk for hunk in found if not _quotes(hunk) or file.stands(hunk.old, Likeness.EDGES)]
+def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
+    """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
+    mark = marks[opening]
+    if mark.is_odd:
+        raise _malformed(f"{label} (line {opening + 1}) has a marker that is nearly right", lines[opening])
+    stated, start = mark.stated_line, opening + 1
+    while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
+        if note["which"] == "start":
+            stated = max(int(note["line"][:9]) - 1, 0)
+        start += 1
+    ruler = lines[start].rstrip() if opening + 1 < start < len(lines) else ""
+    start += len(ruler) >= MIN_RUN and not ruler.strip("-")
+    open_at, dividers = [opening], [list[int]()]
+    for at in range(start, len(lines)):
+        inner = marks.get(at)
+        if inner is None:
+            continue
+        if inner.kind == "open":
+            open_at.append(at)
+            dividers.append([])
+        elif inner.kind == "divide":
+            dividers[-1].append(at)
+        elif not dividers[-1]:
+            what = "has no divider =======" if len(open_at) == 1 else "holds a lone marker in its text"
+            raise _malformed(f"{label} (line {open_at[-1] + 1}) {what}", lines[open_at[-1]])
+        elif len(open_at) > 1:
+            open_at.pop()
+            dividers.pop()
+        else:
+            alike = [k for k in dividers[0] if marks[k].length == mark.length]
+            return SearchBlock(label, opening, start, tuple(alike or dividers[0]), at, stated)
+    inside = f": line {open_at[-1] + 1} opens another inside it" if len(open_at) > 1 else ""
+    raise _malformed(f"{label} (line {opening + 1}) has no end{inside}; the edit may be cut short", lines[opening])
+
+
+def _malformed(message: str, line: str) -> MalformedEdit:
+    return MalformedEdit(
+        message,
+        value=line[:200],
+        remedy="write each block as <<<<<<< SEARCH, old lines, =======, new lines, >>>>>>> REPLACE",
+    )
+
+
+# -- old and new text --------------------------------------------------------------------------------------------------
+def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
+    """The block as a hunk.
+
+    Raises:
+        MalformedEdit: a note of line numbers, or what may be meant as the divider, stands in the new text.
+    """
+    found = []
+    for divider in block.dividers:
+        start = divider + 1
+        if lines[divider].rstrip() == "</old_text>":
+            start = next((at for at in range(start, block.closing) if lines[at].strip()), start)
+            start += lines[start].strip() == "<new_text>"
+        old = list(enumerate(lines[block.start : divider], block.start))
+        new = list(enumerate(lines[start : block.closing], start))
+        found.append(_read_sides(block, old, new, file))
+    fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)]
     hunk = max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]
     if len(found) == 1:
         return hunk
     if len(fitting) > 1:
-        whole = [h for h in fitting if not any(is_divider(line.text) for line in h.lines if line.kind == "add")]
-        hunk = whole[0] if len(whole) == 1 else hunk
-        certainty = Certainty.LIKELY if len(whole) == 1 else Certainty.GUESS
-        trust.lower(certainty, f"{block.label}: has several dividers")
-    return _without_spare_divider(block, hunk, path, trust)
-
-
-def _read_sides(block: Block, old: Numbered, new: Numbered, file: FileLines) -> Hunk:
-    """The two sides without escapes and line numbers, unless the file holds them so.
-
-    Raises:
-        MalformedEdit: a note of line numbers stands in the new text.
-    """
-    stated = block.stated_line
-    texts = [text for _, text in old]
-    if not file.stands(texts, Likeness.TRAILING):
-        if (numbered := without_numbers(old)) is not None:
-            old, stated = numbered[0], numbered[1] - 1
-            new = (without_numbers(new) or (new, 0))[0]
-        old = [(at, unescaped(text)) for at, text in old]
-    for _, text in new:
-        if is_line_note(text) and text not in texts:
-            raise MalformedEdit(
-                f"{block.label}: its new text holds a note of line numbers",
-                value=text[:200],
-                remedy="put :start_line: above the old text, or write \\:start_line: where the file shall hold it",
-            )
-    escaped = {text for _, text in old if text.startswith("\\")}
-    new = [(at, text if text in escaped else unescaped(text)) for at, text in new]
-    return hunk_of_replacement(block.label, old, new, stated_line=stated)
-
-
-def _without_spare_divider(block: Block, hunk: Hunk, path: str | None, trust: Trust) -> Hunk:
-    """The hunk without a second divider at either end of its new text.
-
-    Raises:
-        MalformedEdit: another divider stands in the new text, and it may be meant as one.
-    """
-    old = {line for line in hunk.old if is_divider(line)}
-    spare = [k for k, line in enumerate(hunk.lines) if line.kind == "add" and is_divider(line.text)]
-    spare = [k for k in spare if hunk.lines[k].text not in old]
+        undivided = [h for h in fitting if not any(_is_divider(x.text) for x in h.lines if x.kind == "add")]
+        hunk = undivided[0] if len(undivided) == 1 else hunk
+        say = trust.doubt if len(undivided) == 1 else trust.guess
+        say(f"{block.label}: has several dividers")
+    kept = {line for line in hunk.old if _is_divider(line)}
+    spare = [k for k, x in enumerate(hunk.lines) if x.kind == "add" and _is_divider(x.text) and x.text not in kept]
     if not spare:
         return hunk
     written = [k for k, line in enumerate(hunk.lines) if line.kind != "remove" and line.text.strip()]
     if len(spare) == 1 and spare[0] in (written[0], written[-1]):
-        trust.lower(Certainty.LIKELY, f"{block.label}: its divider is doubled")
+        trust.doubt(f"{block.label}: its divider is doubled")
         return replace(hunk, lines=hunk.lines[: spare[0]] + hunk.lines[spare[0] + 1 :])
     if (path or "").lower().endswith(PROSE_SUFFIXES):
-        trust.lower(Certainty.LIKELY, f"{block.label}: a line of its new text looks like a divider")
+        trust.doubt(f"{block.label}: a line of its new text looks like a divider")
         return hunk
     raise MalformedEdit(
         f"{block.label}: its new text holds a divider",
@@ -185,19 +296,55 @@ def _without_spare_divider(block: Block, hunk: Hunk, path: str | None, trust: Tr
     )
 
 
-def is_divider(line: str) -> bool:
+def _is_divider(line: str) -> bool:
     mark = read_mark(line)
     return mark is not None and mark.kind == "divide"
 
 
-def _quotes(hunk: Hunk) -> bool:
-    """Whether the old text has anything to find."""
-    return any(line.strip() for line in hunk.old)
+def _read_sides(block: SearchBlock, old: Numbered, new: Numbered, file: FileLines) -> QuotedHunk:
+    """The two sides without escapes and line numbers, unless the file holds them so."""
+    stated = block.stated_line
+    texts = [text for _, text in old]
+    if not file.stands(texts, Likeness.TRAILING):
+        if (numbered := _without_numbers(old)) is not None:
+            old, stated = numbered[0], numbered[1] - 1
+            new = (_without_numbers(new) or (new, 0))[0]
+        old = [(at, _unescaped(text)) for at, text in old]
+    for _, text in new:
+        if _is_line_note(text) and text not in texts:
+            raise MalformedEdit(
+                f"{block.label}: its new text holds a note of line numbers",
+                value=text[:200],
+                remedy="put :start_line: above the old text, or write \\:start_line: where the file shall hold it",
+            )
+    escaped = {text for _, text in old if text.startswith("\\")}
+    new = [(at, text if text in escaped else _unescaped(text)) for at, text in new]
+    return hunk_of_replacement(block.label, old, new, stated_line=stated)
 
 
-def _empty_search(hunk: Hunk) -> NeedsMoreContext:
-    return NeedsMoreContext(
-        f"{hunk.label} has no old text, but the file is not empty",
-        value="",
-        remedy="quote the lines to replace, or a line next to which the new ones go; no old text means a new file",
-    )
+def _is_line_note(line: str) -> bool:
+    return len(line) < MAX_MARK and _LINE_NOTE.match(line.strip()) is not None
+
+
+def _unescaped(text: str) -> str:
+    r"""The line without the backslash that tells a fence or line note of the file from the block's own (`\=======`)."""
+    if not text.startswith("\\") or len(text) > MAX_MARK:
+        return text
+    bare = text[1:]
+    is_mark = read_mark(bare) is not None or _is_line_note(bare)
+    return bare if is_mark or bare.startswith(("<<<<<<<", ">>>>>>>", "-------")) else text
+
+
+def _without_numbers(side: Numbered) -> tuple[Numbered, int] | None:
+    """Text whose every line starts with its number (`12 | x`), without them, and the first number."""
+    found: Numbered = []
+    numbers: list[int] = []
+    for at, text in side:
+        head = text[:12].lstrip()
+        digits = head[: len(head) - len(head.lstrip("0123456789"))]
+        rest = text.lstrip()[len(digits) :].lstrip(" ")
+        if not digits or rest[:1] not in ("|", "\t", "→"):
+            return None
+        numbers.append(int(digits))
+        found.append((at, rest[1:].removeprefix(" ") if rest[0] == "|" else rest[1:]))
+    return (found, numbers[0]) if numbers and all(a + 1 == b for a, b in pairwise(numbers)) else None

@@ -1,26 +1,55 @@
-"""Unified diffs as an edit format.
+"""Unified diffs: git's, and the sloppy ones that models write, read into file changes, and as an edit format.
 
-What they say is `diff_parser`'s work, where their hunks belong `hunk_places`'s.  A hunk whose context stands in the
-file once determines the result, wherever its line numbers point.
+A hunk whose counts agree with its lines is read by them, so that content which looks like a header stays content.  Any
+other hunk (wrong counts, `@@ ... @@`, none) ends where something begins that can't be part of it.  Lines between hunks
+that are no headers are handed back as strays, never skipped silently.  A hunk whose context stands in the file once
+determines the result, wherever its line numbers point.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from apply_service.edits.diff_headers import HUNK_HEADER, read_hunk_header
-from apply_service.edits.diff_parser import DiffText, parse_diff
+from apply_service.edits.envelope import is_around, is_fence, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
-from apply_service.edits.file_change import FileChange, pick_change, predict_change
-from apply_service.edits.hunks import Hunk
+from apply_service.edits.file_change import (
+    Action,
+    FileChange,
+    PatchText,
+    pick_change,
+    predict_change,
+    with_found_context,
+)
+from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_line
 from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
-from apply_service.edits.trust import Trust
 from apply_service.errors import MalformedEdit
-from apply_service.types import Certainty, Prediction
+from apply_service.types import Prediction
+
+HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
+_NUMBERS = re.compile(r"^@@ +-(\d+)(?:,(\d+))? +\+(\d+)(?:,(\d+))? *@@(.*)$")
+_STAMP = re.compile(r"(?:\t.*|\s+\d{4}-\d\d-\d\d[ T].*)$")
+_SIGNATURE = re.compile(r"^-- ?$")
+_VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
+"""git ends a mailed diff with a signature and its version."""
+_PREAMBLE = re.compile(
+    r"^(?:commit [0-9a-f]{7,}|From [0-9a-f]{7,} |"
+    r"(?:From|Author|AuthorDate|Commit|CommitDate|Date|Subject|Index|Merge): ?|"
+    r"={20,}$|---$|    |\S.* \| +\d+ [+-]*$| \S.* \| +(?:\d+|Bin)| \d+ files? changed|index [0-9a-f]{6,}|-- ?$|"
+    r"\d+\.\d+[\d.]*$| (?:create|delete) mode | rename .* => | mode change )"
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+"""After a backslash in a quoted path; anything else stands for itself."""
+MAX_MISCOUNT = 3
+"""Lines by which models miscount a hunk that is complete."""
+MAX_LENGTH = 4096
+"""Of a header line, as of a path."""
+PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
+NOTHING = "/dev/null"
 
 
 class UnifiedDiff:
@@ -29,73 +58,36 @@ class UnifiedDiff:
     name = "unified_diff"
 
     def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,
-        path: str | None,
-        instruction: str = "",
+        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
-        ends and byte-order marks.
-
-        Raises:
-            MalformedEdit: no diff, or not for this file.
-            NeedsMoreContext: a hunk has no place in the file.
-        """
+        ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
         trust = Trust()
-        lf_update = normalise(update)
+        lf, lf_update = normalise(original), normalise(update)
         lines = lf_update.split("\n")
-        if not any(HUNK_HEADER.match(line) or starts_diff(lines, at) for at, line in enumerate(lines)):
-            return _without_headers(normalise(original), lf_update, language, path, instruction)
+        has_header = any(HUNK_HEADER.match(line) for line in lines)
+        if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
+            if not is_signed(lf.split("\n"), lines):
+                raise _no_hunk(lf_update)
+            return merge(lf, lf_update, language=language, path=path, instruction=instruction)
         text = parse_diff(lf_update)
-        _refuse_signless(text, update)
+        hunks = [hunk for change in text.changes for hunk in change.hunks]
+        if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
+            raise MalformedEdit(
+                "the diff has no @@ lines, and not every line has its sign",
+                value=update[:200],
+                remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
+            )
         if text.strays:
-            trust.lower(Certainty.LIKELY, f"line {text.strays[0] + 1} belongs to no hunk and was left out")
-        change = pick_change(text.changes, path, trust)
-        return apply_change(original, update, change, trust)
+            trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
+        return apply_change(original, update, pick_change(text.changes, path, trust), trust)
 
 
-def _without_headers(
-    original: str, update: str, language: str | None, path: str | None, instruction: str
-) -> Prediction:
-    """A text whose lines have signs but that has no header: a snippet.  Raises MalformedEdit where they have none."""
-    if not is_signed(original.split("\n"), update.split("\n")):
-        raise MalformedEdit(
-            "there is no hunk in the diff", value=update[:200], remedy="send @@ hunks with - and + lines"
-        )
-    return merge(original, update, language=language, path=path, instruction=instruction)
+def _no_hunk(update: str) -> MalformedEdit:
+    return MalformedEdit("there is no hunk in the diff", value=update[:200], remedy="send @@ hunks with - and + lines")
 
 
-def starts_diff(lines: Sequence[str], at: int) -> bool:
-    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
-    line = lines[at]
-    if line.startswith("diff --git "):
-        return True
-    below = lines[at + 1] if at + 1 < len(lines) else ""
-    if line.startswith("--- "):
-        return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
-    if not HUNK_HEADER.match(line):
-        return False
-    if read_hunk_header(line).old_start is not None:
-        return True
-    body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
-    return any(text[:1] in ("+", "-") for text in body)
-
-
-def _refuse_signless(text: DiffText, update: str) -> None:
-    """Raises MalformedEdit where neither `@@` lines nor signs tell what the diff's lines are."""
-    has_header = any(HUNK_HEADER.match(line) for line in update.split("\n"))
-    hunks = [hunk for change in text.changes for hunk in change.hunks]
-    if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
-        raise MalformedEdit(
-            "the diff has no @@ lines, and not every line has its sign",
-            value=update[:200],
-            remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
-        )
-
-
+# -- applying ----------------------------------------------------------------------------------------------------------
 def apply_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """The file after its change, which was read from `update` without its line ends; both texts are as they came.
 
@@ -106,12 +98,13 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
         MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
     """
     lf, lf_update = normalise(original), normalise(update)
-    if (exact := _to_the_byte(change, original, update)) is not None:
-        return _without_ends(predict_change(original, update, exact, trust), original, lf_update)
-    return predict_change(lf, lf_update, with_found_context(change, lf, lf_update), trust)
+    exact = _with_returns(change, original, update)
+    if exact is None:
+        return predict_change(lf, lf_update, with_found_context(change, lf, lf_update), trust)
+    return _without_ends(predict_change(original, update, exact, trust), original, lf_update)
 
 
-def _to_the_byte(change: FileChange, original: str, update: str) -> FileChange | None:
+def _with_returns(change: FileChange, original: str, update: str) -> FileChange | None:
     r"""The change with a `\r` in each line that has one, where it says more so and fits; None where it does not."""
     if not ("\r" in original or "\r" in update or MARK in original or MARK in update):
         return None
@@ -157,19 +150,296 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
     return replace(exact, ops=tuple(ops), update_lines=tuple(update_lines), ends=ends)
 
 
-def with_found_context(change: FileChange, original: str, update: str) -> FileChange:
-    """The change with the context read as it stands in the file, where its lines came without their leading blank."""
-    file, lines = FileLines(original), update.split("\n")
-    return replace(change, hunks=tuple(_as_found(hunk, file, lines) for hunk in change.hunks))
+# -- lines -------------------------------------------------------------------------------------------------------------
+def starts_diff(lines: Sequence[str], at: int) -> bool:
+    """Whether a diff's header stands there: git's, a pair of names, or a hunk's with numbers or with changes below."""
+    line = lines[at]
+    if line.startswith("diff --git "):
+        return True
+    if line.startswith("--- "):
+        below = lines[at + 1] if at + 1 < len(lines) else ""
+        return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
+    if not HUNK_HEADER.match(line):
+        return False
+    if read_hunk_header(line).old_start is not None:
+        return True
+    body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
+    return any(text[:1] in ("+", "-") for text in body)
 
 
-def _as_found(hunk: Hunk, file: FileLines, lines: list[str]) -> Hunk:
-    if not hunk.old or file.stands(hunk.old, Likeness.TRAILING):
-        return hunk
-    raw = replace(
-        hunk,
-        lines=tuple(
-            line._replace(text=lines[line.update_line]) if line.kind == "context" else line for line in hunk.lines
-        ),
+def is_preamble(line: str) -> bool:
+    """Whether the line is of a kind that commits and mails put before a diff or after it."""
+    return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class HunkHeader:
+    """What a hunk's `@@` line says; None for what it doesn't."""
+
+    old_start: int | None = None
+    old_count: int | None = None
+    new_start: int | None = None
+    new_count: int | None = None
+    heading: str = ""
+
+    @property
+    def stated_line(self) -> int | None:
+        """0-based first line; of a hunk without old lines, the line that it comes before."""
+        if self.old_start is None:
+            return None
+        return self.old_start if self.old_count == 0 else max(self.old_start - 1, 0)
+
+    def wants_more(self, lines: Sequence[HunkLine]) -> bool:
+        """Whether the counts say that more lines should follow these than a miscount or a blank last line explains."""
+        if self.old_count is None or self.new_count is None:
+            return False
+        old, new = (sum(line.kind != other for line in lines) for other in ("add", "remove"))
+        missing = sorted((self.old_count - old, self.new_count - new))
+        limit = 0 if lines and lines[-1].kind != "context" else MAX_MISCOUNT
+        return missing[0] >= 0 and missing[1] > limit and missing != [1, 1]
+
+    def fits(self, drift: int) -> bool:
+        """Whether both starts agree, given the lines that earlier hunks add."""
+        if self.old_start is None or self.new_start is None:
+            return False
+        old = self.old_start + (self.old_count == 0)
+        return self.new_start + (self.new_count == 0) == old + drift
+
+
+def read_hunk_header(line: str) -> HunkHeader:
+    """Raises MalformedEdit for a combined diff, which has no single original."""
+    if re.match(r"@@@+ -", line):
+        raise MalformedEdit(
+            "a combined diff has several originals", value=line[:200], remedy="send a diff of two texts"
+        )
+    if match := _NUMBERS.match(line):
+        old_start, old_count, new_start, new_count = (int(number or 1) for number in match.groups()[:4])
+        return HunkHeader(old_start, old_count, new_start, new_count, match[5].strip())
+    words = line.strip().strip("@").strip().removesuffix("@@").strip()
+    only_stands_for_a_gap = not re.search(r"[^\W\d_]", words) or re.fullmatch(r"(?:[-+]\d+(?:,\d+)?\s*)+", words)
+    return HunkHeader(heading="" if only_stands_for_a_gap else words)
+
+
+def _unquoted(name: str) -> str:
+    """The path that git's C-style quotes stand for."""
+    if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
+        return name
+    data = b"".join(
+        bytes([int(octal, 8) & 255]) if octal else _ESCAPES.get(escape, escape).encode() if escape else plain.encode()
+        for octal, escape, plain in re.findall(r"\\([0-7]{3})|\\(.)|([^\\])", name[1:-1])
     )
-    return raw if file.stands(raw.old, Likeness.TRAILING) else hunk
+    return data.decode("utf-8", "replace")
+
+
+def _bare(name: str) -> str:
+    name = _unquoted(name)
+    return name[2:] if name.startswith(PREFIXES) else name
+
+
+# -- parsing -----------------------------------------------------------------------------------------------------------
+def parse_diff(update: str) -> PatchText:
+    """The changes that a diff tells.
+
+    Raises:
+        MalformedEdit: there is none, or one of a kind that can't be applied (binary, combined).
+    """
+    text = _Parser(update.split("\n")).run()
+    if not any(change.hunks or change.action != "modify" for change in text.changes):
+        raise _no_hunk(update)
+    return text
+
+
+class _Section:
+    """One file's part of a diff, as it is read."""
+
+    def __init__(self) -> None:
+        self.hunks: list[QuotedHunk] = []
+        self.drift = 0  # lines that the hunks so far add to the file
+        self.has_names = False  # a `---`/`+++` pair was read
+        self._names: dict[str, str] = {}  # by "old" and "new"
+        self._modes: dict[str, str] = {}
+        self._tells_moves = False  # the names carry `a/` and `b/`, or git says which they are: a difference is a move
+        self._is_new = self._is_deleted = self._is_copy = False
+
+    def read_git_line(self, line: str) -> None:
+        """`diff --git a/x b/x`; names that differ, or hold blanks, are settled by the lines below."""
+        rest = line.removeprefix("diff --git ")
+        half = len(rest) // 2
+        old, new = rest[:half], rest[half + 1 :]
+        if rest.startswith('"'):
+            quoted = re.match(r'"(?:[^"\\]|\\.)*"', rest)
+            end = quoted.end() if quoted else len(rest)
+            old, new = rest[:end], rest[end:].strip()
+        elif rest[half : half + 1] != " " or old[2:] != new[2:]:
+            old, _, new = rest.partition(" ")
+        self._names = {"old": _bare(old), "new": _bare(new)}
+        self._tells_moves = True
+
+    def read_header(self, line: str) -> bool:
+        """Take in one of git's extended header lines; False where it is none."""
+        word, _, rest = line.partition(" ")
+        if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
+            if match := re.search(r"^index \S+ (\d{6})$", line):
+                self._modes = {"old": match[1], "new": match[1]}
+        elif word in ("old", "new", "deleted") and (mode := re.search(r"mode (\d{6})$", line)):
+            self._is_deleted |= line.startswith("deleted file")
+            self._is_new |= line.startswith("new file")
+            self._modes["old" if word == "old" or line.startswith("deleted file") else "new"] = mode[1]
+        elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
+            self._is_copy = word == "copy"
+            which, _, name = rest.partition(" ")
+            self._names["old" if which == "from" else "new"] = _unquoted(name)
+        elif line.startswith("Binary files ") or line == "GIT binary patch":
+            raise MalformedEdit("the diff is of a binary file", value=line[:200], remedy="only text can be edited")
+        else:
+            return False
+        return True
+
+    def read_names(self, lines: Sequence[str]) -> None:
+        """Take in `---` and `+++`, or one of them."""
+        self.has_names = True
+        self._tells_moves |= [line[4:].lstrip('"')[:2] for line in lines] == ["a/", "b/"]
+        for line in lines:
+            name = _STAMP.sub("", line[4 : 4 + MAX_LENGTH]).rstrip()
+            is_old = line.startswith("--- ")
+            if name != NOTHING:
+                self._names["old" if is_old else "new"] = _bare(name)
+            elif is_old:
+                self._is_new = True
+            else:
+                self._is_deleted = True
+
+    def change(self) -> FileChange:
+        old, new = self._names.get("old", ""), self._names.get("new", "")
+        old, new = old or new, new or old
+        moves = old != new and self._tells_moves and not (self._is_new or self._is_deleted)
+        old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
+        if old_mode == new_mode:
+            old_mode = new_mode = None
+        action: Action = "modify"
+        if self._is_new:
+            action = "create"
+        elif self._is_deleted:
+            action = "delete"
+        elif moves:
+            action = "rename"
+        elif (old_mode or new_mode) and not self.hunks:
+            action = "mode"
+        path, new_path = old if moves or self._is_deleted else new, new if moves else None
+        return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, self._is_copy)
+
+
+class _Parser:
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._sections: list[_Section] = []
+        self._n_hunks = 0
+        self._last_shown = [at for at, line in enumerate(lines) if line.strip()][-2:]
+        self._last_change = max((at for at, line in enumerate(lines) if line[:1] in ("+", "-")), default=-1)
+        self._last_header = max((at for at, line in enumerate(lines) if HUNK_HEADER.match(line)), default=-1)
+
+    def run(self) -> PatchText:
+        strays: list[int] = []
+        at = 0
+        while at < len(self._lines):
+            line = self._lines[at]
+            section = self._sections[-1] if self._sections else None
+            # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
+            signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
+            if section is not None and section.has_names and not section.hunks:
+                signs_of_hunk = ("+", "-", " ")
+            if line.startswith("diff --git "):
+                self._sections.append(_Section())
+                self._sections[-1].read_git_line(line)
+            elif n_names := self._count_names(at):
+                if section is None or section.hunks or section.has_names:
+                    section = _Section()
+                    self._sections.append(section)
+                section.read_names(self._lines[at : at + n_names])
+                at += n_names - 1
+            elif section is not None and not section.hunks and section.read_header(line):
+                pass
+            elif HUNK_HEADER.match(line):
+                at = self._read_hunk(at + 1, read_hunk_header(line))
+                continue
+            elif line[:1] in signs_of_hunk:
+                at = self._read_hunk(at, HunkHeader())
+                continue
+            elif not is_around(line) and not is_preamble(line):
+                strays.append(at)
+            at += 1
+        return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
+
+    def _count_names(self, at: int) -> int:
+        """How many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
+        here, below = self._lines[at], self._lines[at + 1] if at + 1 < len(self._lines) else ""
+        if here.startswith("--- ") and below.startswith("+++ "):
+            return 2
+        return 1 if here.startswith(("--- ", "+++ ")) and HUNK_HEADER.match(below) else 0
+
+    def _read_hunk(self, start: int, header: HunkHeader) -> int:
+        """Take in the hunk whose lines begin there; where it ends."""
+        if not self._sections:
+            self._sections.append(_Section())
+        section = self._sections[-1]
+        self._n_hunks += 1
+        end, is_counted = self._counted_end(start, header), True
+        if end is None:
+            end, is_counted = start, False
+            while end < len(self._lines) and not self._ends_hunk(end):
+                end += 1
+        body = list(enumerate(self._lines[start:end], start))
+        while not is_counted and body and not body[-1][1]:
+            body.pop()
+        has_bare = any(text and text[0] not in " +-\\" for _, text in body)
+        lines: list[HunkLine] = []
+        lacking: set[str] = set()
+        note: int | None = None
+        for at, text in body:
+            if text.startswith("\\"):
+                note = at
+                lacking.add(lines[-1].kind if lines else "context")
+            else:
+                lines.append(signed_line(at, text, keeps_blank=has_bare))
+        hunk = QuotedHunk(
+            f"hunk {self._n_hunks}",
+            tuple(lines),
+            stated_line=header.stated_line,
+            scopes=(header.heading,) if header.heading else (),
+            old_lacks_newline=bool(lacking & {"context", "remove"}),
+            new_lacks_newline=bool(lacking & {"context", "add"}),
+            newline_note=note,
+            may_be_cut=not is_counted and end == len(self._lines) and header.wants_more(lines),
+            is_well_formed=is_counted and header.fits(section.drift),
+        )
+        section.hunks.append(hunk)
+        section.drift += len(hunk.new) - len(hunk.old)
+        return end
+
+    def _counted_end(self, at: int, header: HunkHeader) -> int | None:
+        """Where the hunk ends by its counts; None where they are missing or can't be right."""
+        if header.old_count is None or header.new_count is None:
+            return None
+        old, new = header.old_count, header.new_count
+        while old > 0 or new > 0:
+            if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
+                return None
+            old -= sign in " -"
+            new -= sign in " +"
+            at += 1
+        if at < len(self._lines) and self._lines[at].startswith("\\"):
+            at += 1
+        goes_on = at < len(self._lines) and self._lines[at][:1] in ("+", "-", " ") and not self._ends_hunk(at)
+        return None if old or new or goes_on else at
+
+    def _ends_hunk(self, at: int) -> bool:
+        line = self._lines[at]
+        if HUNK_HEADER.match(line) or line.startswith("diff --git ") or self._count_names(at) == 2:
+            return True
+        if is_fence(line) and line[:1] in "`~":
+            return True
+        if _SIGNATURE.match(line):
+            return at == self._last_shown[0] and _VERSION.match(self._lines[self._last_shown[-1]]) is not None
+        # below a blank line, a word at the left edge and no sign of the hunk's begin a paragraph
+        starts_prose = at > 0 and not self._lines[at - 1] and line[:1].isalpha() and " " in line.strip()
+        return at > self._last_change and (is_sentence(line) or starts_prose)

@@ -1,112 +1,42 @@
 """Attention of a packed pass, plugged into any Hugging Face model that uses the attention interface.
 
-The model is called without a cache of its own: this function writes the new keys and values into our slots and attends
-over them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels
-as a keyword argument through the model's forward (`apply_pass`), never through a global.
+The model is called without a cache of its own: attention writes the new keys and values into our slots and attends over
+them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels as a
+keyword argument through the model's forward (`apply_pass`), never through a global.  It is a `PackedPass` (PyTorch's
+attention, once a session) or a `KernelPass` (the Triton kernel, for all sessions at once).
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.kv_cache import SlotPool
+from apply_service.engine.passes import PassInputs, Segment
+from apply_service.engine.sampling import Chooser, choose_greedily
+from apply_service.errors import MissingDependency
 
 ATTENTION_NAME = "apply_service"
+AttentionSetting = Literal["auto", "sdpa", "triton"]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One session's rows in a packed pass.
+def register() -> str:
+    """Make `attend` known to transformers; returns the name for `attn_implementation`.
 
-    Rows `first_row..first_row + n_rows` of the pass are positions `position..` of the sequence, whose slots begin at
-    `first_slot`.  `n_keys` slots are attended to; `n_padded` query rows go through the kernel, the last repeated.
+    No mask function goes with it: for an attention without one the library makes no mask and asks the device nothing
+    about one, which a captured pass could not answer.
     """
+    from transformers import AttentionInterface
 
-    first_row: int
-    n_rows: int
-    position: int
-    first_slot: int
-    n_keys: int
-    n_padded: int
-
-
-@dataclass(frozen=True, slots=True)
-class PackedPass:
-    """One forward as attention sees it."""
-
-    pool: SlotPool
-    segments: tuple[Segment, ...]
-    _masks: dict[tuple[int, int | None, int], torch.Tensor] = field(default_factory=dict)
-
-    def attend(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None,
-        softcap: float | None,
-    ) -> torch.Tensor:
-        """Store `key` and `value` [n_kv_heads, n_rows, d] and attend from `query` [n_heads, n_rows, d] ->
-        [n_rows, n_heads, d]; rows that belong to no segment come out as zeros."""
-        out = torch.zeros_like(query.transpose(0, 1))
-        for i, segment in enumerate(self.segments):
-            rows = slice(segment.first_row, segment.first_row + segment.n_rows)
-            keys, values = _written(self.pool, layer, segment, key[:, rows], value[:, rows])
-            mask = self.mask(i, sliding_window, query.shape[0] // keys.shape[0])
-            folded = _folded(query[:, rows], keys.shape[0], segment.n_padded)
-            if softcap is None:
-                found = F.scaled_dot_product_attention(folded, keys[None], values[None], attn_mask=mask, scale=scale)
-            else:
-                found = _softcapped(folded, keys[None], values[None], mask, scale, softcap)
-            out[rows] = found.reshape(query.shape[0], segment.n_padded, -1)[:, : segment.n_rows].transpose(0, 1)
-        return out
-
-    def mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
-        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass; None where a single unpadded row
-        sees every key."""
-        segment = self.segments[index]
-        if sliding_window is not None and sliding_window >= segment.n_keys:
-            sliding_window = None
-        if sliding_window is None and segment.n_padded == 1 and segment.n_keys == segment.position + 1:
-            return None
-        key = (index, sliding_window, group)
-        if key not in self._masks:
-            self._masks[key] = _additive_mask(segment, sliding_window, group, self.pool)
-        return self._masks[key]
-
-
-def _additive_mask(segment: Segment, sliding_window: int | None, group: int, pool: SlotPool) -> torch.Tensor:
-    device = pool.shape.device
-    rows = torch.arange(segment.n_padded, device=device).clamp(max=segment.n_rows - 1)[:, None] + segment.position
-    keys = torch.arange(segment.n_keys, device=device)[None, :]
-    visible = keys <= rows
-    if sliding_window is not None:
-        visible &= rows - keys < sliding_window
-    mask = torch.zeros(visible.shape, dtype=pool.shape.dtype, device=device)
-    return mask.masked_fill_(~visible, float("-inf")).repeat(group, 1)
-
-
-class AnyPass(Protocol):
-    """One forward as attention sees it: `PackedPass`, or `attention_kernel.KernelPass`."""
-
-    def attend(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        *,
-        scale: float,
-        sliding_window: int | None,
-        softcap: float | None,
-    ) -> torch.Tensor: ...
+    AttentionInterface.register(ATTENTION_NAME, attend)
+    return ATTENTION_NAME
 
 
 def attend(
@@ -116,7 +46,7 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,  # noqa: ARG001  the interface passes it; ours is in the pass
     *,
-    apply_pass: AnyPass,
+    apply_pass: PackedPass | KernelPass,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -137,41 +67,207 @@ def attend(
     return found[None], None
 
 
-def _written(
-    pool: SlotPool, layer: int, segment: Segment, key: torch.Tensor, value: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Store the new keys and values [n_kv_heads, n_rows, d]; returns all that the segment attends to."""
-    start = segment.first_slot + segment.position
-    pool.keys[layer][:, start : start + segment.n_rows] = key
-    pool.values[layer][:, start : start + segment.n_rows] = value
-    slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
-    return pool.keys[layer][:, slots], pool.values[layer][:, slots]
+# -- PyTorch's attention -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class PackedPass:
+    """One forward as attention sees it, where PyTorch's own attention is called once a session."""
+
+    pool: SlotPool
+    segments: tuple[Segment, ...]
+    _masks: dict[tuple[int, int | None, int], torch.Tensor] = field(default_factory=dict)
+
+    def attend(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None,
+        softcap: float | None,
+    ) -> torch.Tensor:
+        """Store `key` and `value` [n_kv_heads, n_rows, d] and attend from `query` [n_heads, n_rows, d] ->
+        [n_rows, n_heads, d]; rows that belong to no segment come out as zeros."""
+        out = torch.zeros_like(query.transpose(0, 1))
+        n_heads, n_kv_heads = len(query), len(key)
+        group = n_heads // n_kv_heads
+        all_keys, all_values = self.pool.keys[layer], self.pool.values[layer]
+        for i, segment in enumerate(self.segments):
+            rows = slice(segment.first_row, segment.first_row + segment.n_rows)
+            start = segment.first_slot + segment.position
+            all_keys[:, start : start + segment.n_rows] = key[:, rows]
+            all_values[:, start : start + segment.n_rows] = value[:, rows]
+            slots = slice(segment.first_slot, segment.first_slot + segment.n_keys)
+            keys, values = all_keys[None, :, slots], all_values[None, :, slots]
+            mask = self._mask(i, sliding_window, group)
+            q = query[:, rows]
+            if segment.n_padded > segment.n_rows:
+                q = torch.cat([q, q[:, -1:].expand(-1, segment.n_padded - segment.n_rows, -1)], dim=1)
+            # The queries of one KV head become rows, so that keys and values are never repeated.
+            q = q.reshape(1, n_kv_heads, group * segment.n_padded, q.shape[-1])
+            if softcap is None:
+                found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scale)
+            else:
+                scores = torch.tanh(q @ keys.transpose(-1, -2) * scale / softcap) * softcap
+                scores = scores if mask is None else scores + mask
+                found = torch.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype) @ values
+            out[rows] = found.reshape(n_heads, segment.n_padded, -1)[:, : segment.n_rows].transpose(0, 1)
+        return out
+
+    def _mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
+        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass; None where a single unpadded row
+        sees every key."""
+        segment = self.segments[index]
+        if sliding_window is not None and sliding_window >= segment.n_keys:
+            sliding_window = None
+        if sliding_window is None and segment.n_padded == 1 and segment.n_keys == segment.position + 1:
+            return None
+        if (index, sliding_window, group) not in self._masks:
+            shape = self.pool.shape
+            rows = torch.arange(segment.n_padded, device=shape.device).clamp(max=segment.n_rows - 1)[:, None]
+            rows = rows + segment.position
+            keys = torch.arange(segment.n_keys, device=shape.device)[None, :]
+            visible = keys <= rows
+            if sliding_window is not None:
+                visible &= rows - keys < sliding_window
+            mask = torch.zeros(visible.shape, dtype=shape.dtype, device=shape.device)
+            mask = mask.masked_fill_(~visible, float("-inf")).repeat(group, 1)
+            self._masks[index, sliding_window, group] = mask
+        return self._masks[index, sliding_window, group]
 
 
-def _folded(query: torch.Tensor, n_kv_heads: int, n_padded: int) -> torch.Tensor:
-    """[n_heads, n_rows, d] -> [1, n_kv_heads, group * n_padded, d]: the queries of one KV head become rows, so that
-    keys and values are never repeated; the last row repeated up to `n_padded`."""
-    n_heads, n_rows, dim = query.shape
-    if n_padded > n_rows:
-        query = torch.cat([query, query[:, -1:].expand(-1, n_padded - n_rows, -1)], dim=1)
-    return query.reshape(1, n_kv_heads, n_heads // n_kv_heads * n_padded, dim)
+# -- the Triton kernel -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """What one program of the kernel works on: `rows` rows of queries (tokens times the `group` heads that share a KV
+    head), `keys` keys at a time, of a stretch of `split` absolute positions.  A change of any of them may change bits,
+    so an engine has one."""
+
+    rows: int = 64
+    keys: int = 64
+    split: int = 512
+    warps: int = 4
+    stages: int = 2
+    group: int = 1
+
+    @classmethod
+    def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
+        """As many rows as the tensor cores of a warp group take at once (fewer in float32, which has no use of them),
+        so that registers and shared memory hold a tile."""
+        rows, keys, warps = (64, 64, 4) if dtype.itemsize == 2 else (16, 32, 4)
+        if head_dim > 128:
+            keys, warps = keys // 2, 8
+        while rows < group:
+            rows *= 2
+        return cls(rows=rows, keys=keys, split=split, warps=warps, group=group)
+
+    def n_splits(self, n_positions: int) -> int:
+        """Stretches that positions 0..n_positions lie in, at least one."""
+        return max(1, -(-n_positions // self.split))
+
+    def least_tiles(self, n_rows: int) -> int:
+        """Tiles of a pass whose rows are all of one session: no pass has room for fewer.  Empty ones cost little, and
+        windows of all lengths make one kind of pass."""
+        return -(-n_rows // (self.rows // self.group))
+
+    def cut(self, first_row: int, n_rows: int, first_slot: int) -> list[tuple[int, int, int]]:
+        """Tiles of one session's rows, whole tokens each, as `Places.tiles` has them."""
+        n_tokens = self.rows // self.group
+        return [(first_row + start, min(n_tokens, n_rows - start), first_slot) for start in range(0, n_rows, n_tokens)]
 
 
-def _softcapped(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, scale: float, cap: float
-) -> torch.Tensor:
-    scores = torch.tanh(query @ keys.transpose(-1, -2) * scale / cap) * cap
-    scores = scores if mask is None else scores + mask
-    return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype) @ values
+class Places(NamedTuple):
+    """Where the rows of a pass lie, on the device.
 
-
-def register() -> str:
-    """Make `attend` known to transformers; returns the name for `attn_implementation`.
-
-    No mask function goes with it: for an attention without one the library makes no mask and asks the device nothing
-    about one, which a captured pass could not answer.
+    `positions` [n_rows] int64; `slots` [n_rows] int64, -1 where the row is padding; `tiles` [n_tiles, 3] int64: first
+    row, number of rows (0: nothing) and the session's first slot; `n_splits`: stretches of positions up to the last
+    row, or more.
     """
-    from transformers import AttentionInterface
 
-    AttentionInterface.register(ATTENTION_NAME, attend)
-    return ATTENTION_NAME
+    positions: torch.Tensor
+    slots: torch.Tensor
+    tiles: torch.Tensor
+    n_splits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Those of `triton_attention` and `triton_kernels`; tests put plain PyTorch in their place."""
+
+    store: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
+    attend_slots: Callable[..., torch.Tensor]
+    choose_best: Chooser = choose_greedily
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPass:
+    """One forward as attention sees it, where the kernel reads everything it needs from `inputs` on the device, so that
+    the pass can be captured once and replayed for other lengths, sessions and slots."""
+
+    pool: SlotPool
+    kernels: Kernels
+    tile: TileShape
+    inputs: PassInputs
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
+    ) -> torch.Tensor:
+        """As `PackedPass.attend`."""
+        keys, values, inputs = self.pool.keys[layer], self.pool.values[layer], self.inputs
+        places = Places(inputs.positions, inputs.slots, inputs.tiles, inputs.key.n_splits)
+        self.kernels.store(key, value, keys, values, inputs.slots)
+        return self.kernels.attend_slots(query, keys, values, places, self.tile, **options)
+
+
+def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
+    """The kernels that `setting` means on `device`, None where it is PyTorch's own attention; and why there are none.
+
+    Raises:
+        MissingDependency: they were asked for by name and can't run here.
+    """
+    if setting == "sdpa":
+        return None, "attention is set to sdpa"
+    is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    if importlib.util.find_spec("triton") is None:
+        lack = "triton is not installed"
+    elif device.type == "cuda":
+        lack = "" if torch.cuda.get_device_capability(device) >= (8, 0) else "the device is older than Ampere"
+    elif is_interpreted:
+        lack = "" if setting == "triton" else "the interpreter is for tests"
+    else:
+        lack = f"{device.type} has no Triton"
+    if not lack:
+        # Importing them decides by TRITON_INTERPRET whether they are interpreted.
+        attention = importlib.import_module("apply_service.engine.triton_attention")
+        others = importlib.import_module("apply_service.engine.triton_kernels")
+        return Kernels(attention.store, attention.attend_slots, others.choose_best), ""
+    if setting == "triton":
+        message = f"the attention kernel can't run here: {lack}"
+        raise MissingDependency(message, value="triton", remedy="set attention to sdpa or auto")
+    return None, lack
+
+
+# -- rotary frequencies ------------------------------------------------------------------------------------------------
+@torch.no_grad()
+def fix_frequencies(model: Any, context_limit: int) -> None:
+    """Choose the rotary frequencies of `longrope` models (Phi 3 and 4) once, by the longest sequence that the engine
+    admits.  A second call does nothing.
+
+    The library chooses in every forward by the largest position in it.  In a packed pass that is some neighbour's
+    position: a long sequence would change what a short one beside it reads, and a sequence that grows over the limit
+    would mix both kinds in its cache.  The library's `dynamic` frequencies change past the context limit only, which
+    no sequence reaches.
+    """
+    for module in model.modules():
+        kind = getattr(module, "rope_type", None)
+        kinds = kind if isinstance(kind, dict) else {None: kind}
+        changing = [name for name, one in kinds.items() if one == "longrope"]
+        for name in changing:
+            # Show the module the last position that may come: it chooses by that.
+            device = next(module.buffers()).device
+            positions = torch.tensor([[context_limit - 1]], device=device)
+            module(torch.zeros(1, device=device), positions, **({} if name is None else {"layer_type": name}))
+        if changing:  # "fixed" is none of the kinds that the library changes in a forward
+            fixed = {name: "fixed" if name in changing else one for name, one in kinds.items()}
+            module.rope_type = fixed if isinstance(kind, dict) else "fixed"

@@ -1,72 +1,41 @@
 """A target without a network: a public test double with the engine's contract.
 
 Its "logits" are any function of the tokens so far, so that every path of decoding (sampling, masks, rejections, ends,
-limits) can be driven exactly, in microseconds, without torch models.  `scripted` makes one that wants to write a
-known answer.
+limits) can be driven exactly, in microseconds, without torch models.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Literal, Self, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from apply_service.engine.sampling import Rows, choose
-from apply_service.errors import ContextLimitExceeded
+from apply_service.engine.sampling import WindowRows, choose
+from apply_service.engine.session import EngineSession, refuse_over_limit
 from apply_service.protocols import Part, Session, Verification, Window
 
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
 
-class FakeSession:
-    """Its `ids` are what a real session has keys and values of."""
+class FakeSession(EngineSession):
+    """`ids` are the tokens whose keys and values a real session would have."""
 
-    def __init__(
-        self,
-        prompt_ids: Sequence[int],
-        capacity: int,
-        *,
-        owner: str,
-        n_cached: int,
-        on_close: Callable[[FakeSession], None],
-    ) -> None:
-        self.prompt_ids = list(prompt_ids)
-        self.ids = self.prompt_ids[:n_cached]
-        self.capacity = capacity
-        self.owner = owner
-        self.n_cached = n_cached
-        self._on_close = on_close
-        self.is_open = True
+    def __init__(self, prompt_ids: Sequence[int], capacity: int, **options: Any) -> None:
+        self.ids = list(prompt_ids)
+        super().__init__(list(prompt_ids), capacity, **options)
 
     @property
     def length(self) -> int:
         return len(self.ids)
 
-    @property
-    def n_pending(self) -> int:
-        return max(0, len(self.prompt_ids) - 1 - len(self.ids))
-
-    def rewind(self, n_tokens: int) -> None:
-        del self.ids[len(self.ids) - n_tokens :]
-
-    def close(self) -> None:
-        if self.is_open:
-            self.is_open = False
-            self._on_close(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    @length.setter
+    def length(self, n_tokens: int) -> None:
+        del self.ids[n_tokens:]
 
 
 class FakeEngine:
@@ -97,22 +66,17 @@ class FakeEngine:
         self.prefill_grain = max(1, min(prefill_grain, max(self.pass_times) // 2))
         self.n_open = 0
         self.n_steps = 0
-        self._kept: deque[tuple[str, list[int]]] = deque(maxlen=n_kept_prompts)
+        self._kept: deque[tuple[str, Sequence[int]]] = deque(maxlen=n_kept_prompts)
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
-        needed = len(prompt_ids) + max_new_tokens
-        if needed > self.context_limit:
-            raise ContextLimitExceeded("over the context", value=needed, limit=self.context_limit, remedy="send less")
+        refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit)
         if self.max_open is not None and self.n_open >= self.max_open:
             return None
         self.n_open += 1
-        n_cached = self._n_cached(owner, prompt_ids[:-1])
-        return FakeSession(prompt_ids, needed, owner=owner, n_cached=n_cached, on_close=self._closed)
-
-    def _n_cached(self, owner: str, ids: Sequence[int]) -> int:
-        """Tokens of the longest known beginning, whole grains of it."""
-        n_shared = (_n_shared(ids, past) for who, past in self._kept if who == owner)
-        return max(n_shared, default=0) // self.prefill_grain * self.prefill_grain
+        known = [_n_shared(prompt_ids[:-1], past) for who, past in self._kept if who == owner]
+        n_cached = max(known, default=0) // self.prefill_grain * self.prefill_grain
+        capacity = len(prompt_ids) + max_new_tokens
+        return FakeSession(prompt_ids, capacity, owner=owner, n_cached=n_cached, release=self._closed)
 
     def _closed(self, session: FakeSession) -> None:
         self.n_open -= 1
@@ -124,7 +88,11 @@ class FakeEngine:
         self.n_steps += any(isinstance(part, Window) for part in parts)
         answers = [self._look(part) for part in parts]  # all of it before any session changes, as it may raise
         for part, answer in zip(parts, answers, strict=True):
-            self._advance(part, answer)
+            session = cast(FakeSession, part.session)
+            if isinstance(part, Window) and answer is not None:
+                session.ids += [part.last_id, *answer.choices[:-1]]
+            else:
+                session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
         return answers
 
     def _look(self, part: Part) -> Verification | None:
@@ -138,35 +106,47 @@ class FakeEngine:
         assert part.n_rows % self.prefill_grain == 0 or part.n_rows == session.n_pending, "a broken grain"
         return None
 
-    def _advance(self, part: Part, answer: Verification | None) -> None:
-        session = cast(FakeSession, part.session)
-        if isinstance(part, Window) and answer is not None:
-            session.ids += [part.last_id, *answer.choices[:-1]]
-        else:
-            session.ids += session.prompt_ids[session.length : session.length + part.n_rows]
-
     def _verify(self, window: Window) -> Verification:
-        session = cast(FakeSession, window.session)
-        n_before = session.length
+        ids = list(cast(FakeSession, window.session).ids)
         choices: list[int] = []
         logprobs: list[float] = []
-        try:
-            for i, fed in enumerate([window.last_id, *window.draft_ids]):
-                if i and fed != choices[-1]:
-                    break
-                session.ids.append(fed)
-                row = torch.from_numpy(self.logits(session.ids)).float()[None]
-                allowed = None if window.allowed is None else [window.allowed[i]]
-                choices.append(int(choose(row, [Rows(0, 1, len(session.ids), window.sampling, allowed)])[0]))
-                logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
-        finally:
-            del session.ids[n_before:]
+        for i, fed in enumerate([window.last_id, *window.draft_ids]):
+            if i and fed != choices[-1]:
+                break
+            ids.append(fed)
+            row = torch.from_numpy(self.logits(ids)).float()[None]
+            allowed = None if window.allowed is None else [window.allowed[i]]
+            choices.append(int(choose(row, [WindowRows(0, 1, len(ids), window.sampling, allowed)])[0]))
+            logprobs.append(float(row[0].log_softmax(-1)[choices[-1]]))
         return Verification(choices=choices, logprobs=logprobs)
 
 
 def _n_shared(ids: Sequence[int], past: Sequence[int]) -> int:
     n_both = min(len(ids), len(past))
     return next((i for i in range(n_both) if ids[i] != past[i]), n_both)
+
+
+class ScriptedEngine(FakeEngine):
+    """Writes one known answer whatever the prompt, comparing slices only: counts the passes of long outputs in no time.
+
+    The answer is taken from the session's own length, so every session must be opened on a prompt of `prompt_length`
+    tokens.
+    """
+
+    def __init__(self, answer: Sequence[int], *, prompt_length: int = 1, max_draft: int = 255) -> None:
+        super().__init__(_no_logits, max_draft=max_draft, name="scripted")
+        self._answer = list(answer)
+        self._prompt_length = prompt_length
+
+    def _verify(self, window: Window) -> Verification:
+        at = window.session.length + 1 - self._prompt_length
+        size = len(window.draft_ids) + 1
+        wanted = (self._answer[at : at + size] + self._answer[-1:] * size)[:size]
+        return Verification(choices=wanted[: _n_shared(window.draft_ids, wanted) + 1], logprobs=None)
+
+
+def _no_logits(_: Sequence[int]) -> npt.NDArray[np.float32]:
+    raise AssertionError("a scripted engine has no logits")
 
 
 def scripted(prompt_length: int, answer: Sequence[int], n_vocab: int, *, margin: float = 20.0) -> Logits:
@@ -191,31 +171,3 @@ def hashed(n_vocab: int, *, seed: int = 0, n_levels: int | None = None, order: i
         return row if n_levels is None else np.round(row * n_levels / 6).astype(np.float32)
 
     return logits
-
-
-class ScriptedEngine(FakeEngine):
-    """Writes one known answer whatever the prompt, comparing slices only: counts the passes of long outputs in no time.
-
-    The answer is taken from the session's own length, so every session must be opened on a prompt of `prompt_length`
-    tokens.
-    """
-
-    def __init__(self, answer: Sequence[int], *, prompt_length: int = 1, max_draft: int = 255) -> None:
-        super().__init__(_no_logits, max_draft=max_draft, name="scripted")
-        self._answer = list(answer)
-        self._prompt_length = prompt_length
-
-    def _verify(self, window: Window) -> Verification:
-        session = cast(FakeSession, window.session)
-        at = session.length + 1 - self._prompt_length
-        size = len(window.draft_ids) + 1
-        wanted = (self._answer[at : at + size] + self._answer[-1:] * size)[:size]
-        n_accepted = next(
-            (i for i, (a, b) in enumerate(zip(window.draft_ids, wanted, strict=False)) if a != b),
-            size - 1,
-        )
-        return Verification(choices=wanted[: n_accepted + 1], logprobs=None)
-
-
-def _no_logits(_: Sequence[int]) -> npt.NDArray[np.float32]:
-    raise AssertionError("a scripted engine has no logits")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from apply_service.engine.device_inputs import PassInputs, PassKey
+from apply_service.engine.passes import PassInputs, PassKey
 from apply_service.errors import MissingDependency
 
 GraphSetting = Literal["auto", "on", "off"]
@@ -22,7 +21,7 @@ MAX_GRAPHS = 96
 
 
 class PassOutput(NamedTuple):
-    """What a pass leaves on the device: the `table` of `device_choice.decide` where it was greedy, else the logits
+    """What a pass leaves on the device: the `table` of `passes.decide` where it was greedy, else the logits
     [n_head_rows, vocab]; neither where no row went through the head.  Of a replayed pass they hold until the next."""
 
     logits: torch.Tensor | None
@@ -31,18 +30,13 @@ class PassOutput(NamedTuple):
 
 Fill = Callable[[PassInputs], None]
 Compute = Callable[[PassInputs], PassOutput]
-Capture = Callable[[Callable[[], PassOutput]], tuple[PassOutput, Callable[[], None]]]
+Replay = Callable[[], None]
+Capture = Callable[[Callable[[], PassOutput]], tuple[PassOutput, Replay]]
 """Records what a function does on the device; its output, and how to do it again."""
 
 
-class Passes(Protocol):
-    """Runs passes."""
-
-    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput: ...
-
-
 class EagerPasses:
-    """Every pass anew."""
+    """Computes every pass anew."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -53,13 +47,6 @@ class EagerPasses:
         return compute(inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    inputs: PassInputs
-    output: PassOutput
-    replay: Callable[[], None]
-
-
 class GraphedPasses:
     """Captures the first pass of a key and replays it for all others.  `capture` is `CudaCapture()` but in tests."""
 
@@ -67,10 +54,10 @@ class GraphedPasses:
         self._device = device
         self._capture = capture
         self._max_graphs = max_graphs
-        self._recorded: OrderedDict[PassKey, _Recorded] = OrderedDict()
+        self._recorded: OrderedDict[PassKey, tuple[PassInputs, PassOutput, Replay]] = OrderedDict()
         self._logits: torch.Tensor | None = None
         self.n_captured = 0
-        """Captures so far: what a pass of a new kind takes longer is not what passes take."""
+        """Captures so far: the time of a pass of a new kind says nothing of the next ones."""
 
     @property
     def keys(self) -> tuple[PassKey, ...]:
@@ -78,34 +65,29 @@ class GraphedPasses:
         return tuple(self._recorded)
 
     def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
-        recorded = self._recorded.pop(key, None)
-        if recorded is None:
-            recorded = self._record(key, fill, compute)
+        if key in self._recorded:
+            self._recorded.move_to_end(key)
+            fill(self._recorded[key][0])
         else:
-            fill(recorded.inputs)
-        self._recorded[key] = recorded
-        recorded.replay()
-        return recorded.output
-
-    def _record(self, key: PassKey, fill: Fill, compute: Compute) -> _Recorded:
-        while len(self._recorded) >= self._max_graphs:
-            self._recorded.popitem(last=False)
-        inputs = PassInputs(key, self._device)
-        fill(inputs)
-        output, replay = self._capture(lambda: self._in_one_place(compute(inputs)))
-        self.n_captured += 1
-        return _Recorded(inputs, output, replay)
+            while len(self._recorded) >= self._max_graphs:
+                self._recorded.popitem(last=False)
+            inputs = PassInputs(key, self._device)
+            fill(inputs)
+            self._recorded[key] = (inputs, *self._capture(lambda: self._in_one_place(compute(inputs))))
+            self.n_captured += 1
+        _, output, replay = self._recorded[key]
+        replay()
+        return output
 
     def _in_one_place(self, output: PassOutput) -> PassOutput:
-        """Logits copied to where those of all passes are: a captured pass would keep its own for good, 78 MB for 256
+        """Copy logits to the place that all passes share: a captured pass would keep its own for good, 78 MB for 256
         rows of 152,000 tokens.  The place is made where `capture` runs a pass before it records it."""
         if output.logits is None:
             return output
         n_rows = len(output.logits)
         if self._logits is None or len(self._logits) < n_rows:
             self._logits = torch.empty_like(output.logits)
-        kept = self._logits[:n_rows]
-        return PassOutput(kept.copy_(output.logits), output.table)
+        return PassOutput(self._logits[:n_rows].copy_(output.logits), output.table)
 
 
 class CudaCapture:
@@ -119,8 +101,8 @@ class CudaCapture:
         self._pool: Any = None
         self._stream: Any = None
 
-    def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Callable[[], None]]:
-        """Runs `compute` before, so that kernels are compiled and libraries have their workspaces: a pass may run any
+    def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Replay]:
+        """Runs `compute` first, so that kernels are compiled and libraries have their workspaces; a pass may run any
         number of times, as it writes the same keys and values into the same slots."""
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -135,11 +117,13 @@ class CudaCapture:
         return output, graph.replay
 
 
-def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
-    """What runs the passes of an engine on `device`, and why it does so without graphs where that was not asked for.
+def open_passes(
+    setting: GraphSetting, device: torch.device, *, has_kernels: bool
+) -> tuple[EagerPasses | GraphedPasses, str]:
+    """What runs the passes of an engine on `device`, and why without graphs where that was not asked for.
 
     Raises:
-        MissingDependency: graphs were asked for by name and there can be none.
+        MissingDependency: graphs were asked for by name and can't be captured here.
     """
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:

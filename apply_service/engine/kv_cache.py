@@ -1,14 +1,18 @@
-"""The slots of an engine: room for the keys and values of so many tokens, lent to sessions in ranges.
+"""The slots of an engine: room for the keys and values of so many tokens, lent to sessions in ranges; and the prefix
+cache over them.
 
-A session's range is fixed from admission to its end and consecutive, so that attention needs no table and rewinding is
-moving a number: what lies beyond a session's length is masked.
+A session's range is consecutive and fixed from admission to its end, so attention needs no table and rewinding only
+changes a number: what lies beyond a session's length is masked.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +24,7 @@ ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
-    """What one layer stores per token."""
+    """What one layer stores for a token."""
 
     n_layers: int
     n_kv_heads: int
@@ -29,17 +33,12 @@ class KVShape:
     device: torch.device
 
     @classmethod
-    def of(cls, config: object, dtype: torch.dtype, device: torch.device) -> KVShape:
+    def of(cls, config: Any, dtype: torch.dtype, device: torch.device) -> KVShape:
         """From a Hugging Face text config."""
-        n_heads: int = config.num_attention_heads  # type: ignore[attr-defined]
-        hidden: int = config.hidden_size  # type: ignore[attr-defined]
-        return cls(
-            n_layers=config.num_hidden_layers,  # type: ignore[attr-defined]
-            n_kv_heads=getattr(config, "num_key_value_heads", None) or n_heads,
-            head_dim=getattr(config, "head_dim", None) or hidden // n_heads,
-            dtype=dtype,
-            device=device,
-        )
+        n_heads: int = config.num_attention_heads
+        n_kv_heads = getattr(config, "num_key_value_heads", None) or n_heads
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // n_heads
+        return cls(config.num_hidden_layers, n_kv_heads, head_dim, dtype, device)
 
     @property
     def bytes_per_slot(self) -> int:
@@ -57,32 +56,26 @@ class SlotPool:
         self.keys = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self._free = [(0, n_slots)]
-        self._makers_of_room: list[Callable[[int], bool]] = []
+        self.make_room: Callable[[int], bool] = lambda _n_slots: False
+        """Asked where no range of so many slots is free; tells whether one is now."""
 
     @property
     def n_free(self) -> int:
         return sum(stop - start for start, stop in self._free)
 
-    def when_full(self, make_room: Callable[[int], bool]) -> None:
-        """Have `make_room(n_slots)` asked where no range of that length is free; it says whether one is now."""
-        self._makers_of_room.append(make_room)
-
     def take(self, n_slots: int) -> range | None:
         """The first free range of that length; None where there is none and none can be made."""
-        slots = self._take_free(n_slots)
-        if slots is None and any(make_room(n_slots) for make_room in self._makers_of_room):
-            slots = self._take_free(n_slots)
+        slots = self.find(n_slots)
+        if slots is None and self.make_room(n_slots):
+            slots = self.find(n_slots)
+        if slots is not None:
+            i = next(i for i, (start, _) in enumerate(self._free) if start == slots.start)
+            stop = self._free[i][1]
+            self._free[i : i + 1] = [(slots.stop, stop)] if stop > slots.stop else []
         return slots
 
-    def _take_free(self, n_slots: int) -> range | None:
-        for i, (start, stop) in enumerate(self._free):
-            if stop - start >= n_slots:
-                self._free[i : i + 1] = [(start + n_slots, stop)] if stop - start > n_slots else []
-                return range(start, start + n_slots)
-        return None
-
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
-        """The first free range of that length, were those of `also_free` free too; takes nothing."""
+        """The first range of that length that is free, or would be if those of `also_free` were; takes nothing."""
         free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
@@ -94,22 +87,21 @@ class SlotPool:
         """
         if not slots:
             return
+        bounds = [slots.start, slots.stop]
         if slots.start < 0 or slots.stop > self.n_slots:
-            raise EngineFailure(
-                f"{slots.start}..{slots.stop} are not slots of this pool", value=[slots.start, slots.stop]
-            )
+            raise EngineFailure(f"{slots.start}..{slots.stop} are not slots of this pool", value=bounds)
         if any(slots.start < stop and start < slots.stop for start, stop in self._free):
-            raise EngineFailure(f"slots {slots.start}..{slots.stop} were freed twice", value=[slots.start, slots.stop])
+            raise EngineFailure(f"slots {slots.start}..{slots.stop} were freed twice", value=bounds)
         insort(self._free, (slots.start, slots.stop))
         self._free = _joined(self._free)
 
     def clear(self, slots: range) -> None:
-        """Zero a range: a masked key has weight 0, but 0 times what a broken request left there may be NaN."""
+        """Zero a range: a masked key has weight 0, but 0 times a NaN that a broken request left there is NaN."""
         for layer in (*self.keys, *self.values):
             layer[:, slots.start : slots.stop] = 0
 
     def copy(self, source: range, target: range) -> None:
-        """Keys and values of `source` into `target`, of one length."""
+        """Keys and values of `source` into `target`, which is as long."""
         for layer in (*self.keys, *self.values):
             layer[:, target.start : target.stop] = layer[:, source.start : source.stop]
 
@@ -125,10 +117,118 @@ def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _zeros(size: tuple[int, ...], shape: KVShape) -> torch.Tensor:
-    """Zeros; on the CPU in pages that the system hands out when they are first touched, aligned as kernels like it."""
+    """Zeros, aligned; on the CPU in pages that the system hands out when they are first touched."""
     if shape.device.type != "cpu":
         return torch.zeros(size, dtype=shape.dtype, device=shape.device)
     n_bytes = int(np.prod(size)) * shape.dtype.itemsize
     raw = torch.from_numpy(np.zeros(n_bytes + ALIGNMENT_BYTES, np.uint8))
     skip = -raw.data_ptr() % ALIGNMENT_BYTES
     return raw[skip : skip + n_bytes].view(shape.dtype).view(size)
+
+
+# -- prefix cache ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, eq=False)
+class CachedPrompt:
+    """Slots that hold a prompt's first `len(digests)` chunks; `digests[i]` is of chunks 0..i and the owner."""
+
+    slots: range
+    digests: tuple[bytes, ...]
+
+
+class PrefixCache:
+    """Keys and values of prompts already read, for the next prompt that begins the same way.
+
+    Prompts are kept apart by owner (the caller's API key), so that nobody learns from timing what another has sent.
+    They lie in the slots of ended sessions, cut to whole chunks of `grain` tokens; the least recently used goes first.
+    `max_slots` bounds what they hold together, 0 keeps nothing.  Where the pool is full, prompts make room.
+    """
+
+    def __init__(self, pool: SlotPool, *, grain: int, max_slots: int) -> None:
+        self._pool = pool
+        self._grain = grain
+        self._max_chunks = max_slots // grain
+        self._by_digest: dict[bytes, list[CachedPrompt]] = {}
+        self._prompts: OrderedDict[int, CachedPrompt] = OrderedDict()
+        if self._max_chunks:
+            pool.make_room = self.make_room
+
+    @property
+    def n_slots(self) -> int:
+        """Slots that prompts hold."""
+        return sum(map(len, self.ranges))
+
+    @property
+    def ranges(self) -> list[range]:
+        """The slots of every prompt, the least recently used first."""
+        return [prompt.slots for prompt in self._prompts.values()]
+
+    def restore(self, owner: str, prompt_ids: Sequence[int], slots: range) -> int:
+        """Copy the longest known beginning of the prompt, but for its last token, into `slots`; how many tokens."""
+        best, n_chunks = None, 0
+        for digest in self._digests(owner, prompt_ids[:-1]):
+            if digest not in self._by_digest:
+                break
+            best, n_chunks = self._by_digest[digest][-1], n_chunks + 1
+        if best is None:
+            return 0
+        self._prompts.move_to_end(id(best))
+        n_tokens = n_chunks * self._grain
+        self._pool.copy(best.slots[:n_tokens], slots[:n_tokens])
+        return n_tokens
+
+    def keep(self, owner: str, prompt_ids: Sequence[int], slots: range) -> None:
+        """Take over the `slots` of an ended session that hold `prompt_ids`, as many whole chunks of it as may be kept;
+        give back the rest, and all of it where these chunks are known already."""
+        digests = tuple(self._digests(owner, prompt_ids))[: self._max_chunks]
+        known = self._by_digest.get(digests[-1], []) if digests else []
+        if known:
+            self._prompts.move_to_end(id(known[-1]))
+        if known or not digests:
+            self._pool.give_back(slots)
+            return
+        n_used = len(digests) * self._grain
+        self._pool.give_back(slots[n_used:])
+        for digest in digests:  # a prompt that is the beginning of this one is no longer needed
+            for covered in [one for one in self._by_digest.get(digest, ()) if one.digests[-1] == digest]:
+                self._drop(covered)
+        prompt = CachedPrompt(slots[:n_used], digests)
+        self._prompts[id(prompt)] = prompt
+        for digest in digests:
+            self._by_digest.setdefault(digest, []).append(prompt)
+        while self.n_slots > self._max_chunks * self._grain:
+            self._drop(next(iter(self._prompts.values())))
+
+    def make_room(self, n_slots: int) -> bool:
+        """Free prompts until the pool has a range of that length, if that is possible; whether it has.
+
+        The fewest of the least recently used that would open a range are considered; of these, those that lie in it
+        are freed.
+        """
+        prompts, ranges = list(self._prompts.values()), self.ranges
+        n_freed = bisect_left(
+            range(len(prompts) + 1), True, key=lambda n: self._pool.find(n_slots, ranges[:n]) is not None
+        )
+        opened = self._pool.find(n_slots, ranges[:n_freed])
+        if opened is None:
+            return False
+        for prompt in prompts[:n_freed]:
+            if prompt.slots.start < opened.stop and opened.start < prompt.slots.stop:
+                self._drop(prompt)
+        return True
+
+    def _drop(self, prompt: CachedPrompt) -> None:
+        del self._prompts[id(prompt)]
+        for digest in prompt.digests:
+            holders = self._by_digest[digest]
+            holders.remove(prompt)
+            if not holders:
+                del self._by_digest[digest]
+        self._pool.give_back(prompt.slots)
+
+    def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
+        """One for every whole chunk: a digest of the owner and all tokens up to its end."""
+        running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
+        array = np.asarray(ids, dtype=np.int64)
+        for end in range(self._grain, len(array) + 1, self._grain):
+            running.update(array[end - self._grain : end].tobytes())
+            yield running.digest()

@@ -8,31 +8,36 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from apply_service.calibration import Calibration
 from apply_service.engine.attention import register
-from apply_service.engine.device_norms import fuse_norms
-from apply_service.engine.device_options import buckets_on, found_options, log_passes
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.self_test import SelfTest
-from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.start_test import find_self_test
+from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
 from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
-from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
-from apply_service.engine.weights.conversion import bring, knows_layers, refuse_unknown_layers
+from apply_service.engine.weights import (
+    LEAST_SHARE,
+    WeightsSetting,
+    bring,
+    candidates,
+    dtype_of,
+    fuse_norms,
+    known_share,
+    refuse_unknown_layers,
+)
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
 from apply_service.model_folder import EMBEDDED, RECORD_FILE
 from apply_service.model_folder import embedded_directory as embedded_directory
-from apply_service.protocols import Prefill, SamplingParams, Session, Window
+from apply_service.protocols import Prefill, SamplingParams, Window
 
 WINDOWS = ("context", "always")
-MEND = "correct or remove it"
 HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 HUB_TIMEOUT_S = 10
 
@@ -46,37 +51,38 @@ class ModelRecord:
     buckets: tuple[int, ...] = DEFAULT_BUCKETS
     calibration: Calibration | None = None
     windows: str = "context"
-    """When it is to decide the touched regions of a file alone, where the settings leave that to the model: past its
-    `context`, or `always` where that saves half of a long file."""
+    """When it decides the touched regions of a file alone, unless the settings say: past its `context`, or `always`
+    where that saves half of a long file."""
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
-        path = directory / RECORD_FILE
-        calibration = Calibration.read(directory)
+        """
+        Raises:
+            ModelNotLoadable: a file is there and can't be used.
+        """
+        path, calibration = directory / RECORD_FILE, Calibration.read(directory)
         if not path.is_file():
             return cls(calibration=calibration)
+        mend = "correct or remove it"
         try:
             values = dict(json.loads(path.read_text(encoding="utf-8")))
             buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
         except (ValueError, TypeError) as error:
-            raise ModelNotLoadable(
-                f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy="mend or remove it"
-            ) from error
+            raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy=mend) from error
         if unknown := values.keys() - {"prompt_format", "buckets", "windows"}:
             raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
         if not buckets or buckets[0] < 1:
-            raise ModelNotLoadable(
-                f"bad buckets in {RECORD_FILE}", value=buckets, limit="positive numbers", remedy=MEND
-            )
+            message, limit = f"bad buckets in {RECORD_FILE}", "positive numbers"
+            raise ModelNotLoadable(message, value=buckets, limit=limit, remedy=mend)
         if (windows := values.get("windows", "context")) not in WINDOWS:
-            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=MEND)
+            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
         return cls(values.get("prompt_format"), buckets, calibration, windows)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, where its files are (None: in the hub's cache, by `source`), its record, its self-test and what was
-    planned to take of the device's memory.  A model that can't verify drafts has none, and `undrafted` says why."""
+    """An engine, where its files are (None: in the hub's cache, by `source`), its record, its self-test and the plan of
+    the device's memory.  A model that can't verify drafts has no self-test, and `undrafted` says why."""
 
     engine: TorchEngine | StepwiseEngine
     source: str
@@ -104,10 +110,9 @@ def load_model(
     earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`.
 
     Raises:
-        UnknownModel: no such folder or id.
-        ModelNotLoadable: the files are there but unusable (no safetensors, a pickle, an architecture without the
-        attention interface). RemoteCodeRefused: the model needs its own Python code.
-        ModelTooLarge: it does not fit into the device's free memory.
+        UnknownModel: no such folder or id.  ModelTooLarge: it does not fit into the device's free memory.
+        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface).
+        RemoteCodeRefused: the model needs its own Python code.
     """
     directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     local = directory if directory.is_dir() else None
@@ -118,46 +123,37 @@ def load_model(
     record = ModelRecord() if local is None else ModelRecord.read(local)
     if window is not None:
         record = replace(record, buckets=(window + 1,))
-    where = pick_device(device)
+    source, where = str(local or name), pick_device(device)
     formats = candidates(weights, where)
-    model = _from_pretrained(str(local or name), dtype_of(weights, dtype, where), allow_remote_code).eval()
+    model = _from_pretrained(source, dtype_of(weights, dtype, where), allow_remote_code).eval()
     if is_recurrent(model):
         refuse_unknown_layers(model, formats[0])
-        return LoadedModel(_stepwise(model.to(where), name), str(local or name), local, record, None, UNDRAFTED)
+        return LoadedModel(_stepwise(model.to(where), name), source, local, record, None, UNDRAFTED)
+    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
-        plan_memory(model, kind, where, kv_cache_bytes=kv_cache_bytes, n_rows=record.buckets[-1], **engine_options)
+        plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
         for kind in formats
-        if weights != "auto" or knows_layers(model, kind)
+        if weights != "auto" or known_share(model, kind) >= LEAST_SHARE
     ]
     plan = first_fitting(plans, name)
-    return make_ready(
-        bring(model, plan.weights_format, where),
-        name,
-        record,
-        directory=local,
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
-        self_tests=self_tests,
-        memory=plan,
-        **engine_options,
-    )
+    model = bring(model, plan.weights_format, where)
+    return make_ready(model, name, record, local, room, engine_options, self_tests=self_tests, memory=plan)
 
 
 def make_ready(
     model: Any,
     name: str,
     record: ModelRecord,
-    *,
     directory: Path | None,
-    kv_cache_bytes: int,
-    prefix_cache_bytes: int,
+    room: Mapping[str, int],
+    engine_options: Mapping[str, Any],
+    *,
     self_tests: SelfTestStore | None,
+    memory: MemoryPlan,
     engine_type: type[TorchEngine] = TorchEngine,
-    memory: MemoryPlan | None = None,
-    **engine_options: Any,
 ) -> LoadedModel:
     """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
-    to it, and to the one that is tested.
+    to it and to the one that is tested, `room` (bytes) to it alone.
 
     Raises:
         ModelNotLoadable: the model does not run with our attention.
@@ -169,65 +165,28 @@ def make_ready(
         raise
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "windows over slots", error) from error
-    log_passes(name, model, found)
-    engine = engine_type(
-        model,
-        name=name,
-        buckets=found.buckets,
-        determinism=found.determinism,
-        pass_times=found.pass_times,
-        query_grain=found.query_grain,
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
-        **found_options(engine_options, found),
-    )
+    tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
+    options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
+    engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
     return LoadedModel(engine, str(directory or name), directory, record, found, memory=memory)
-
-
-def _refuse_unknown_id(name: str) -> None:
-    """One look at the cache and one at the hub, before heavy imports and the hub client's many patient retries."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
-    if not HUB_ID.fullmatch(name):
-        raise _unknown(name, "it is neither a folder nor an id of the form owner/name")
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return
-    try:
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
-    except Exception as error:  # no network, no such model, no permission: all the same to the caller
-        raise _unknown(name, str(error).strip().split("\n", 1)[0][:300]) from error
-
-
-def _unknown(name: str, reason: str) -> UnknownModel:
-    return UnknownModel(
-        f"no model of that name could be found or downloaded: {reason}",
-        value=name,
-        limit="embedded, a folder, or a Hugging Face id",
-        remedy="check the spelling, or download the model first",
-    )
 
 
 def _stepwise(model: Any, name: str) -> StepwiseEngine:
     """A recurrent model, run through the library's own attention and cache; tried on a few tokens."""
     engine = StepwiseEngine(model, name=name)
     try:
-        _use_own_attention(model)
-        session = cast(Session, engine.open([1, 2, 3], 2))
+        try:
+            model.set_attn_implementation("sdpa")
+        except ValueError:  # the architecture has no faster one
+            model.set_attn_implementation("eager")
+        session = engine.open([1, 2, 3], 2)
+        assert session is not None
         with session:
             engine.step([Prefill(session, 2)])
             engine.step([Window(session, 3, (), SamplingParams())])
     except Exception as error:  # whatever an unknown architecture trips over
         raise _does_not_run(name, "one token at a time", error) from error
     return engine
-
-
-def _use_own_attention(model: Any) -> None:
-    """The library's, the faster one where the architecture has it."""
-    try:
-        model.set_attn_implementation("sdpa")
-    except ValueError:
-        model.set_attn_implementation("eager")
 
 
 def _does_not_run(name: str, way: str, error: Exception) -> ModelNotLoadable:
@@ -247,6 +206,21 @@ def pick_device(device: str) -> torch.device:
     return torch.device(device)
 
 
+def _refuse_unknown_id(name: str) -> None:
+    """One look at the cache and one at the hub, before heavy imports and the hub client's many patient retries."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
+    if not HUB_ID.fullmatch(name):
+        raise _unknown(name, "it is neither a folder nor an id of the form owner/name")
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
+    except Exception as error:  # no network, no such model, no permission: all the same to the caller
+        raise _unknown(name, _first_line(error)) from error
+
+
 def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as bars
@@ -261,20 +235,27 @@ def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -
             use_safetensors=True,
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise _translated(source, error) from error
+        # transformers reports every trouble as one of these: tell them apart by what they say.
+        if "trust_remote_code" in str(error):
+            message, remedy = (
+                "the model brings Python code of its own",
+                "set allow_remote_code if you trust its authors",
+            )
+            raise RemoteCodeRefused(message, value=source, remedy=remedy) from error
+        if isinstance(error, OSError) and not Path(source).is_dir():
+            raise _unknown(source, _first_line(error)) from error
+        message = f"the model can't be loaded: {_first_line(error)}"
+        raise ModelNotLoadable(message, value=source, remedy="see the message") from error
 
 
-def _translated(source: str, error: Exception) -> UnknownModel | ModelNotLoadable | RemoteCodeRefused:
-    """transformers reports every trouble as OSError or ValueError: tell them apart by what they say."""
-    text = str(error)
-    first_line = text.strip().split("\n", 1)[0][:300]
-    if "trust_remote_code" in text:
-        return RemoteCodeRefused(
-            "the model brings Python code of its own",
-            value=source,
-            remedy="set allow_remote_code if you trust its authors",
-        )
-    is_missing = not Path(source).is_dir() and isinstance(error, OSError)
-    if is_missing:
-        return _unknown(source, first_line)
-    return ModelNotLoadable(f"the model can't be loaded: {first_line}", value=source, remedy="see the message")
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0][:300]
+
+
+def _unknown(name: str, reason: str) -> UnknownModel:
+    return UnknownModel(
+        f"no model of that name could be found or downloaded: {reason}",
+        value=name,
+        limit="embedded, a folder, or a Hugging Face id",
+        remedy="check the spelling, or download the model first",
+    )

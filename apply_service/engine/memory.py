@@ -1,22 +1,22 @@
 """What a model will take of a device's memory, counted before it is brought there.
 
-A plan is an upper bound that leaves out nothing of size: weights, slots of keys and values, what a pass holds on the
-way, and where passes are captured as CUDA graphs, what these keep.
+A plan is an upper bound of all that is large: weights, slots of keys and values, what a pass holds on the way, and what
+captured passes keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from apply_service.engine.attention_tiles import TileShape
-from apply_service.engine.device_inputs import power_of_two
+from apply_service.engine.attention import TileShape
 from apply_service.engine.kv_cache import KVShape
-from apply_service.engine.weights.conversion import Weights, weight_bytes
+from apply_service.engine.passes import power_of_two
+from apply_service.engine.weights import Weights, weight_bytes
 from apply_service.errors import ModelTooLarge
 
 GRAPH_BYTES = 2**30
@@ -24,12 +24,12 @@ GRAPH_BYTES = 2**30
 WORKSPACE_BYTES = 2**29
 """Workspaces of the matrix library, code of the kernels, and what the allocator can't use."""
 FITTING = 0.97
-"""Share of the free bytes that may be planned with; the rest is what nobody can foresee."""
+"""Share of the free bytes that may be planned with; the rest is for what is not foreseen."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes on `device`, of which `free` are free now (infinite where the system doesn't say)."""
+    """Bytes on a device, of which `free` are free now (infinite where the system doesn't say)."""
 
     weights_format: Weights
     weights: int
@@ -48,9 +48,8 @@ class MemoryPlan:
 
     def as_dict(self) -> dict[str, float | str | None]:
         """For results and `doctor`."""
-        names = ("weights_format", "weights", "kv_cache", "activations", "graphs", "needed")
-        known: dict[str, float | str | None] = {name: getattr(self, name) for name in names}
-        return known | {"free": None if self.free == float("inf") else self.free}
+        free = None if self.free == float("inf") else self.free
+        return asdict(self) | {"needed": self.needed, "free": free}
 
 
 def plan_memory(
@@ -71,78 +70,57 @@ def plan_memory(
     when they are first touched, do not count.
     """
     config = model.config.get_text_config()
-    parameter = next(model.parameters())
-    shape = KVShape.of(config, parameter.dtype, device)
-    slot = shape.bytes_per_slot
-    n_slots = max(kv_cache_bytes // slot, config.max_position_embeddings)
+    dtype, where = next(model.parameters()).dtype, next(model.parameters()).device
+    shape = KVShape.of(config, dtype, device)
     is_cuda = device.type == "cuda"
-    partial_sums = 0 if attention == "sdpa" else n_rows * sum_bytes(config, shape)
-    is_there = parameter.device.type == device.type == "cpu"
+    # What a row of a pass holds at most: its logits, twice in float32 besides; and one layer's states, of which the
+    # feed-forward's are the widest, its product in float32 among them where fp8 is scaled afterwards.
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    row_bytes = config.vocab_size * (dtype.itemsize + 8) + 8 * (config.hidden_size + inner) * dtype.itemsize
+    if is_cuda and attention != "sdpa":
+        # What the kernel keeps of a row of the longest sequence: a partial sum for every stretch of positions.
+        n_splits = power_of_two(TileShape().n_splits(config.max_position_embeddings))
+        row_bytes += n_splits * config.num_attention_heads * (shape.head_dim + 2) * 4
+    slot = shape.bytes_per_slot
     return MemoryPlan(
         weights_format=weights,
-        weights=0 if is_there else weight_bytes(model, weights),
-        kv_cache=0 if device.type == "cpu" else n_slots * slot,
-        activations=n_rows * row_bytes(config, parameter.dtype) + (WORKSPACE_BYTES + partial_sums if is_cuda else 0),
+        weights=0 if where.type == device.type == "cpu" else weight_bytes(model, weights),
+        kv_cache=0 if device.type == "cpu" else max(kv_cache_bytes // slot, config.max_position_embeddings) * slot,
+        activations=int(n_rows * row_bytes) + (WORKSPACE_BYTES if is_cuda else 0),
         graphs=GRAPH_BYTES if is_cuda and cuda_graphs != "off" else 0,
         free=free_bytes(device),
     )
-
-
-def row_bytes(config: Any, dtype: torch.dtype) -> int:
-    """What a row of a pass holds at most: its logits, twice in float32 besides; and one layer's states, of which the
-    feed-forward's are the widest, its product in float32 among them where fp8 is scaled afterwards."""
-    hidden: int = config.hidden_size
-    inner: int = getattr(config, "intermediate_size", None) or 4 * hidden
-    return int(config.vocab_size * (dtype.itemsize + 8) + (8 * hidden + 8 * inner) * dtype.itemsize)
-
-
-def sum_bytes(config: Any, shape: KVShape) -> int:
-    """What the attention kernel keeps of a row of the longest sequence: a partial sum for every stretch of positions,
-    of one layer at a time (see `triton_attention.attend_slots`)."""
-    n_splits = TileShape().n_splits(config.max_position_embeddings)
-    return int(power_of_two(n_splits) * config.num_attention_heads * (shape.head_dim + 2) * 4)
 
 
 def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
     """The first plan that fits.
 
     Raises:
-        ModelTooLarge: none does; names the needed and the free bytes of the smallest.
+        ModelTooLarge: none does; names the needed and the free bytes of the smallest, and what would make it smaller.
     """
     found = next((plan for plan in plans if plan.fits), None)
-    if found is None:
-        raise _too_large(min(plans, key=lambda plan: plan.needed), name)
-    return found
-
-
-def _too_large(plan: MemoryPlan, name: str) -> ModelTooLarge:
-    parts = ", ".join(
-        f"{label} {_gb(size)}"
-        for label, size in (
-            (f"weights ({plan.weights_format})", plan.weights),
-            ("keys and values", plan.kv_cache),
-            ("a pass", plan.activations),
-            ("graphs", plan.graphs),
-        )
-        if size
-    )
-    return ModelTooLarge(
-        f"{name} does not fit into the device's free memory: {parts}",
-        value=f"{plan.needed} bytes needed ({_gb(plan.needed)})",
-        limit=f"{plan.free:.0f} bytes free ({_gb(plan.free)}), of which {FITTING:.0%} are planned with",
-        remedy=_remedy(plan),
-    )
-
-
-def _remedy(plan: MemoryPlan) -> str:
-    """What would make it smaller, the larger part first."""
+    if found is not None:
+        return found
+    plan = min(plans, key=lambda plan: plan.needed)
+    parts = {
+        f"weights ({plan.weights_format})": plan.weights,
+        "keys and values": plan.kv_cache,
+        "a pass": plan.activations,
+        "graphs": plan.graphs,
+    }
     ways = [
         ("smaller weights (--weights fp8 or int8)", plan.weights if plan.weights_format == "own" else 0),
         ("fewer slots (--kv-cache-mb; at least one full context is taken)", plan.kv_cache),
         ("no graphs (--cuda-graphs off)", plan.graphs),
     ]
     named = [way for way, size in sorted(ways, key=lambda way: -way[1]) if size]
-    return "; ".join([*named, "free memory on the device, or use a smaller model or a larger device"])
+    listed = ", ".join(f"{label} {_gb(size)}" for label, size in parts.items() if size)
+    raise ModelTooLarge(
+        f"{name} does not fit into the device's free memory: {listed}",
+        value=f"{plan.needed} bytes needed ({_gb(plan.needed)})",
+        limit=f"{plan.free:.0f} bytes free ({_gb(plan.free)}), of which {FITTING:.0%} are planned with",
+        remedy="; ".join([*named, "free memory on the device, or use a smaller model or a larger device"]),
+    )
 
 
 def _gb(size: float) -> str:

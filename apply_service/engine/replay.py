@@ -1,31 +1,77 @@
 """The replay target: a model of a real shape with random weights that writes what is known to be right.
 
 Every forward is really computed, so its time is that of a model that makes exactly these choices; that is all that it
-is for.  Nothing that it writes is a model's opinion: it gives no log-probabilities, and the service labels its answers.
+is for.  Only the logit of the known next token is raised above all others before the choice.  Nothing that it writes is
+a model's opinion: it gives no log probabilities, and the service labels its answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 
 from apply_service.engine.attention import register
 from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.replay_answers import Answers, known_ids
 from apply_service.engine.replay_shapes import ReplayShape, find_shape, replay_directory
-from apply_service.engine.sampling import Rows
+from apply_service.engine.sampling import WindowRows
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
-from apply_service.engine.weights.choice import WeightsSetting, candidates, dtype_of
-from apply_service.engine.weights.conversion import bring
+from apply_service.engine.weights import WeightsSetting, bring, candidates, dtype_of
 from apply_service.protocols import Part, Session, Verification, Window
+
+MAX_SUGGESTIONS = 1024
+
+
+# -- known answers -----------------------------------------------------------------------------------------------------
+class Answers:
+    """Answers by prompt.  Those that a benchmark `expect`s are all kept; of those that are `suggest`ed for other
+    prompts, the latest."""
+
+    def __init__(self) -> None:
+        self._expected: dict[bytes, Sequence[int]] = {}
+        self._suggested: OrderedDict[bytes, Callable[[], Sequence[int]]] = OrderedDict()
+
+    def expect(self, prompt_ids: Sequence[int], answer_ids: Sequence[int]) -> None:
+        """The right output after a prompt, stop token included."""
+        self._expected[_digest(prompt_ids)] = list(answer_ids)
+
+    def forget(self, prompt_ids: Sequence[int]) -> None:
+        """Expect nothing after a prompt any more."""
+        self._expected.pop(_digest(prompt_ids), None)
+
+    def suggest(self, prompt_ids: Sequence[int], make: Callable[[], Sequence[int]]) -> None:
+        """An output to write after a prompt for which none is expected; made where it is needed."""
+        self._suggested[_digest(prompt_ids)] = make
+        if len(self._suggested) > MAX_SUGGESTIONS:
+            self._suggested.popitem(last=False)
+
+    def find(self, prompt_ids: Sequence[int]) -> Sequence[int] | None:
+        """The expected answer, else the suggested one, else None."""
+        digest = _digest(prompt_ids)
+        if digest in self._expected:
+            return self._expected[digest]
+        make = self._suggested.get(digest)
+        return None if make is None else list(make())
+
+
+def _digest(ids: Sequence[int]) -> bytes:
+    return blake2b(np.asarray(ids, dtype=np.int64).tobytes(), digest_size=16).digest()
+
+
+def known_ids(answer_ids: Sequence[int], first: int, n_rows: int) -> list[int]:
+    """The known tokens `first..first + n_rows` of an answer; beyond its end its last one again."""
+    known = list(answer_ids[first : first + n_rows])
+    return known + [answer_ids[-1]] * (n_rows - len(known))
 
 
 class ReplayEngine(TorchEngine):
@@ -38,16 +84,9 @@ class ReplayEngine(TorchEngine):
 
     def plain(self) -> ReplayEngine:
         """The fastest undrafted run of the same model, with the same answers."""
-        options = {name: value for name, value in self._options.items() if name != "known"}
-        return ReplayEngine(
-            self.model,
-            answers=self.answers,
-            name=self.name,
-            buckets=self.buckets,
-            padded=False,
-            pool=self.pool,
-            **options,
-        )
+        shared = {name: value for name, value in self._options.items() if name != "known"}
+        shared |= {"name": self.name, "buckets": self.buckets, "pool": self.pool, "answers": self.answers}
+        return ReplayEngine(self.model, padded=False, **shared)
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
         session = super().open(prompt_ids, max_new_tokens, owner=owner)
@@ -59,12 +98,13 @@ class ReplayEngine(TorchEngine):
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         return [None if found is None else replace(found, logprobs=None) for found in super().step(parts)]
 
-    def _known_ids(self, rows: Rows, window: Window) -> Sequence[int] | None:
+    def _known_ids(self, rows: WindowRows, window: Window) -> Sequence[int] | None:
         session = cast(TorchSession, window.session)
         answer = self._by_session.get(session)
         return None if answer is None else known_ids(answer, rows.position - len(session.prompt_ids), rows.n_rows)
 
 
+# -- making a model ----------------------------------------------------------------------------------------------------
 def load_replay(
     name: str,
     *,
@@ -83,60 +123,44 @@ def load_replay(
         UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
         fit.
     """
-    shape = find_shape(name)
-    where = pick_device(device)
-    setting = _setting(shape, weights)
+    shape, where = find_shape(name), pick_device(device)
     record = ModelRecord("replay", DEFAULT_BUCKETS if window is None else (window + 1,))
-    room = {"kv_cache_bytes": kv_cache_bytes, "n_rows": record.buckets[-1], **engine_options}
-    model, plan = _made(shape, where, dtype_of(setting, dtype, where), 0, setting, room)
+    room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
+    planned = {"n_rows": record.buckets[-1], **room, **engine_options}
+    model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
     return make_ready(
         model,
         name,
         record,
-        directory=replay_directory(),
-        kv_cache_bytes=kv_cache_bytes,
-        prefix_cache_bytes=prefix_cache_bytes,
+        replay_directory(),
+        room,
+        engine_options,
         self_tests=self_tests,
-        engine_type=ReplayEngine,
         memory=plan,
-        **engine_options,
+        engine_type=ReplayEngine,
     )
 
 
 def make_model(
     shape: ReplayShape,
     device: torch.device,
-    dtype: torch.dtype,
+    dtype: str = "auto",
     *,
     seed: int = 0,
     weights: WeightsSetting = "auto",
-) -> Any:
-    """A model of `shape` with random weights, made on the device itself, layer by layer; no file is read.
+    room: Mapping[str, Any] | None = None,
+) -> tuple[Any, MemoryPlan]:
+    """A model of `shape` with random weights, made on the device itself, layer by layer, and the plan of its memory
+    with `room` (options of `plan_memory`) for an engine; no file is read.
 
     Raises:
         ModelTooLarge: it does not fit. MissingDependency: the device can't have these weights.
     """
-    setting = _setting(shape, weights)
-    return _made(shape, device, dtype, seed, setting, {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]})[0]
-
-
-def _setting(shape: ReplayShape, weights: WeightsSetting) -> WeightsSetting:
-    return shape.weights if weights == "auto" and shape.weights != "own" else weights
-
-
-def _made(
-    shape: ReplayShape,
-    device: torch.device,
-    dtype: torch.dtype,
-    seed: int,
-    weights: WeightsSetting,
-    room: Mapping[str, Any],
-) -> tuple[Any, MemoryPlan]:
-    """The model and its plan, in which there is `room` (options of `plan_memory`) for the engine."""
+    setting = shape.weights if weights == "auto" and shape.weights != "own" else weights
+    room = {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]} if room is None else room
     with torch.device("meta"):
-        model = _of_shape(shape, dtype)
-    plans = [plan_memory(model, kind, device, **room) for kind in candidates(weights, device)]
-    plan = first_fitting(plans, shape.name)
+        model = model_of_shape(shape, dtype_of(setting, dtype, device))
+    plan = first_fitting([plan_memory(model, kind, device, **room) for kind in candidates(setting, device)], shape.name)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         bring(model, plan.weights_format, device, fill=partial(_fill, model, device))
@@ -144,7 +168,8 @@ def _made(
     return model.eval(), plan
 
 
-def _of_shape(shape: ReplayShape, dtype: torch.dtype) -> Any:
+def model_of_shape(shape: ReplayShape, dtype: torch.dtype) -> Any:
+    """A model of `shape` on the current device, with the library's initial weights."""
     from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
     config = {"llama": LlamaConfig, "qwen2": Qwen2Config}[shape.family](

@@ -1,6 +1,6 @@
 """The shapes that a replay target can take: sizes of published models, and tiny ones for a CPU.
 
-Reads the data file beside the replay tokenizer and counts; the model itself is made in `engine.replay`.
+Reads the data file beside the replay tokenizer and counts, without torch; `engine.replay` makes the model itself.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ class ReplayShape:
     @property
     def n_params(self) -> int:
         """Weights in all, embeddings included."""
-        embeddings = self.n_vocab * self.d_model * (1 if self.tied else 2)
-        return embeddings + self.n_layers * self._layer_params() + self.d_model
-
-    def _layer_params(self) -> int:
         d_query, d_kv = self.n_heads * self.d_head, self.n_kv_heads * self.d_head
         biases = d_query + 2 * d_kv if self.family == "qwen2" else 0
         attention = self.d_model * (2 * d_query + 2 * d_kv) + biases
-        return attention + 3 * self.d_model * self.d_ff + 2 * self.d_model
+        layer = attention + 3 * self.d_model * self.d_ff + 2 * self.d_model
+        embeddings = self.n_vocab * self.d_model * (1 if self.tied else 2)
+        return embeddings + self.n_layers * layer + self.d_model
 
 
 def replay_directory() -> Path:
@@ -69,13 +67,9 @@ def find_shape(model: str) -> ReplayShape:
     Raises:
         UnknownModel: no such shape.
     """
-    name = model.removeprefix(PREFIX)
     shapes = read_shapes()
+    name = model.removeprefix(PREFIX)
     if name not in shapes:
-        raise UnknownModel(
-            "no such shape to replay",
-            value=model,
-            limit=[PREFIX + known for known in shapes],
-            remedy="name one of these",
-        )
+        limit = [PREFIX + known for known in shapes]
+        raise UnknownModel("no such shape to replay", value=model, limit=limit, remedy="name one of these")
     return shapes[name]

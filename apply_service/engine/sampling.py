@@ -1,13 +1,13 @@
-"""The choice of a token from a row of logits: greedy, or Gumbel-max with noise that depends on nothing but the seed,
-the absolute position and the token id.
+"""The choice of a token from each row of logits: greedy, or Gumbel-max.
 
-Argmax of logits / T + Gumbel noise is an exact sample of softmax(logits / T) (Gumbel 1954).  As the noise is a
-function of the position, the same seed gives the same tokens whatever was drafted: no acceptance ratio is needed.
+The argmax of logits / T + Gumbel noise is an exact sample of softmax(logits / T) (Gumbel 1954).  The noise depends on
+nothing but the seed, the absolute position and the token id, so the same seed gives the same tokens whatever was
+drafted, and no acceptance ratio is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,13 +18,16 @@ from apply_service.protocols import SamplingParams, TokenSet
 # Odd 64-bit constants of SplitMix64 (Steele, Lea, Flood 2014), as signed integers.
 _GOLDEN = -7046029254386353131
 _MIX_1 = -4658895280553007687
-_MIX_2 = -7723592293110705685
+_MIX_2 = -7723592293110685705
 
 LOGPROB_ROWS = 64
 
+Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
 
-class Rows(NamedTuple):
-    """Consecutive rows of a pass that are chosen from in one way: one window.
+
+class WindowRows(NamedTuple):
+    """Where one window lies in a pass, and how its choices are made.
 
     `position` is the absolute position of the first row's choice; `allowed[i]` masks row i, None (or no entry) nothing.
     """
@@ -36,49 +39,48 @@ class Rows(NamedTuple):
     allowed: Sequence[TokenSet | None] | None = None
 
 
-def choose(logits: torch.Tensor, windows: Sequence[Rows]) -> torch.Tensor:
-    """The token chosen in each row.  `logits` [n_rows, vocab] -> [n_rows] int64; rows of no window are greedy.
-
-    Ties go to the lowest id.
-    """
+def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
+    """The token chosen in each row.  `logits` [n_rows, vocab] -> [n_rows] int64; rows of no window are greedy, ties go
+    to the lowest id."""
     scores = logits.float()
-    if any(rows.sampling.temperature > 0 for rows in windows):
+    if any(window.sampling.temperature > 0 for window in windows):
         scores = scores.clone()
-    for rows in windows:
-        if rows.sampling.temperature > 0:
-            here = slice(rows.first, rows.first + rows.n_rows)
-            positions = torch.arange(rows.position, rows.position + rows.n_rows, device=logits.device)
-            noise = gumbel_noise(rows.sampling.seed, positions, logits.shape[-1])
-            scores[here] = scores[here] / rows.sampling.temperature + noise
+    for first, n_rows, position, sampling, _ in windows:
+        if sampling.temperature > 0:
+            positions = torch.arange(position, position + n_rows, device=logits.device)
+            noise = gumbel_noise(sampling.seed, positions, logits.shape[-1])
+            scores[first : first + n_rows] = scores[first : first + n_rows] / sampling.temperature + noise
     choices = scores.argmax(dim=-1)
     masked = [
-        (rows.first + i, ids)
-        for rows in windows
-        for i, ids in zip(range(rows.n_rows), rows.allowed or (), strict=False)
+        (window.first + i, ids)
+        for window in windows
+        for i, ids in zip(range(window.n_rows), window.allowed or (), strict=False)
         if ids is not None
     ]
-    return _masked(scores, choices, masked) if masked else choices
-
-
-def _masked(scores: torch.Tensor, choices: torch.Tensor, masked: Sequence[tuple[int, TokenSet]]) -> torch.Tensor:
-    """Replace the choice of every masked row by the best of its set; one gather for all rows, no vocabulary-sized
-    mask."""
-    width = max(len(tokens) for _, tokens in masked)
-    table = torch.empty((len(masked), width), dtype=torch.int64)
-    for i, (_, tokens) in enumerate(masked):
-        if not len(tokens) or tokens[0] < 0 or tokens[-1] >= scores.shape[-1]:
+    if not masked:
+        return choices
+    # One gather for all masked rows: a mask over the vocabulary for each would be large.
+    table = torch.empty((len(masked), max(len(ids) for _, ids in masked)), dtype=torch.int64)
+    for i, (_, ids) in enumerate(masked):
+        if not len(ids) or ids[0] < 0 or ids[-1] >= scores.shape[-1]:
             raise EngineFailure("a mask is empty, or not of this vocabulary", limit=scores.shape[-1])
-        table[i, : len(tokens)] = torch.from_numpy(tokens)
-        table[i, len(tokens) :] = int(tokens[0])
+        table[i, : len(ids)] = torch.from_numpy(ids)
+        table[i, len(ids) :] = int(ids[0])
     table = table.to(scores.device)
     index = torch.tensor([row for row, _ in masked], device=scores.device)
     best = scores[index[:, None], table].argmax(dim=-1, keepdim=True)
     return choices.index_copy(0, index, table.gather(1, best)[:, 0])
 
 
+def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `Chooser` in plain PyTorch."""
+    choices = choose(logits, ())
+    return choices, logprobs_of(logits, choices)
+
+
 def logprobs_of(logits: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Natural log of the probability of each row's choice [n_rows] float32, at temperature 1, whatever row stands
-    beside it.
+    """Natural log of the probability of each row's choice [n_rows] float32, at temperature 1; a row's value does not
+    depend on the other rows.
 
     A few rows at a time: over 256 rows of 32,832 in one call the memory for the result takes longer than the rest
     (docs/log.md).

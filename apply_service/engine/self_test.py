@@ -1,33 +1,43 @@
-"""Which row counts give bit-equal rows on this device with this model, and how long their passes take: measured at
-start, not assumed.
+"""Which row counts give bit-equal rows on this device with this model, and how long their passes take: measured, not
+assumed.
 
-A verified window may put a position at any row of any bucket, beside any neighbour; the lossless law holds bit for bit
-if its logits are the same there as alone in a pass of the largest bucket, one token at a time (the oracle's way).
-Random tokens are decoded both ways; a bucket whose rows differ is left out.
+A verified window may lie at any row of any bucket, beside any neighbour, and have any length.  The lossless law holds
+bit for bit if a token's logits are the same in all these places.  So the same known tokens go through one pass of every
+bucket, in windows of several lengths at once, and through one pass of every small bucket alone.  All of them must agree
+with the largest bucket; one that does not is left out.  This costs less than three passes of the largest bucket.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
+from torch.nn import functional as F  # noqa: N812
 
-from apply_service.engine.device_test import check_device_parts
+from apply_service.engine.attention import Kernels, Places
+from apply_service.engine.graphs import EagerPasses
 from apply_service.engine.session import TorchSession
-from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine
+from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
+from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Window
 
 N_PROBES = 8
+"""Tokens whose logits are compared."""
 PROMPT_LENGTH = KEY_GRAIN - 6
-"""So that some passes attend to one block of keys and some to two: other lengths, same bits."""
-NEIGHBOUR_LENGTH = 37
+"""So that some windows attend to one block of keys and some to two: other lengths, same bits."""
+N_READ = 64
+"""Tokens of the prompt that are really read; the other keys and values are drawn like theirs."""
+WINDOW_SIZES = (1, 3, N_PROBES)
+"""Windows of a pass, as far as it has rows for them; one more takes the rows that are left."""
+N_SESSIONS = 5
+PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
+"""Slots that a self-test needs."""
 SMALL_BUCKET = 64
-"""On a GPU passes of up to so many rows take the time of one row."""
-SIZES = ((1, 2), (3, 6), (N_PROBES, N_PROBES))
-"""Tokens a pass, and how many of the probes are decoded that way."""
+"""On a GPU passes of up to so many rows take the time of one row; on a CPU few rows more are cheap."""
+CHEAP_S = 0.5
+"""Where a pass of the largest bucket takes less, every bucket is timed several times, with one token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,38 +65,43 @@ class SelfTest:
         return max(self.flipped_choices[bucket] for bucket in self.buckets)
 
 
+@torch.inference_mode()
 def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
-    """Compare every bucket of `engine` with one-at-a-time decoding in the largest, with ever coarser query rows until
-    the largest agrees with itself.  Leaves `engine.query_grain` at what was found.
+    """Compare every bucket of `engine` with its largest.  Where the largest does not agree with itself, ever coarser
+    query rows are tried; `engine.query_grain` is left at what was found.
 
     Raises:
         EngineFailure: what the passes run on gives wrong results.
     """
     check_device_parts(engine, seed)
-    grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, engine.buckets[-1]) if engine.attention == "sdpa" else (QUERY_GRAIN,)
-    for grain in dict.fromkeys(grains):
-        engine.query_grain = grain
-        found = _compare(engine, seed)
-        if found.determinism == "bitwise":
-            break
-    return found
-
-
-@torch.inference_mode()
-def _compare(engine: TorchEngine, seed: int) -> SelfTest:
-    probe = _Probe(engine, seed)
     largest = engine.buckets[-1]
-    with probe:
-        oracle = torch.cat([rows for rows, _ in probe.decode(largest, size=1, n_probes=N_PROBES, beside=False)])
-        differing, flipped, times = {}, {}, {}
-        for bucket in engine.buckets:
-            rows, wanted, times[bucket] = probe.measure(bucket, oracle)
-            differing[bucket] = float((rows != wanted).any(dim=-1).float().mean())
-            flipped[bucket] = float((rows.argmax(-1) != wanted.argmax(-1)).float().mean())
+    grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
+    probe = _Probe(engine, seed)
+    differing, flipped, times = {}, {}, {}
+    try:
+        for grain in dict.fromkeys(grains):
+            engine.query_grain = grain
+            differing[largest], flipped[largest], times[largest] = probe.compare(largest)
+            if not differing[largest]:
+                break
+        for bucket in engine.buckets[-2::-1]:
+            differing[bucket], flipped[bucket], times[bucket] = probe.compare(bucket)
+    finally:
+        probe.close()
     buckets = usable(differing, small=None if engine.device.type == "cpu" else SMALL_BUCKET)
     times = consistent({bucket: times[bucket] for bucket in buckets})
     notes = tuple(note for note in (engine.attention_note, engine.graphs_note) if note)
     return SelfTest(buckets, engine.query_grain, differing, flipped, times, engine.attention, engine.has_graphs, notes)
+
+
+@torch.inference_mode()
+def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
+    """Seconds of one pass of each bucket."""
+    probe = _Probe(engine, seed)
+    try:
+        return {bucket: probe.look(bucket, [(probe.sessions[0], 0, 1)])[1] for bucket in engine.buckets}
+    finally:
+        probe.close()
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
@@ -101,94 +116,170 @@ def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, .
     return buckets if small is None or buckets[0] <= max(small, min(differing)) else tuple(sorted(differing))
 
 
-@torch.inference_mode()
-def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
-    """Seconds of a pass of each bucket: what a start measures that has the rest from an earlier one."""
-    probe = _Probe(engine, seed)
-    size, n_probes = SIZES[-1]
-    times = {}
-    with probe:
-        for bucket in engine.buckets:
-            passes = probe.decode(bucket, size=min(size, bucket), n_probes=n_probes, beside=False)
-            times[bucket] = min(seconds for _, seconds in passes)
-    return times
-
-
-def consistent(times: Mapping[int, float]) -> dict[int, float]:
-    """Measured times of passes without what only a busy machine can make of them: more rows never take less time, and
-    never more than as many smaller passes would."""
-    out: dict[int, float] = {}
-    n_before, before = 0, 0.0
-    for n_rows, seconds in sorted(times.items()):
-        if n_before:
-            seconds = min(max(seconds, before), before * n_rows / n_before)
-        out[n_rows] = seconds
-        n_before, before = n_rows, seconds
-    return out
-
-
-def stopwatch(device: torch.device) -> Callable[[], float]:
-    """Gives seconds since now; on a CPU those in which this process ran at all, where that is less: what others take of
-    a busy machine comes and goes."""
-    wall, processor = time.perf_counter(), time.process_time()
-    if device.type != "cpu":
-        return lambda: time.perf_counter() - wall
-    return lambda: min(time.perf_counter() - wall, time.process_time() - processor)
-
-
 class _Probe:
-    """A session at `PROMPT_LENGTH` whose next tokens are known, and a neighbour for it."""
+    """Sessions with the same keys and values of one prompt, and the known tokens that come next."""
 
     def __init__(self, engine: TorchEngine, seed: int) -> None:
         self.engine = engine
         generator = torch.Generator().manual_seed(seed)
         n_vocab = engine.model.config.get_text_config().vocab_size
-        n_prompt = min(PROMPT_LENGTH, engine.context_limit - N_PROBES - 2)
-        ids = torch.randint(0, n_vocab, (n_prompt + N_PROBES + NEIGHBOUR_LENGTH,), generator=generator).tolist()
-        self.ids = ids[n_prompt : n_prompt + N_PROBES]
-        self.session = self._open([*ids[:n_prompt], 0])
-        self.neighbour = self._open(ids[n_prompt + N_PROBES :])
+        self.n_prompt = min(PROMPT_LENGTH, engine.context_limit - N_PROBES - 2)
+        n_next = min(max(engine.buckets[-1], N_PROBES), KEY_GRAIN, engine.context_limit - self.n_prompt - 1)
+        ids = torch.randint(0, n_vocab, (self.n_prompt + n_next,), generator=generator).tolist()
+        self.ids = ids[self.n_prompt :]
+        opened = [engine.open([*ids[: self.n_prompt], 0], n_next) for _ in range(N_SESSIONS)]
+        self.sessions = cast(list[TorchSession], opened)
+        n_read = min(N_READ, self.n_prompt, engine.buckets[-1])
+        engine.step([Prefill(self.sessions[0], n_read)])
+        slots = [session.slots[: self.n_prompt] for session in self.sessions]
+        for layer in (*engine.pool.keys, *engine.pool.values):
+            read = layer[:, slots[0].start : slots[0].start + n_read].float()
+            size = (len(layer), self.n_prompt, layer.shape[-1])
+            drawn = torch.randn(size, generator=generator).to(layer.device)
+            drawn = drawn * read.std(dim=1, keepdim=True, correction=0) + read.mean(dim=1, keepdim=True)
+            layer[:, slots[0].start : slots[0].stop] = drawn.to(layer.dtype)
+        for session, target in zip(self.sessions, slots, strict=True):
+            if target != slots[0]:
+                engine.pool.copy(slots[0], target)
+            session.cleared = self.n_prompt
+            session.is_sound = False  # nobody's prompt has these keys and values
+        self.is_cheap = True
+        self.oracle = torch.empty(0)
+        """Logits of the first tokens [up to N_PROBES, vocab], as the widest window of the largest bucket gives them;
+        the last session holds their keys and values."""
 
-    def _open(self, prompt_ids: list[int]) -> TorchSession:
-        session = self.engine.open(prompt_ids, N_PROBES + 1)
-        assert isinstance(session, TorchSession)
-        while session.n_pending:
-            self.engine.step([Prefill(session, min(session.n_pending, self.engine.buckets[-1]))])
-        return session
+    def close(self) -> None:
+        for session in self.sessions:
+            session.close()
 
-    def __enter__(self) -> None:
-        return None
+    def compare(self, bucket: int) -> tuple[float, float, float]:
+        """The share of rows that differ from the oracle in passes of `bucket` rows, that of other choices, and the
+        seconds of a pass.  In the largest bucket the oracle is made."""
+        sizes, n_left = list[int](), bucket
+        for most in (*WINDOW_SIZES, bucket):
+            if size := min(most, n_left, len(self.ids)):
+                sizes.append(size)
+                n_left -= size
+        sizes.sort()
+        is_largest = bucket == self.engine.buckets[-1]
+        sessions = self.sessions[-len(sizes) :] if is_largest else self.sessions
+        plan = [
+            (session, 0 if is_largest else self._offset(bucket, size), size)
+            for session, size in zip(sessions, sizes, strict=False)
+        ]
+        rows, full_s = self.look(bucket, plan)
+        if is_largest:
+            self.oracle = rows[-1]
+            self.is_cheap = full_s < CHEAP_S or self.engine.device.type != "cpu"
+        found = list(rows)
+        wanted = [self.oracle[at : at + len(one)] for (_, at, _), one in zip(plan, rows, strict=True)]
+        alone_s = []
+        for _ in range(3 if self.is_cheap else bucket <= SMALL_BUCKET):
+            offset = self._offset(bucket, 1)
+            rows, seconds = self.look(bucket, [(self.sessions[0], offset, 1)])
+            found.append(rows[0])
+            wanted.append(self.oracle[offset : offset + 1])
+            alone_s.append(seconds)
+        given, expected = torch.cat(found), torch.cat(wanted)
+        is_other, is_flipped = (given != expected).any(dim=-1), given.argmax(-1) != expected.argmax(-1)
+        taken_s = min(alone_s) if self.is_cheap else full_s
+        return float(is_other.float().mean()), float(is_flipped.float().mean()), taken_s
 
-    def __exit__(self, *_: object) -> None:
-        self.session.close()
-        self.neighbour.close()
+    def _offset(self, bucket: int, size: int) -> int:
+        """Where a window of so many tokens begins among those of the oracle: elsewhere in every bucket."""
+        return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
-    def measure(self, bucket: int, oracle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
-        """Logits of passes of `bucket` rows, the oracle's of the same tokens, and the seconds of the fastest pass."""
-        found, wanted, seconds = [], [], []
-        for size, n_probes in SIZES:
-            for beside in (False, True):
-                if size + beside > bucket:
-                    continue
-                for rows, taken in self.decode(bucket, size=size, n_probes=n_probes, beside=beside):
-                    found.append(rows)
-                    seconds.append(taken)
-                wanted.append(oracle[:n_probes])
-        return torch.cat(found), torch.cat(wanted), min(seconds)
+    def look(self, n_rows: int, plan: Sequence[tuple[TorchSession, int, int]]) -> tuple[list[torch.Tensor], float]:
+        """One pass of `n_rows` rows over windows, each a session, its first token and its length: the logits of each
+        one's probed tokens, and the seconds."""
+        parts: list[Part] = []
+        for session, offset, size in plan:
+            if offset:  # the tokens before it, as the oracle read them
+                known = slice(self.n_prompt, self.n_prompt + offset)
+                self.engine.pool.copy(self.sessions[-1].slots[known], session.slots[known])
+            session.length = self.n_prompt + offset
+            session.cleared = max(session.cleared, session.length)
+            ids = self.ids[offset : offset + size]
+            parts.append(Window(session, ids[0], ids[1:], SamplingParams()))
+        elapsed = stopwatch(self.engine.device)
+        logits, layout = self.engine.logits(parts, n_rows, n_head_rows=n_rows)
+        rows = []
+        for window, (_, offset, size) in zip(layout.windows, plan, strict=True):
+            n_probed = min(size, N_PROBES - offset)
+            rows.append(logits[window.first : window.first + n_probed].float().cpu())
+        return rows, elapsed()
 
-    def decode(self, n_rows: int, *, size: int, n_probes: int, beside: bool) -> Iterator[tuple[torch.Tensor, float]]:
-        """Logits [size, vocab] after each of the first `n_probes` tokens, `size` a pass of `n_rows` rows, behind a
-        window of the neighbour's if `beside`; and each pass's seconds.  The session is left as it was."""
-        for start in range(0, n_probes, size):
-            chunk = self.ids[start : min(start + size, n_probes)]
-            parts: list[Part] = [Window(self.session, chunk[0], chunk[1:], SamplingParams())]
-            if beside:
-                n_beside = min(n_rows - len(chunk), 5)
-                parts.insert(0, Window(self.neighbour, 1, [2] * (n_beside - 1), SamplingParams()))
-            elapsed = stopwatch(self.engine.device)
-            logits, layout = self.engine.logits(parts, n_rows, n_head_rows=n_rows)
-            first = layout.windows[-1].first
-            rows = logits[first : first + len(chunk)].float().cpu().clone()
-            yield rows, elapsed()
-            self.session.length += len(chunk)
-        self.session.rewind(n_probes)
+
+# -- what replaces PyTorch on a device ---------------------------------------------------------------------------------
+KERNEL_ROWS = 5
+KERNEL_POSITIONS = (0, 58, 530)
+"""Of the first rows that are compared: an empty cache, one block of keys, two stretches."""
+KERNEL_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2, torch.float16: 1e-2}
+"""Of the largest value."""
+REPLAY_TOLERANCE = 2e-2
+"""Of the largest logit: the same kernels, in whatever variant the libraries choose."""
+
+
+def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
+    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.
+
+    Raises:
+        EngineFailure: the attention kernel or a replayed pass is wrong; says by how much.
+    """
+    errors = []
+    if engine.kernels is not None:
+        limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]
+        errors.append(("the attention kernel", attention_error(engine.kernels, engine, seed), limit))
+    if engine.has_graphs:
+        errors.append(("a replayed pass", replay_error(engine, seed), REPLAY_TOLERANCE))
+    for what, error, limit in errors:
+        if not error <= limit:
+            raise EngineFailure(f"{what} differs from what it replaces", value=error, limit=limit)
+
+
+@torch.inference_mode()
+def attention_error(kernels: Kernels, engine: TorchEngine, seed: int) -> float:
+    """The largest difference of the kernel from plain attention in float32, over random keys and queries of the model's
+    shapes, as a share of the largest value."""
+    shape, tile = engine.pool.shape, engine.tile
+    generator = torch.Generator(shape.device).manual_seed(seed)
+    n_slots = max(KERNEL_POSITIONS) + KERNEL_ROWS
+
+    def draw(*size: int) -> torch.Tensor:
+        return torch.randn(size, generator=generator, device=shape.device).to(shape.dtype)
+
+    keys, values = (draw(shape.n_kv_heads, n_slots, shape.head_dim) for _ in range(2))
+    worst = 0.0
+    for position in KERNEL_POSITIONS:
+        query = draw(shape.n_kv_heads * tile.group, KERNEL_ROWS, shape.head_dim)
+        positions = torch.arange(position, position + KERNEL_ROWS, device=shape.device)
+        tiles = torch.tensor(tile.cut(0, KERNEL_ROWS, 0), device=shape.device)
+        places = Places(positions, positions, tiles, tile.n_splits(position + KERNEL_ROWS))
+        scale = shape.head_dim**-0.5
+        found = kernels.attend_slots(query, keys, values, places, tile, scale=scale)
+        seen = torch.arange(n_slots, device=shape.device)[None] <= positions[:, None]
+        k, v = (one.float().repeat_interleave(tile.group, 0) for one in (keys, values))
+        wanted = F.scaled_dot_product_attention(query.float(), k, v, attn_mask=seen, scale=scale).transpose(0, 1)
+        worst = max(worst, float((found.float() - wanted).abs().max() / wanted.abs().max()))
+    return worst
+
+
+def replay_error(engine: TorchEngine, seed: int) -> float:
+    """The largest difference between the logits of a pass that was captured for another sequence and of the same pass
+    step by step, as a share of the largest logit."""
+    generator = torch.Generator().manual_seed(seed)
+    n_vocab = engine.model.config.get_text_config().vocab_size
+    graphed, eager = engine.passes, EagerPasses(engine.device)
+    error = 0.0
+    for ids in torch.randint(0, n_vocab, (2, 24), generator=generator).tolist():
+        session, found = engine.open(ids[:20], 8), []
+        assert session is not None
+        with session:
+            engine.step([Prefill(session, session.n_pending)])
+            window = Window(session, ids[20], ids[21:], SamplingParams())
+            for engine.passes in (graphed, eager):
+                logits, layout = engine.logits([window], max(engine.buckets[0], window.n_rows))
+                found.append(logits[: layout.n_window_rows].float().clone())
+            engine.passes = graphed
+        error = float((found[0] - found[1]).abs().max() / found[1].abs().max())
+    return error

@@ -1,4 +1,4 @@
-"""What earlier self-tests found, by model and machine: a start that changes nothing need not measure again.
+"""The self-test at start: looked up where an earlier start kept it, else made, in the best way of running that passes.
 
 A record is found again only by the same weights, libraries, device and thread count; one that can't be read is
 measured anew.
@@ -7,10 +7,14 @@ measured anew.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
+import logging
 import os
 import platform
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,10 +23,23 @@ from typing import Any
 import torch
 import transformers
 
-from apply_service.engine.self_test import SelfTest
+from apply_service.engine.kv_cache import KVShape
+from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test, time_passes
+from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine, consistent
+from apply_service.engine.weights import fp8_ways, n_fused
 
-VERSION = 3
+VERSION = 4
 """Of the self-test itself: another one finds nothing that this one left."""
+CUDA_BUCKETS = (32, 64, 128, 192, 256)
+"""In the place of the default ones: fewer rows take no less time there."""
+LARGE_BUCKET = 512
+"""On CUDA, for models of up to `SMALL_MODEL` weights: the time around a pass is a good part of the time in it."""
+SMALL_MODEL = 3e9
+RETIMED_WEIGHTS = 3e7
+"""On a CPU, passes of models of up to so many weights are timed again at every start, which takes a tenth of a second:
+a machine that was busy once is not so for ever.  Larger models learn from what they serve."""
+
+log = logging.getLogger(__name__)
 
 
 class SelfTestStore:
@@ -31,54 +48,44 @@ class SelfTestStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def get(self, model: Any, buckets: tuple[int, ...], wanted: str = "") -> SelfTest | None:
+    def get(self, model: Any, buckets: Sequence[int], wanted: str = "") -> SelfTest | None:
         """What a self-test of this model here found, `wanted` of the engine's options; None where there was none."""
         try:
-            values = json.loads(self._path(model, buckets, wanted).read_text(encoding="utf-8"))
-            return SelfTest(
-                buckets=tuple(values["buckets"]),
-                query_grain=int(values["query_grain"]),
-                differing_rows={int(k): float(v) for k, v in values["differing_rows"].items()},
-                flipped_choices={int(k): float(v) for k, v in values["flipped_choices"].items()},
-                pass_times={int(k): float(v) for k, v in values["pass_times"].items()},
-                attention=values["attention"],
-                has_graphs=bool(values["has_graphs"]),
-                notes=tuple(map(str, values["notes"])),
-            )
+            values: dict[str, Any] = json.loads(self._path(model, buckets, wanted).read_text(encoding="utf-8"))
+            for name in ("differing_rows", "flipped_choices", "pass_times"):
+                values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
+            return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def put(self, model: Any, buckets: tuple[int, ...], found: SelfTest, wanted: str = "") -> None:
+    def put(self, model: Any, buckets: Sequence[int], found: SelfTest, wanted: str = "") -> None:
         """Keep a record, whole or not at all.  A folder that can't be written to keeps none."""
         path = self._path(model, buckets, wanted)
-        values = {name: getattr(found, name) for name in SelfTest.__slots__}
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-                json.dump(values, file)
+                json.dump(asdict(found), file)
             os.replace(file.name, path)
 
-    def _path(self, model: Any, buckets: tuple[int, ...], wanted: str) -> Path:
+    def _path(self, model: Any, buckets: Sequence[int], wanted: str) -> Path:
         return self._directory / f"{fingerprint(model, buckets, wanted)}.json"
 
 
-def fingerprint(model: Any, buckets: tuple[int, ...], wanted: str = "") -> str:
+def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
     """A digest of everything that the self-test's outcome may depend on: kernels, threads, shapes, number format, the
     `wanted` options of the engine, and a sample of every weight."""
     device = next(model.parameters()).device
+    cpu_name = triton = ""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        cpu_name = next((line for line in lines if line.startswith("model name")), "")
+    with contextlib.suppress(PackageNotFoundError):
+        triton = version("triton")
     parts = [
-        VERSION,
-        torch.__version__,
-        torch.__config__.show(),
-        torch.get_num_threads(),
-        transformers.__version__,
-        platform.machine(),
-        _cpu_name(),
+        *(VERSION, torch.__version__, torch.__config__.show(), torch.get_num_threads(), transformers.__version__),
+        *(triton, platform.machine(), cpu_name or platform.processor()),
         torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability(),
-        model.config.to_json_string(),
-        buckets,
-        wanted,
-        _version_of("triton"),
+        *(model.config.to_json_string(), tuple(buckets), wanted),
     ]
     digest = blake2b(repr(parts).encode(), digest_size=16)
     for name, weight in model.named_parameters():
@@ -87,16 +94,85 @@ def fingerprint(model: Any, buckets: tuple[int, ...], wanted: str = "") -> str:
     return digest.hexdigest()
 
 
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+def find_self_test(
+    model: Any, name: str, buckets: Sequence[int], store: SelfTestStore | None, options: Mapping[str, Any]
+) -> SelfTest:
+    """What the self-test finds of a model here with these options of the engine, from `store` where it is known there;
+    says in the log what passes run on.
+
+    Raises:
+        Exception: whatever the model trips over, run with windows over slots.
+    """
+    wanted = repr(sorted(options.items()))
+    known = None if store is None else store.get(model, buckets, wanted)
+    found = find_options(model, name, buckets, options) if known is None else known
+    n_weights, device = sum(weight.numel() for weight in model.parameters()), next(model.parameters()).device
+    if known is not None and device.type == "cpu" and n_weights <= RETIMED_WEIGHTS:
+        tested: dict[str, Any] = {
+            "buckets": known.buckets,
+            "query_grain": known.query_grain,
+            "kv_cache_bytes": _bytes(model),
+        }
+        times = time_passes(TorchEngine(model, name=name, **tested, **found_options(options, known)))
+        least = {bucket: min(seconds, known.pass_times[bucket]) for bucket, seconds in times.items()}
+        found = replace(known, pass_times=consistent(least))
+    if store is not None and found != known:
+        store.put(model, buckets, found, wanted)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        # The engine of the self-test is part of a ring of references; its slots are a whole context's.
+        gc.collect()
+        torch.cuda.empty_cache()
+    after = ", ".join(size for size, way in fp8_ways(model).items() if way == "after")
+    log.info(
+        "%s: attention %s, CUDA graphs %s%s; %d norms in one kernel each%s; %s, divergence rate %.4f",
+        *(name, found.attention, "on" if found.has_graphs else "off"),
+        f" ({'; '.join(found.notes)})" if found.notes else "",
+        *(n_fused(model), f"; fp8 products of {after} scaled afterwards" if after else ""),
+        *(found.determinism, found.divergence),
+    )
+    return found
 
 
-def _cpu_name() -> str:
-    """As the system names it; kernels are chosen by it."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next((line for line in lines if line.startswith("model name")), "")
-    return platform.processor()
+def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
+    """The self-test with the first of the ways of running that passes it, from what was asked for to what is plainest;
+    its `notes` say why better ones did not.  What was asked for by name is not replaced.
+
+    Raises:
+        Exception: whatever the last way, or what was asked for by name, trips over.
+    """
+    ways = [dict(options)]
+    if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
+        ways.append({**options, "cuda_graphs": "off"})
+        if options.get("attention", "auto") == "auto":
+            ways.append({**options, "cuda_graphs": "off", "attention": "sdpa"})
+    notes: list[str] = []
+    for way in ways:
+        try:
+            found = run_self_test(TorchEngine(model, name=name, buckets=buckets, kv_cache_bytes=_bytes(model), **way))
+        except Exception as error:  # a broken driver or compiler raises anything
+            if way is ways[-1]:
+                raise
+            tried = f"attention {way.get('attention', 'auto')}, graphs {way.get('cuda_graphs', 'auto')}"
+            notes.append(f"{tried}: {type(error).__name__}: {str(error)[:500]}")
+            log.info("%s does not run with %s", name, tried, exc_info=True)
+            continue
+        return replace(found, notes=(*notes, *found.notes))
+    raise AssertionError("there is always a way")
+
+
+def _bytes(model: Any) -> int:
+    parameter = next(model.parameters())
+    return PROBE_SLOTS * KVShape.of(model.config.get_text_config(), parameter.dtype, parameter.device).bytes_per_slot
+
+
+def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]:
+    """The options of an engine that runs as the self-test did."""
+    return {**options, "attention": found.attention, "cuda_graphs": "on" if found.has_graphs else "off"}
+
+
+def buckets_on(model: Any, buckets: Sequence[int]) -> tuple[int, ...]:
+    """Row counts of passes on the model's device: those of its record, where it asks for any of its own."""
+    if tuple(buckets) != DEFAULT_BUCKETS or next(model.parameters()).device.type == "cpu":
+        return tuple(buckets)
+    n_weights = sum(weight.numel() for weight in model.parameters())
+    return (*CUDA_BUCKETS, LARGE_BUCKET) if n_weights <= SMALL_MODEL else CUDA_BUCKETS

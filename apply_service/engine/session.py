@@ -1,41 +1,33 @@
-"""One sequence in the torch engine: its prompt, its range of slots, and how many of them are filled."""
+"""One sequence in an engine: its prompt, how much of it has been read, and in the torch engine its range of slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from apply_service.errors import ContextLimitExceeded
 
 
-class TorchSession:
-    """Owns `slots` until it is closed; `length` of them hold keys and values.
-
-    `n_cached` of these came from the prefix cache.  Slots from `cleared` on may hold what an earlier session left.
-    Where `is_sound` is no longer true, what it has read is of no use to others.
-    """
+class EngineSession:
+    """`length` of at most `capacity` tokens have been read, `n_cached` of them by an earlier session.  `release` is
+    called with the session when it is closed, once."""
 
     def __init__(
         self,
         prompt_ids: Sequence[int],
-        slots: range,
+        capacity: int,
         *,
-        owner: str,
-        n_cached: int,
-        release: Callable[[TorchSession], None],
+        owner: str = "",
+        n_cached: int = 0,
+        release: Callable[[Any], None] = lambda _session: None,
     ) -> None:
         self.prompt_ids = prompt_ids
-        self.slots = slots
+        self.capacity = capacity
         self.owner = owner
         self.n_cached = n_cached
         self.length = n_cached
-        self.cleared = n_cached
         self.is_open = True
-        self.is_sound = True
         self._release = release
-
-    @property
-    def capacity(self) -> int:
-        return len(self.slots)
 
     @property
     def n_pending(self) -> int:
@@ -54,7 +46,41 @@ class TorchSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class TorchSession(EngineSession):
+    """Owns `slots` until it is closed; the first `length` of them hold keys and values.
+
+    Slots from `cleared` on may hold what an earlier session left.  Once `is_sound` is false, the prefix cache must not
+    keep what the session has read.
+    """
+
+    def __init__(
+        self,
+        prompt_ids: Sequence[int],
+        slots: range,
+        *,
+        owner: str,
+        n_cached: int,
+        release: Callable[[TorchSession], None],
+    ) -> None:
+        super().__init__(prompt_ids, len(slots), owner=owner, n_cached=n_cached, release=release)
+        self.slots = slots
+        self.cleared = n_cached
+        self.is_sound = True
+
+
+def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
+    """
+    Raises:
+        ContextLimitExceeded: prompt and new tokens are more than `limit`.
+    """
+    if n_prompt + max_new_tokens > limit:
+        raise ContextLimitExceeded(
+            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",
+            value=n_prompt + max_new_tokens,
+            limit=limit,
+            remedy="send a smaller file, or use a model with a longer context",
+        )

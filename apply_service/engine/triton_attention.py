@@ -4,7 +4,7 @@ Two kernels.  `_attend_split` takes a tile of whole query tokens (all heads of o
 absolute positions, and leaves a partial sum; `_join_splits` adds the partial sums of a row in the order of their
 positions.  Positions, not window lengths, decide where a stretch begins, which of its keys are summed together and in
 which order, and tiles have one shape: so what comes out for a row depends on its own position and keys alone, not on
-the window that it stands in or on its neighbours (tested in every bit under the interpreter; on a GPU the start-up
+its window or on its neighbours (tested in every bit under the interpreter; on a GPU the start-up
 self-test looks).  Lengths are read from device tensors, so a captured graph serves every length.
 
 Importing this needs `triton`; on a CPU it runs only under TRITON_INTERPRET=1.
@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from apply_service.engine.attention_tiles import Places, TileShape
+from apply_service.engine.attention import Places, TileShape
 
 
 @triton.jit
@@ -123,7 +123,7 @@ def _join_splits(partial, peaks, sums, out, positions, slots, n_rows, n_heads, w
     first = position * 0
     if is_sliding:
         first = tl.maximum(position - window + 1, 0) // split
-    # Rows of padding belong to nobody and come out as zeros.
+    # Rows of padding come out as zeros.
     stop = tl.where(tl.load(slots + row) >= 0, position // split + 1, first)
     peak = tl.full([block_group], float("-inf"), tl.float32)
     total = tl.full([block_group], 0.0, tl.float32)

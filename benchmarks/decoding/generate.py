@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from apply_eval.known_answers import answered
 from apply_service.engine.attention import ATTENTION_NAME
-from apply_service.engine.replay_answers import answered
 
 
 class Forward(NamedTuple):

@@ -26,7 +26,7 @@ import torch
 
 from apply_eval.provenance import provenance
 from apply_service.engine.loading import pick_device
-from apply_service.engine.weights.choice import WeightsSetting
+from apply_service.engine.weights import WeightsSetting
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import describe_device
 from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from apply_service.engine.weights.linear import in_eight_bits, quantise_activations
-from apply_service.engine.weights.rows import Format, quantise_rows
+from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import wait_for_device
 from benchmarks.gpu.pieces import failure_of
@@ -106,13 +105,15 @@ def check_matrices(device: torch.device, number_format: Format, *, seed: int) ->
     for n_in, n_out in MATRICES if device.type == "cuda" else TINY_MATRICES:
         linear = torch.nn.Linear(n_in, n_out, bias=False, device=device, dtype=dtype)
         linear.weight.normal_(0, 0.02, generator=generator)
-        small: Any = in_eight_bits(linear, number_format)
+        small: Any = EightBitLinear(linear, number_format)
         x = torch.randn(max(ROW_COUNTS), n_in, device=device, generator=generator).to(dtype)
         wanted = x.float() @ linear.weight.float().T
         for n in ROW_COUNTS:
             found = small(x[:n]).float()
             error = float((found - wanted[:n]).norm() / wanted[:n].norm())
-            errors.append((error, f"{n} rows of {n_in} times {n_out}, scales {getattr(small, 'way', 'by row')}"))
+            errors.append(
+                (error, f"{n} rows of {n_in} times {n_out}, scales {getattr(small, 'way', None) or 'by row'}")
+            )
     yield worst_of(f"{number_format} matrices against float32", errors, ROUNDING[number_format], len(errors))
 
 
@@ -125,7 +126,11 @@ def check_rows(device: torch.device, *, seed: int) -> Iterator[Check]:
     for n_rows, n_columns in sizes:
         x = torch.randn(n_rows, n_columns, device=device, generator=generator).bfloat16()
         x[0, : n_columns // 2] *= 1e-4
-        found, wanted = quantise_activations(x), quantise_rows(x, "fp8")
+        found = wanted = quantise_rows(x, "fp8")
+        if x.is_cuda:
+            from apply_service.engine.triton_kernels import quantise_rows_fp8
+
+            found = ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE))
         pairs = ((found.values.float(), wanted.values.float()), (found.scales, wanted.scales))
         errors += [(float((a != b).float().mean()), f"{n_rows} rows of {n_columns}") for a, b in pairs]
     yield worst_of("fp8 rows: share of other bits than torch's", errors, 0.0, len(sizes))

@@ -19,7 +19,7 @@ from apply_service.engine.replay import load_replay
 from apply_service.engine.replay_shapes import PREFIX
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights.choice import WeightsSetting
+from apply_service.engine.weights import WeightsSetting
 from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Window
 from benchmarks.decoding.contenders import write_outputs
 from benchmarks.gpu.checks import Check, worst_of

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from apply_service.engine.device_norms import n_fused
+from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import LoadedModel
 from apply_service.engine.memory import free_bytes
 from apply_service.engine.replay import ReplayEngine, load_replay
 from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
-from apply_service.engine.weights.conversion import bytes_read, format_of, fp8_ways
+from apply_service.engine.weights import fp8_ways, n_fused
 from apply_service.errors import ContextLimitExceeded
 from apply_service.prompts.replay import Replay
 from apply_service.target import Target
@@ -118,6 +118,22 @@ def load_shape(name: str, options: argparse.Namespace, *, n_together: int) -> Lo
     given = {"attention": options.attention, "cuda_graphs": options.cuda_graphs}
     chosen: dict[str, Any] = {key: value for key, value in given.items() if value != "auto"}
     return load_replay(full, device=options.where.type, kv_cache_bytes=needed + kept, prefix_cache_bytes=kept, **chosen)
+
+
+def bytes_read(model: Any) -> int:
+    """Bytes of weights that every pass reads: all but an embedding that is no head as well, of which a pass reads a row
+    a token."""
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    whole = sum(parameter.nbytes for parameter in model.parameters())
+    return int(whole if embedding is head else whole - embedding.nbytes)
+
+
+def format_of(model: Any) -> str:
+    """The number format of the layers' weights: fp8, int8, or the model's own type."""
+    for module in model.modules():
+        if isinstance(module, EightBitLinear):
+            return module.number_format
+    return str(next(model.parameters()).dtype).removeprefix("torch.")
 
 
 def describe_shape(loaded: LoadedModel, engine: ReplayEngine) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, field
 
 from apply_service import errors
-from apply_service.edits.ranges import text_hunks
+from apply_service.edits.diff import text_hunks
 from apply_service.errors import ApplyError
 from apply_service.results import attribute_ops, origin_spans
 from apply_service.types import (

@@ -18,6 +18,7 @@ import httpx2
 import torch
 
 from apply_eval.datasets import EditRecord
+from apply_eval.known_answers import answered
 from apply_eval.runners import (
     MISSING_IN_PROCESS,
     MISSING_OVER_HTTP,
@@ -31,7 +32,6 @@ from apply_service.decider import TargetInfo
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
-from apply_service.engine.replay_answers import answered
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
     ContextLimitExceeded,

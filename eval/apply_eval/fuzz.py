@@ -25,7 +25,7 @@ from apply_eval.merge import coloured_diff
 from apply_eval.mine import language_name
 from apply_eval.render import search_replace
 from apply_eval.sketch import draw_style, sketch
-from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.errors import ApplyError
 from apply_service.registry import EDIT_FORMATS, resolve

@@ -20,7 +20,7 @@ from apply_eval.errors import DataError, GitError
 from apply_eval.git_repo import FileChange, GitRepo
 from apply_eval.render import search_replace
 from apply_eval.sketch import Sketch, draw_style, sketch
-from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.diff import unified_diff_text
 from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"

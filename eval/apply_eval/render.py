@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from apply_eval.datasets import text_lines
 from apply_eval.line_diff import Hunk, diff_lines
-from apply_service.edits.diff_text import unified_diff_text
+from apply_service.edits.diff import unified_diff_text
 
 SEARCH = "<<<<<<< SEARCH"
 DIVIDER = "======="

@@ -67,3 +67,16 @@ def test_a_reply_that_names_no_file_is_refused() -> None:
     with pytest.raises(MalformedEdit) as refused:
         apply(block("x = 1", "x = 2"))
     assert refused.value.remedy
+
+
+def test_a_file_gets_its_parts_wherever_they_stand_and_all_files_hear_of_the_rest() -> None:
+    reply = f"First this, then that.\n\na.py\n{X}\nb.py\n{Y}\n./a.py\n{block('x = 2', 'x = 3')}"
+    result = apply(reply)
+    assert texts(result) == {**WANTED, "a.py": "x = 3\n"}
+    said = [[verdict.message for verdict in item.verdicts if verdict.check == "reply"] for item in result.items]
+    assert said == [["1 lines of the reply are no part of the edit: 'First this, then that.'"]] * 2
+
+
+def test_a_part_that_fails_is_told_of_its_file_alone() -> None:
+    result = apply(f"a.py\n{block('z = 1', 'z = 2')}\nb.py\n{Y}")
+    assert [(item.path, item.status) for item in result.items] == [("a.py", "failed"), ("src/b.py", "withheld")]

@@ -48,6 +48,6 @@ def test_attention_that_reads_other_keys_is_seen(monkeypatch: pytest.MonkeyPatch
 def test_a_layer_in_eight_bits_that_is_off_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     (right,) = check_matrices(CPU, "fp8", seed=3)
     assert right.is_ok
-    monkeypatch.setattr("benchmarks.gpu.checks.in_eight_bits", lambda linear, _: lambda x: 1.1 * linear(x))
+    monkeypatch.setattr("benchmarks.gpu.checks.EightBitLinear", lambda linear, _: lambda x: 1.1 * linear(x))
     (found,) = check_matrices(CPU, "fp8", seed=0)
     assert (found.is_ok, found.worst) == (False, pytest.approx(0.1, rel=1e-3))

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from apply_service.decoding.forced import Forced
 from apply_service.decoding.scheduler import decode_alone
-from apply_service.decoding.verify import Decoding, Step
+from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.engine.fake import FakeEngine, hashed, scripted
 from apply_service.protocols import Constraint, TokenSet
 from apply_service.types import FinishReason

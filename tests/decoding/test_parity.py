@@ -279,11 +279,11 @@ def test_gumbel_samples_follow_the_softmax() -> None:
     """4,000 draws at different positions from one row: frequencies within five standard errors of the probabilities."""
     import torch
 
-    from apply_service.engine.sampling import Rows, choose
+    from apply_service.engine.sampling import WindowRows, choose
 
     logits = torch.tensor([0.0, 1.0, 2.0, -1.0])
     n = 4000
-    drawn = choose(logits.repeat(n, 1), [Rows(0, n, 0, SamplingParams(1.0, 11))])
+    drawn = choose(logits.repeat(n, 1), [WindowRows(0, n, 0, SamplingParams(1.0, 11))])
     found = torch.bincount(drawn, minlength=4) / n
     wanted = torch.softmax(logits, 0)
     assert torch.all((found - wanted).abs() < 5 * torch.sqrt(wanted * (1 - wanted) / n))

@@ -6,10 +6,11 @@ A script is the edit itself: lines that stay, go and come.  Both texts and every
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.types import LineOp, Prediction
 
 NASTY = (
@@ -167,3 +168,13 @@ def assert_contract(prediction: Prediction, original: str, update: str) -> None:
 
 def _takes_then_drops(a: LineOp, b: LineOp) -> bool:
     return a.kind == "take" and b.kind == "drop"
+
+
+def apply_patch(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile, ...]:
+    """Every file that the patch touches, in its order.  Raises the error of the first that it can't be applied to."""
+    patched = []
+    for result in apply_changes(patch_text, files):
+        if isinstance(result, FailedChange):
+            raise result.error
+        patched.append(result)
+    return tuple(patched)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from apply_service.edits.detect import detect_format
+from apply_service.edits.reply import detect_format
 from apply_service.errors import UnknownEditFormat
 from apply_service.registry import EDIT_FORMATS
 
@@ -95,7 +95,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(name: str) -> None:
 def test_detection_and_exact_formats_need_no_torch() -> None:
     program = (
         "import sys\n"
-        "from apply_service.edits.detect import detect_format\n"
+        "from apply_service.edits.reply import detect_format\n"
         "from apply_service.registry import EDIT_FORMATS, resolve\n"
         f"for update in {[BLOCK, DIFF, PATCH]!r}:\n"
         "    name = detect_format(update, named=None)\n"

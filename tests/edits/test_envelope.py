@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.detect import detect_format
 from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence, named_path
+from apply_service.edits.reply import detect_format
 from tests.effort import no_hang
 
 

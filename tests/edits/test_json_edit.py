@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from apply_service.edits.detect import detect_format
 from apply_service.edits.json_edit import JsonEdit, Replacement, read_replacements
+from apply_service.edits.reply import detect_format
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import draw_script
@@ -121,3 +121,9 @@ def test_no_edit_at_all(text: str) -> None:
 
 def test_line_ends_in_strings_are_made_plain() -> None:
     assert read_replacements(json.dumps(pair("a\r\nb", "c\r\n"))) == (Replacement("a\nb", "c\n"),)
+
+
+def test_objects_one_a_line_are_all_carried_out() -> None:
+    original = "".join(f"x{i} = 0\n" for i in range(100))
+    update = "".join(json.dumps(pair(f"x{i} = 0\n", f"x{i} = 1\n")) + "\n" for i in range(100))
+    assert predict(original, update).text == original.replace("= 0", "= 1")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.fuzzy_search import find_similar
-from apply_service.edits.line_search import FileLines, Likeness
+from apply_service.edits.line_search import FileLines, Likeness, find_similar, nearest_lines
 from apply_service.edits.reindent import Reindent
 
 
@@ -79,3 +78,23 @@ def test_what_is_not_similar_is_not_found(quote: list[str]) -> None:
 )
 def test_reindentation(pairs: list[tuple[str, str]], line: str, moved: str) -> None:
     assert Reindent.of(pairs).apply(line) == moved
+
+
+LINES = ["def load(path):", "    return read(path)", "", "def save(path, text):", "    write(path, text)"]
+FILE = FileLines("\n".join(LINES))
+
+
+def test_the_stretch_most_like_the_quote_is_shown_with_its_numbers() -> None:
+    assert nearest_lines(FILE, ["def save(path, txt):", "    write(path, txt)"]) == (
+        "4 | def save(path, text):\n5 |     write(path, text)"
+    )
+
+
+def test_a_single_line_is_shown_with_its_neighbours() -> None:
+    assert "2 |     return read(path)" in nearest_lines(FILE, ["nothing at all here", "    rturn raed(pth)"])
+
+
+def test_nothing_like_it_is_an_empty_text() -> None:
+    assert nearest_lines(FILE, ["%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%"]) == ""
+    assert nearest_lines(FileLines(""), ["x"]) == ""
+    assert nearest_lines(FILE, ["", "  "]) == ""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, apply_patch
+from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from tests.edits.scripts import apply_patch
 
 FILES = {"a.py": "x\r\ny\r\n", "dir/b.py": "one\ntwo\nthree\n", "old.py": "gone\n"}
 
@@ -173,7 +174,7 @@ def test_a_name_that_becomes_free_is_taken_by_an_earlier_section() -> None:
 def test_line_ends_and_marks_are_the_patch_s_where_it_fits_to_the_byte(hunk: str, before: str, after: str) -> None:
     names = "--- a/f\n+++ b/f\n" if before else "--- /dev/null\n+++ b/f\n"
     (patched,) = apply_patch(f"diff --git a/f b/f\n{names}{hunk}", {"f": before} if before else {})
-    assert (patched.text, patched.certainty) == (after, "certain")
+    assert (patched.text, patched.prediction.certainty) == (after, "certain")
 
 
 def test_a_patch_that_takes_the_byte_order_mark_away_is_refused() -> None:
@@ -252,7 +253,7 @@ def test_patches_that_git_writes(tmp_path: Path) -> None:
             del files[patched.source]
         if patched.path is not None:
             files[patched.path] = patched.text
-        assert patched.certainty == "certain"
+        assert patched.prediction.certainty == "certain"
     assert files == after
 
 

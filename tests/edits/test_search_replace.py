@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits.detect import detect_format
-from apply_service.edits.reply import read_reply
+from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.edits.detect import detect_format
-from apply_service.edits.diff_text import unified_diff_text
-from apply_service.edits.reply import read_reply
+from apply_service.edits.diff import unified_diff_text
+from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction

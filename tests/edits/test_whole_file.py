@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.edits.detect import detect_format
+from apply_service.edits.reply import detect_format
 from apply_service.edits.whole_file import WholeFile
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import assert_contract

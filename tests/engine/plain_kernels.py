@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from apply_service.engine.attention_kernel import Kernels
-from apply_service.engine.attention_tiles import Places, TileShape
+from apply_service.engine.attention import Kernels, Places, TileShape
 
 
 def store(

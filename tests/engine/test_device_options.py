@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from apply_service.engine import device_options
-from apply_service.engine.attention_kernel import find_kernels
-from apply_service.engine.device_options import buckets_on, find_options, found_options, log_passes
-from apply_service.engine.device_test import attention_error, check_device_parts, replay_error
+from apply_service.engine import self_test_store
+from apply_service.engine.attention import find_kernels
 from apply_service.engine.graphs import GraphedPasses, PassOutput
-from apply_service.engine.self_test import SelfTest
+from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
+from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test, found_options
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
 from apply_service.errors import EngineFailure, MissingDependency
 from tests.engine.plain_kernels import PLAIN
@@ -31,8 +30,8 @@ def engine_with(kernels: Any = PLAIN) -> TorchEngine:
 
 def test_a_kernel_that_is_right_passes() -> None:
     engine = engine_with()
-    assert engine.kernel is not None
-    assert attention_error(engine.kernel, engine, 0) < 1e-5
+    assert engine.kernels is not None
+    assert attention_error(engine.kernels, engine, 0) < 1e-5
     check_device_parts(engine)
 
 
@@ -40,7 +39,7 @@ def test_a_kernel_that_is_wrong_is_found() -> None:
     """It leaves out the last key."""
 
     def short(query: Any, keys: Any, values: Any, places: Any, tile: Any, **options: Any) -> torch.Tensor:
-        places = replace(places, positions=(places.positions - 1).clamp(min=0))
+        places = places._replace(positions=(places.positions - 1).clamp(min=0))
         return PLAIN.attend_slots(query, keys, values, places, tile, **options)
 
     with pytest.raises(EngineFailure, match="attention kernel"):
@@ -79,16 +78,15 @@ def test_ways_that_fail_are_left_for_plainer_ones(
         return FOUND
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(device_options, "TorchEngine", make)
-    monkeypatch.setattr(device_options, "run_self_test", test)
+    monkeypatch.setattr(self_test_store, "TorchEngine", make)
+    monkeypatch.setattr(self_test_store, "run_self_test", test)
     with caplog.at_level(logging.INFO):
-        found = find_options(None, "m", (4, 8), {"attention": "auto", "cuda_graphs": "auto"})
-        log_passes("m", tiny_model("llama"), found)
+        found = find_self_test(tiny_model("llama"), "m", (4, 8), None, {"attention": "auto", "cuda_graphs": "auto"})
     assert [tuple(way.values()) for way in tried] == [("auto", "auto"), ("auto", "off"), ("sdpa", "off")]
     assert found.notes[0] == "attention auto, graphs auto: RuntimeError: no such instruction"
     assert "m: attention sdpa, CUDA graphs off" in caplog.text
     with pytest.raises(RuntimeError):
-        find_options(None, "m", (4, 8), {"attention": "triton", "cuda_graphs": "auto"})
+        find_options(tiny_model("llama"), "m", (4, 8), {"attention": "triton", "cuda_graphs": "auto"})
 
 
 def test_an_engine_runs_as_its_self_test_did() -> None:

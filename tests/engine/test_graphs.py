@@ -12,10 +12,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from apply_service.drafting.none import NoDraft
-from apply_service.engine.attention_kernel import Kernels
-from apply_service.engine.device_inputs import PassInputs, PassKey
+from apply_service.engine.attention import Kernels
 from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
-from apply_service.engine.packing import Layout
+from apply_service.engine.passes import Layout, PassInputs, PassKey
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import CodeGenConfig, CodeGenForCausalLM
 
 from apply_service.build import load_target
 from apply_service.engine.loading import load_model
@@ -65,11 +65,11 @@ def test_an_unknown_prompt_format_is_not_loadable(tmp_path: Path) -> None:
 
 
 def test_an_architecture_that_cannot_run_windows_is_not_loadable(tmp_path: Path) -> None:
-    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, vocab_size=300)
-    GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
-    tiny_tokenizer(vocab_size=300).save_pretrained(tmp_path / "gpt2")
+    config = CodeGenConfig(n_embd=32, n_layer=1, n_head=2, n_positions=64, vocab_size=300, rotary_dim=8)
+    CodeGenForCausalLM(config).save_pretrained(tmp_path / "codegen")
+    tiny_tokenizer(vocab_size=300).save_pretrained(tmp_path / "codegen")
     with pytest.raises(ModelNotLoadable):
-        load_model(str(tmp_path / "gpt2"))
+        load_model(str(tmp_path / "codegen"))
 
 
 def test_prompt_formats_by_name(tmp_path: Path) -> None:

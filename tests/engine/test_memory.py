@@ -9,7 +9,7 @@ import torch
 
 from apply_service.engine.loading import load_model
 from apply_service.engine.memory import MemoryPlan, first_fitting, free_bytes, plan_memory
-from apply_service.engine.replay import load_replay, make_model
+from apply_service.engine.replay import load_replay, make_model, model_of_shape
 from apply_service.engine.replay_shapes import find_shape
 from apply_service.errors import ModelTooLarge
 from tests.engine.tiny_models import save_tiny, tiny_model
@@ -67,9 +67,7 @@ def test_a_shape_of_70b_fits_one_h200_in_fp8_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda _device: ((143_771 - 1024) * 2**20, 143_771 * 2**20))
     shape = find_shape("replay:llama-3-70b")
     with torch.device("meta"):
-        from apply_service.engine.replay import _of_shape
-
-        model = _of_shape(shape, torch.bfloat16)
+        model = model_of_shape(shape, torch.bfloat16)
     room = {"kv_cache_bytes": 44 * 2**30, "n_rows": 256}
     own, fp8 = (plan_memory(model, kind, CUDA, **room) for kind in ("own", "fp8"))  # type: ignore[arg-type]
     assert not own.fits
@@ -81,7 +79,7 @@ def test_a_shape_of_70b_fits_one_h200_in_fp8_alone(monkeypatch: pytest.MonkeyPat
 def test_a_shape_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apply_service.engine.memory.free_bytes", lambda _device: 1e9)
     with pytest.raises(ModelTooLarge) as refused:
-        make_model(find_shape("replay:llama-3-70b"), CPU, torch.bfloat16)
+        make_model(find_shape("replay:llama-3-70b"), CPU, "bfloat16")
     assert "141." in str(refused.value.value)
     assert "1.0 GB" in str(refused.value.limit)
 

@@ -10,8 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.kv_cache import KVShape, SlotPool
-from apply_service.engine.prefix_cache import PrefixCache
+from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Prefill

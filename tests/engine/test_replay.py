@@ -11,8 +11,8 @@ import torch
 from apply_service.engine.replay import ReplayEngine, load_replay, make_model
 from apply_service.engine.replay_shapes import find_shape
 from apply_service.engine.session import TorchSession
-from apply_service.engine.weights.conversion import format_of
 from apply_service.protocols import Prefill, SamplingParams, Verification, Window
+from benchmarks.gpu.measure import format_of
 
 CPU = torch.device("cpu")
 TINY = find_shape("replay:tiny-2m")
@@ -22,7 +22,7 @@ ANSWER = [*range(1000, 1060), 32_773]
 
 @pytest.fixture(scope="module")
 def engine() -> ReplayEngine:
-    return ReplayEngine(make_model(TINY, CPU, torch.float32), name="replay:tiny-2m", kv_cache_bytes=0)
+    return ReplayEngine(make_model(TINY, CPU)[0], name="replay:tiny-2m", kv_cache_bytes=0)
 
 
 def opened(engine: ReplayEngine, prompt_ids: Sequence[int]) -> TorchSession:
@@ -92,24 +92,24 @@ def test_plain_knows_the_same_answers(engine: ReplayEngine) -> None:
 def test_the_same_seed_makes_the_same_weights_and_leaves_the_random_state_alone() -> None:
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    first, second = (make_model(TINY, CPU, torch.float32, seed=1) for _ in range(2))
+    first, second = (make_model(TINY, CPU, seed=1)[0] for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state)
     pairs = list(zip(first.parameters(), second.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
-    other = make_model(TINY, CPU, torch.float32, seed=2)
+    other = make_model(TINY, CPU, seed=2)[0]
     assert not torch.equal(other.model.embed_tokens.weight, first.model.embed_tokens.weight)
 
 
 def test_the_model_has_the_shape_asked_for() -> None:
-    model = make_model(find_shape("replay:tiny-10m"), CPU, torch.bfloat16)
+    model = make_model(find_shape("replay:tiny-10m"), CPU, "bfloat16")[0]
     assert sum(p.numel() for p in model.parameters()) == find_shape("replay:tiny-10m").n_params
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
 def test_8_bit_weights_come_with_the_shape() -> None:
     shape = replace(TINY, weights="fp8")
-    assert format_of(make_model(shape, CPU, torch.bfloat16)) == "fp8"
-    assert format_of(make_model(shape, CPU, torch.bfloat16, weights="int8")) == "int8"
+    assert format_of(make_model(shape, CPU, "bfloat16")[0]) == "fp8"
+    assert format_of(make_model(shape, CPU, "bfloat16", weights="int8")[0]) == "int8"
 
 
 def test_loading_measures_the_engine_as_any_other() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from apply_service.engine.replay_answers import MAX_SUGGESTIONS, Answers, answered, known_ids, raise_known
+from apply_eval.known_answers import answered
+from apply_service.engine.passes import raise_known
+from apply_service.engine.replay import MAX_SUGGESTIONS, Answers, known_ids
 from tests.engine.tiny_models import tiny_model
 
 STOP = 7
@@ -50,7 +52,7 @@ def test_known_ids_repeat_the_last_beyond_the_end(first: int, n_rows: int, wante
 
 def test_a_raised_token_is_the_choice_of_its_row_alone() -> None:
     logits = torch.tensor([[5.0, 1.0], [5.0, 1.0]])
-    raise_known(logits, [1], [1])
+    raise_known(logits, torch.tensor([-1, 1]))
     assert logits.argmax(-1).tolist() == [0, 1]
 
 

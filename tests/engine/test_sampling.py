@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from apply_service.engine.sampling import LOGPROB_ROWS, Rows, choose, gumbel_noise, logprobs_of
+from apply_service.engine.sampling import LOGPROB_ROWS, WindowRows, choose, gumbel_noise, logprobs_of
 from apply_service.errors import EngineFailure
 from apply_service.protocols import SamplingParams, TokenSet
 from tests.engine.test_torch_local import DEVICES, skip_without
@@ -16,13 +16,13 @@ GREEDY = SamplingParams()
 
 def test_greedy_takes_the_best_and_of_equals_the_first() -> None:
     logits = torch.tensor([[0.0, 2.0, 2.0], [5.0, 1.0, 5.0]])
-    assert choose(logits, [Rows(0, 2, 0, GREEDY)]).tolist() == [1, 0]
+    assert choose(logits, [WindowRows(0, 2, 0, GREEDY)]).tolist() == [1, 0]
 
 
 def test_masks_are_of_their_own_row() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0]] * 5)
-    first = Rows(0, 3, 0, GREEDY, [None, np.array([0, 1]), np.array([0])])
-    second = Rows(3, 1, 0, GREEDY, [np.array([0])])
+    first = WindowRows(0, 3, 0, GREEDY, [None, np.array([0, 1]), np.array([0])])
+    second = WindowRows(3, 1, 0, GREEDY, [np.array([0])])
     assert choose(logits, [first, second]).tolist() == [2, 1, 0, 0, 2]
 
 
@@ -33,7 +33,7 @@ def test_a_masked_choice_is_the_best_score_of_those_allowed(temperature: float, 
     logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(1)).to(device)
     rng = np.random.default_rng(1)
     masks: list[TokenSet | None] = [np.sort(rng.choice(30, rng.integers(1, 12), replace=False)) for _ in range(40)]
-    rows = Rows(0, 40, 9, SamplingParams(temperature, 5), masks)
+    rows = WindowRows(0, 40, 9, SamplingParams(temperature, 5), masks)
     noise = gumbel_noise(5, torch.arange(9, 49, device=device), 30)
     scores = logits if temperature == 0 else logits / temperature + noise
     for row, choice, mask in zip(scores.tolist(), choose(logits, [rows]).tolist(), masks, strict=True):
@@ -44,7 +44,7 @@ def test_a_masked_choice_is_the_best_score_of_those_allowed(temperature: float, 
 @pytest.mark.parametrize("mask", [[], [3], [-1, 0], [0, 2**33]])
 def test_a_mask_that_allows_nothing_real_is_refused(mask: list[int]) -> None:
     with pytest.raises(EngineFailure, match="mask"):
-        choose(torch.zeros(1, 3), [Rows(0, 1, 0, GREEDY, [np.array(mask, np.int64)])])
+        choose(torch.zeros(1, 3), [WindowRows(0, 1, 0, GREEDY, [np.array(mask, np.int64)])])
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -67,9 +67,11 @@ def test_any_integer_is_a_seed(seed: int) -> None:
 
 def test_rows_of_no_window_and_other_windows_do_not_matter() -> None:
     logits = torch.randn(9, 40, generator=torch.Generator().manual_seed(2))
-    sampled = Rows(3, 2, 17, SamplingParams(1.3, 4))
+    sampled = WindowRows(3, 2, 17, SamplingParams(1.3, 4))
     alone = choose(logits[3:5], [sampled._replace(first=0)]).tolist()
-    beside = choose(logits, [Rows(0, 3, 5, SamplingParams(0.7, 1)), sampled, Rows(5, 2, 90, GREEDY)]).tolist()
+    beside = choose(
+        logits, [WindowRows(0, 3, 5, SamplingParams(0.7, 1)), sampled, WindowRows(5, 2, 90, GREEDY)]
+    ).tolist()
     assert beside[3:5] == alone
     assert beside[5:] == logits[5:].argmax(-1).tolist()
 

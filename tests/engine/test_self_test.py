@@ -1,6 +1,7 @@
 """What the self-test makes of its timings and of what it compared."""
 
-from apply_service.engine.self_test import SelfTest, consistent, usable
+from apply_service.engine.self_test import SelfTest, usable
+from apply_service.engine.torch_local import consistent
 
 
 def test_times_a_machine_can_have_are_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.attention.bias import causal_lower_right
 
-from apply_service.engine.attention_tiles import Places, TileShape, shape_for
+from apply_service.engine.attention import Places, TileShape
 from tests.engine import plain_kernels
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -57,7 +58,7 @@ class Case:
         generator = torch.Generator().manual_seed(seed)
         size = (n_kv_heads, N_SLOTS, dim)
         self.keys, self.values = (torch.randn(size, generator=generator).to(device, dtype) for _ in range(2))
-        self.sessions, self.tile, self.group = sessions, tile, group
+        self.sessions, self.tile, self.group = sessions, replace(tile, group=group), group
         n_rows = sum(one.n_rows for one in sessions) + 2
         self.query = torch.randn((n_kv_heads * group, n_rows, dim), generator=generator).to(device, dtype)
         positions, slots = torch.zeros(n_rows, dtype=torch.int64), torch.full((n_rows,), -1)
@@ -65,7 +66,7 @@ class Case:
         for one in sessions:
             here = torch.arange(one.position, one.position + one.n_rows)
             positions[first : first + one.n_rows], slots[first : first + one.n_rows] = here, here + one.first_slot
-            tiles += tile.cut(first, one.n_rows, one.first_slot, group)
+            tiles += self.tile.cut(first, one.n_rows, one.first_slot)
             first += one.n_rows
         n_splits = tile.n_splits(max(one.position + one.n_rows for one in sessions))
         self.places = Places(positions.to(device), slots.to(device), torch.tensor(tiles, device=device), n_splits)
@@ -103,7 +104,7 @@ def test_every_group_size(group: int, device: str) -> None:
 @pytest.mark.parametrize("dim", [64, 96, 128, 256])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_every_head_size(dim: int, dtype: torch.dtype, device: str) -> None:
-    tile = shape_for(dim, 3, dtype, split=64)
+    tile = TileShape.for_model(dim, 3, dtype, split=64)
     Case([Rows(70, 5, 3)], n_kv_heads=1, group=3, dim=dim, dtype=dtype, tile=tile, device=device).check()
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from apply_service.engine.device_choice import choose_greedily
+from apply_service.engine.sampling import choose_greedily
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
@@ -20,7 +20,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 def test_the_lowest_of_the_best_and_its_probability(n_vocab: int, dtype: torch.dtype, device: str) -> None:
     """Rounded, so that equals abound, in one block and in several."""
     _skip_where_it_cannot_run(device)
-    from apply_service.engine.triton_choice import choose_best
+    from apply_service.engine.triton_kernels import choose_best
 
     logits = (torch.randn((5, n_vocab), generator=torch.Generator().manual_seed(1)) * 2).round().to(device, dtype)
     logits[0] = 0
@@ -34,7 +34,7 @@ def test_the_lowest_of_the_best_and_its_probability(n_vocab: int, dtype: torch.d
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_row_that_is_no_number_has_no_log_probability(device: str) -> None:
     _skip_where_it_cannot_run(device)
-    from apply_service.engine.triton_choice import choose_best
+    from apply_service.engine.triton_kernels import choose_best
 
     logits = torch.zeros((3, 9000), device=device)
     logits[1, 8000] = float("nan")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from apply_service.engine.attention_tiles import shape_for
+from apply_service.engine.attention import TileShape
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="kernels are interpreted")
@@ -44,7 +44,7 @@ def test_attention(dim: int, group: int, dtype: torch.dtype, is_sliding: bool) -
     """On the tensor cores of warp groups, within the shared memory of a program."""
     from apply_service.engine import triton_attention
 
-    tile, name = shape_for(dim, group, dtype), NAMES[dtype]
+    tile, name = TileShape.for_model(dim, group, dtype), NAMES[dtype]
     sizes = {"block_rows": tile.rows, "block_keys": tile.keys, "split": tile.split}
     flags = {"is_capped": is_sliding, "is_sliding": is_sliding, "is_widened": False}
     precision = "ieee" if dtype == torch.float32 else "tf32"
@@ -64,7 +64,7 @@ def test_attention(dim: int, group: int, dtype: torch.dtype, is_sliding: bool) -
 
 
 def test_the_small_kernels() -> None:
-    from apply_service.engine import triton_attention, triton_choice, triton_norm
+    from apply_service.engine import triton_attention, triton_kernels
 
     tables = {"positions": "*i64", "slots": "*i64", "n_rows": "i32", "n_heads": "i32", "window": "i32"}
     sums = dict.fromkeys(("partial", "peaks", "sums"), "*fp32")
@@ -77,12 +77,12 @@ def test_the_small_kernels() -> None:
         compiled(triton_attention._join_splits, {**sums, "out": "*bf16", **tables}, shape),
         compiled(triton_attention._store_rows, {**rows, **strides}, {"n_heads": 4, "dim": 96, "block_dim": 128}),
         compiled(
-            triton_choice._best_of_block,
+            triton_kernels._best_of_block,
             {"logits": "*bf16", **found, "n_vocab": "i32", "row_stride": "i32"},
-            {"block": triton_choice.BLOCK},
+            {"block": triton_kernels.CHOICE_BLOCK},
         ),
         compiled(
-            triton_norm._normalise,
+            triton_kernels._normalise,
             {
                 **dict.fromkeys(("x", "weight", "out"), "*bf16"),
                 "n_columns": "i32",
@@ -91,6 +91,6 @@ def test_the_small_kernels() -> None:
             },
             {"block": 4096},
         ),
-        compiled(triton_choice._best_of_row, {**found, "choices": "*i64", "logprobs": "*fp32"}, {"width": 64}),
+        compiled(triton_kernels._best_of_row, {**found, "choices": "*i64", "logprobs": "*fp32"}, {"width": 64}),
     ):
         assert made.asm["cubin"]

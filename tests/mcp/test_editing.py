@@ -16,7 +16,6 @@ from mcp_types import CallToolResult
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.edits.lazy.chooser import load
-from apply_service.edits.patch import apply_patch
 from apply_service.mcp.editing import Apply, FileEditor
 from apply_service.mcp.tool import ALIASES, create_server
 from apply_service.service import Run, Service
@@ -25,6 +24,7 @@ from tests.api.test_batch import pipeline_run
 from tests.api.test_doubt import doubted_run
 from tests.batch.test_edits import block
 from tests.doubles import ScriptedRun, make_result
+from tests.edits.scripts import apply_patch
 
 OLD = "def f():\r\n    return 1\r\n"
 EDIT = block("    return 1", "    return 2")

@@ -1,5 +1,5 @@
-"""The one place where vLLM is changed: `GPUModelRunner.propose_draft_token_ids` first tells our proposer which request
-each row is, and what came with it in `vllm_xargs`.
+"""The one place where vLLM is changed: `GPUModelRunner.propose_draft_token_ids` first announces to our proposer
+which request each row is, and what came with it in `vllm_xargs`.
 
 vLLM calls `register` in all its processes (entry point of the group `vllm.general_plugins`), also in servers that do
 not use our drafts: there it changes nothing but that one call, which goes straight through.
@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from apply_service.engine.vllm.proposer import HOOKED, Proposer
-from apply_service.engine.vllm.requests import HookRow
-from apply_service.engine.vllm.versions import check_version
+from apply_service.engine.vllm.proposer import HOOKED, HookRow, Proposer, check_version
 from apply_service.errors import ApplyError
 
 logger = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Hook vLLM's model runner, once.  A vLLM that is not known is left alone: the proposer then refuses to start, and
-    whoever does not use it is not troubled."""
+    """Hook vLLM's model runner, once.  An unknown vLLM is left alone: the proposer then refuses to start, and servers
+    that do not use it are not disturbed."""
     import vllm
 
     try:
@@ -45,15 +43,13 @@ def hook(runner_type: Any) -> None:
     def propose_draft_token_ids(self: Any, *args: Any, **kwargs: Any) -> Any:
         drafter = getattr(self, "drafter", None)
         if isinstance(drafter, Proposer):
-            drafter.tell(list(_rows(self)), self.requests.keys())
+            rows, batch = [], self.input_batch
+            for row, name in enumerate(batch.req_ids):
+                sampling = self.requests[name].sampling_params
+                arguments = None if sampling is None else sampling.extra_args
+                rows.append(HookRow(name, int(batch.num_prompt_tokens[row]), arguments))
+            drafter.announce(rows, self.requests.keys())
         return wrapped(self, *args, **kwargs)
 
     setattr(propose_draft_token_ids, HOOKED, True)
     runner_type.propose_draft_token_ids = propose_draft_token_ids
-
-
-def _rows(runner: Any) -> Iterator[HookRow]:
-    batch = runner.input_batch
-    for row, name in enumerate(batch.req_ids):
-        sampling = runner.requests[name].sampling_params
-        yield HookRow(name, int(batch.num_prompt_tokens[row]), None if sampling is None else sampling.extra_args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apply_service.edits.detect import detect_format
+from apply_service.edits.reply import detect_format
 from apply_service.protocols import EditJob
 from apply_service.registry import EDIT_FORMATS, resolve
 

@@ -117,11 +117,11 @@ def test_an_id_used_again_is_another_request(compact: Compact) -> None:
 def test_what_is_over_is_forgotten(compact: Compact) -> None:
     drafter = proposer(compact)
     HookedRunner(drafter).run(*(request(compact, numbered_edit(i), name=str(i)) for i in range(1, 6)))
-    drafter.tell([], [])
+    drafter.announce([], [])
     drafter.propose([], np.zeros(0, np.int32), np.zeros((0, 4), np.int32))
-    assert len(drafter._by_id) == 0
+    assert drafter.n_kept == 0
     FakeRunner(drafter).run(*(request(compact, numbered_edit(i), name=str(i), is_told=False) for i in range(1, 31)))
-    assert len(drafter._by_content) <= 16
+    assert drafter.n_kept <= 16
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.engine.vllm.versions import check_draft_length, check_version
+from apply_service.engine.vllm.proposer import check_draft_length, check_version
 from apply_service.errors import MissingDependency, SettingsError
 
 

@@ -1,0 +1,277 @@
+"""Line diffs, and what is made of them: the unified diff of an answer and the text edits that editors apply.
+
+Knows no edit formats.  `diff_lines` finds which lines stay: common ends are cut off, the rest is aligned by rapidfuzz
+(indel distance over interned lines); stretches too large for that are first cut at lines that occur once on both sides
+(patience diff, after Bram Cohen).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rapidfuzz.distance import Indel
+
+from apply_service.types import Position, TextEdit
+
+MAX_CELLS = 500_000_000
+"""Largest product of line counts aligned in one go (a bit each: 60 MB); beyond it, and without anchors, a stretch is
+replaced whole."""
+CONTEXT_LINES = 3
+NO_NEWLINE = "\\ No newline at end of file"
+PLAIN_MODE = "100644"
+EXECUTABLE_MODE = "100755"
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""A line as editors see it, its end included."""
+
+
+class ChangedLines(NamedTuple):
+    """Lines `a0:a1` of the old text became lines `b0:b1` of the new one (0-based, half open)."""
+
+    a0: int
+    a1: int
+    b0: int
+    b1: int
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
+    """The changes that turn `old` into `new`, in order, with at least one common line between any two."""
+    numbers: dict[str, int] = {}
+    a = [numbers.setdefault(line, len(numbers)) for line in old]
+    b = [numbers.setdefault(line, len(numbers)) for line in new]
+    changes: list[ChangedLines] = []
+    for change in _align(a, b, ChangedLines(0, len(a), 0, len(b)), may_cut=True):
+        if changes and changes[-1].a1 == change.a0 and changes[-1].b1 == change.b0:
+            change = changes.pop()._replace(a1=change.a1, b1=change.b1)
+        changes.append(change)
+    for k, change in enumerate(changes):
+        floor = changes[k - 1].a1 + 1 if k else 0
+        ceiling = changes[k + 1].a0 - 1 if k + 1 < len(changes) else len(old)
+        changes[k] = _slide(old, new, change, floor, ceiling)
+    return changes
+
+
+def _align(a: Sequence[int], b: Sequence[int], stretch: ChangedLines, *, may_cut: bool) -> Iterator[ChangedLines]:
+    a0, a1, b0, b1 = stretch
+    while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
+        a0, b0 = a0 + 1, b0 + 1
+    while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
+        a1, b1 = a1 - 1, b1 - 1
+    if a0 == a1 or b0 == b1:
+        if a0 < a1 or b0 < b1:
+            yield ChangedLines(a0, a1, b0, b1)
+    elif (a1 - a0) * (b1 - b0) <= MAX_CELLS:
+        for op in Indel.opcodes(a[a0:a1], b[b0:b1]):
+            if op.tag != "equal":
+                yield ChangedLines(a0 + op.src_start, a0 + op.src_end, b0 + op.dest_start, b0 + op.dest_end)
+    elif may_cut and (anchors := _anchors(a, b, ChangedLines(a0, a1, b0, b1))):
+        for i, j in [*anchors, (a1, b1)]:
+            yield from _align(a, b, ChangedLines(a0, i, b0, j), may_cut=False)
+            a0, b0 = i + 1, j + 1
+    else:
+        yield ChangedLines(a0, a1, b0, b1)
+
+
+def _anchors(a: Sequence[int], b: Sequence[int], stretch: ChangedLines) -> list[tuple[int, int]]:
+    """Places of lines that occur once on both sides, as the longest chain that rises on both."""
+    a0, a1, b0, b1 = stretch
+    count_a, count_b = Counter(a[a0:a1]), Counter(b[b0:b1])
+    place = {line: j for j, line in enumerate(b[b0:b1], b0)}
+    unique = [(i, place[x]) for i, x in enumerate(a[a0:a1], a0) if count_a[x] == 1 and count_b.get(x) == 1]
+    tails: list[int] = []
+    last_of: list[int] = []
+    before: list[int] = []
+    for k, (_, j) in enumerate(unique):
+        rank = bisect_left(tails, j)
+        tails[rank : rank + 1] = [j]
+        last_of[rank : rank + 1] = [k]
+        before.append(last_of[rank - 1] if rank else -1)
+    chain: list[tuple[int, int]] = []
+    k = last_of[-1] if last_of else -1
+    while k >= 0:
+        chain.append(unique[k])
+        k = before[k]
+    return chain[::-1]
+
+
+def _slide(old: Sequence[str], new: Sequence[str], change: ChangedLines, floor: int, ceiling: int) -> ChangedLines:
+    """A pure insertion or deletion moved, within the room that equal lines give it, to where a reader would cut:
+    best before shallow text right after a blank line."""
+    a0, a1, b0, b1 = change
+    if a0 != a1 and b0 != b1:
+        return change
+    text, start, end = (new, b0, b1) if a0 == a1 else (old, a0, a1)
+    up = down = 0
+    while a0 - up > floor and text[start - up - 1] == text[end - up - 1]:
+        up += 1
+    while a1 + down < ceiling and text[start + down] == text[end + down]:
+        down += 1
+    if not up and not down:
+        return change
+
+    def oddness(shift: int) -> tuple[int, int, int]:
+        first = text[start + shift]
+        line = first.strip()
+        is_inner = not line or line[0] in "})]" or line == "end"
+        is_after_text = start + shift > 0 and text[start + shift - 1].strip() != ""
+        return 2 * is_inner + is_after_text, len(first) - len(first.lstrip()), -shift
+
+    shift = min(range(-up, down + 1), key=oddness)
+    return ChangedLines(a0 + shift, a1 + shift, b0 + shift, b1 + shift)
+
+
+# -- the unified diff, as git writes it --------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """What a diff's header says of one file.  `source`: its name before, None for a new one; `path`: its name after,
+    None for a deleted one; modes as git writes them, None where they stay."""
+
+    source: str | None
+    path: str | None
+    is_copy: bool = False
+    new_mode: str | None = None
+
+
+def unified_diff_text(original: str, merged: str, path: str) -> str:
+    """The diff; empty where the texts are equal.  An empty original is a new file, as everywhere in the service."""
+    if original == merged:
+        return ""
+    return change_diff_text(original, merged, FileNames(None if original == "" else path, path))
+
+
+def change_diff_text(original: str, merged: str, names: FileNames) -> str:
+    """The diff of a change that may also create, delete, move or copy the file, or set its mode.
+
+    Lines end at `\\n` alone, as git has it: the `\\r` of a CRLF file is part of the diff's lines.
+    """
+    old_name, new_name = (
+        (name or "").lstrip("/") or "file" for name in (names.source or names.path, names.path or names.source)
+    )
+    out = [f"diff --git {_quote('a/' + old_name)} {_quote('b/' + new_name)}"]
+    if names.source is None:
+        out.append(f"new file mode {names.new_mode or PLAIN_MODE}")
+    elif names.path is None:
+        out.append(f"deleted file mode {PLAIN_MODE}")
+    elif names.new_mode is not None:
+        out.append(f"old mode {PLAIN_MODE if names.new_mode != PLAIN_MODE else EXECUTABLE_MODE}")
+        out.append(f"new mode {names.new_mode}")
+    if old_name != new_name:
+        word = "copy" if names.is_copy else "rename"
+        out += (f"{word} from {_quote(old_name)}", f"{word} to {_quote(new_name)}")
+    if original != merged:
+        for sign, prefix, path in (("---", "a/", names.source), ("+++", "b/", names.path)):
+            quoted = "/dev/null" if path is None else _quote(prefix + (path.lstrip("/") or "file"))
+            # git ends a name that holds a blank with a tab, so that no date can be read into it
+            out.append(f"{sign} {quoted}" + ("\t" if " " in quoted and not quoted.startswith('"') else ""))
+        out += _hunk_lines(_split(original), _split(merged))
+    return "".join(line + "\n" for line in out)
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends: a last line without one differs from the same line with one."""
+    *whole, last = text.split("\n")
+    return [line + "\n" for line in whole] + ([last] if last else [])
+
+
+def _quote(path: str) -> str:
+    """The path as git quotes it: in C style where it holds quotes, backslashes or control characters."""
+    quoted = re.sub(r'["\\]', r"\\\g<0>", path)
+    quoted = re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", quoted)
+    return path if quoted == path else f'"{quoted}"'
+
+
+def _hunk_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    groups: list[list[ChangedLines]] = []
+    for change in diff_lines(old, new):
+        if groups and change.a0 - groups[-1][-1].a1 <= 2 * CONTEXT_LINES:
+            groups[-1].append(change)  # their context would touch or overlap
+        else:
+            groups.append([change])
+    for group in groups:
+        before = min(CONTEXT_LINES, group[0].a0)
+        after = min(CONTEXT_LINES, len(old) - group[-1].a1)
+        a0, a1 = group[0].a0 - before, group[-1].a1 + after
+        b0, b1 = group[0].b0 - before, group[-1].b1 + after
+        ranges = []
+        for start, length in ((a0, a1 - a0), (b0, b1 - b0)):
+            first = start + 1 if length else start  # an empty range names the line before it
+            ranges.append(str(first) if length == 1 else f"{first},{length}")
+        yield f"@@ -{ranges[0]} +{ranges[1]} @@"
+        signed: list[tuple[str, str]] = []
+        for change in group:
+            signed += ((" ", line) for line in old[a0 : change.a0])
+            signed += (("-", line) for line in old[change.a0 : change.a1])
+            signed += (("+", line) for line in new[change.b0 : change.b1])
+            a0 = change.a1
+        signed += ((" ", line) for line in old[a0:a1])
+        for sign, line in signed:
+            yield sign + line.removesuffix("\n")
+            if not line.endswith("\n"):
+                yield NO_NEWLINE
+
+
+# -- text edits, as editors apply them ---------------------------------------------------------------------------------
+class TextHunk(NamedTuple):
+    """One stretch of changed lines, and the edits that change them."""
+
+    lines: ChangedLines
+    edits: tuple[TextEdit, ...]
+
+
+def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
+    """The hunks, in order, with at least one unchanged line between any two; empty where the texts are equal.
+
+    Positions are the Language Server Protocol's: lines end at `\\n`, `\\r\\n` or a lone `\\r`, columns count UTF-16
+    units (and UTF-8 bytes beside them), and all of them are places in the original, so the edits apply together.  No
+    edit starts or ends between `\\r` and `\\n`.
+    """
+    old, new = LINE.findall(original), LINE.findall(merged)
+    hunks = []
+    for change in diff_lines(old, new):
+        a0, a1, b0, b1 = change
+        if a1 - a0 == b1 - b0:
+            # line by line, which keeps cursors and marks in the lines between
+            pieces = [(a0 + k, old[a0 + k], new[b0 + k]) for k in range(a1 - a0)]
+        else:
+            pieces = [(a0, "".join(old[a0:a1]), "".join(new[b0:b1]))]
+        edits = tuple(_edit(row, before, after, old) for row, before, after in pieces if before != after)
+        hunks.append(TextHunk(change, edits))
+    return tuple(hunks)
+
+
+def _edit(row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
+    """The smallest edit that makes `after` of `before`, which begins at line `row`."""
+    shorter = min(len(before), len(after))
+    head = _longest(shorter, lambda k: before.startswith(after[:k]))
+    head -= _splits_end(before, head) or _splits_end(after, head)
+    tail = _longest(shorter - head, lambda k: before.endswith(after[len(after) - k :]))
+    tail -= _splits_end(before, len(before) - tail) or _splits_end(after, len(after) - tail)
+    (start, start_bytes), (end, end_bytes) = (_place(row, at, lines) for at in (head, len(before) - tail))
+    return TextEdit(start, end, after[head : len(after) - tail], start_bytes, end_bytes)
+
+
+def _place(row: int, offset: int, lines: Sequence[str]) -> tuple[Position, int]:
+    """The position so many characters behind the start of a line, and its UTF-8 column."""
+    while row < len(lines) and offset >= len(lines[row]) and lines[row].endswith(("\r", "\n")):
+        offset -= len(lines[row])
+        row += 1
+    text = lines[row][:offset] if row < len(lines) else ""
+    units = sum(2 if character > "\uffff" else 1 for character in text)
+    return Position(row, units), len(text.encode("utf-8", "surrogatepass"))
+
+
+def _longest(limit: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to `limit` that `holds`, as all smaller ones do: quick on lines of megabytes."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _splits_end(text: str, at: int) -> bool:
+    return 0 < at < len(text) and text[at - 1 : at + 1] == "\r\n"

@@ -1,0 +1,163 @@
+"""Linear layers whose weights are 8 bits a number (`fp8`, `int8`), in the place of `nn.Linear`.
+
+A row of numbers has a scale of its own, its largest magnitude, and a row of a product comes from that row of the input
+alone.  So a row becomes the same bits whatever lies beside it.  Off CUDA both are emulated in float32: exact products,
+the same scales, for tests and for trying a model, not for speed.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+import torch
+from torch import nn
+
+Format = Literal["fp8", "int8"]
+LIMITS: Final = {"fp8": 448.0, "int8": 127.0}
+"""The largest magnitude of each: of e4m3 without infinities, and of symmetric integers."""
+DTYPES: Final = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}
+PART_ROWS = 2048
+LEAST_SCALE = 1e-12
+"""So that a row of zeros divides by something."""
+SIZE_GRAIN = 16
+"""Rows and columns of an fp8 matrix must be multiples of this (`torch._scaled_mm`)."""
+ROW_GRAIN = 32
+"""Rows of activations are multiplied in multiples of this: the library's kernels are at their best from there on, and
+odd counts are those that it may not have."""
+PROBED_ROWS = (32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024, 4096)
+
+ScaleWay = Literal["within", "after"]
+"""Whether the scales are part of the library's fp8 product, or a kernel of ours applies them after it."""
+
+log = logging.getLogger(__name__)
+_ways: dict[tuple[int, int, torch.device], ScaleWay] = {}
+
+
+class ScaledRows(NamedTuple):
+    """`values` [n_rows, n_columns] in 8 bits times `scales` [n_rows, 1] float32 are the numbers meant."""
+
+    values: torch.Tensor
+    scales: torch.Tensor
+
+
+def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
+    """`x` [n_rows, n_columns] of any float type in 8 bits, rounded to nearest.  A row with a NaN gets a scale of NaN:
+    what is broken stays so."""
+    limit = LIMITS[number_format]
+    exact = x.float()
+    # CUDA multiplies with the rounded inverse of a number of the host's: other bits than a division's.
+    divisor = torch.full((), limit, device=x.device)
+    scales = (exact.abs().amax(dim=-1, keepdim=True) / divisor).clamp(min=LEAST_SCALE)
+    scaled = (exact / scales).clamp(-limit, limit)
+    if number_format == "int8":
+        scaled = torch.nan_to_num(scaled).round()  # integers have no NaN; the scale has
+    return ScaledRows(scaled.to(DTYPES[number_format]), scales)
+
+
+def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
+    """As `quantise_rows`, a few rows at a time: beside a large matrix there may be little memory."""
+    parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
+    return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
+
+
+class EightBitLinear(nn.Module):
+    """`values` [n_out, n_in], `scales` [n_out, 1] float32 and perhaps `bias` [n_out], none of which learns.
+
+    In `fp8` the activations are e4m3 as well, with scales found in the pass; `way` says how CUDA multiplies them, None
+    on other devices.  In `int8` the activations are as they are.
+    """
+
+    def __init__(self, linear: nn.Linear, number_format: Format) -> None:
+        super().__init__()
+        self.number_format = number_format
+        rows = quantise_in_parts(linear.weight.detach(), number_format)
+        self.values = nn.Parameter(rows.values, requires_grad=False)
+        self.scales = nn.Parameter(rows.scales, requires_grad=False)
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
+        self.way = find_way(self.values) if number_format == "fp8" and self.values.is_cuda else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., n_in] -> [..., n_out] in the type of `x`."""
+        rows = x.reshape(-1, x.shape[-1])
+        if x.is_cuda:
+            product = self._on_cuda(rows)
+        else:
+            product = self._emulated(rows) * self.scales.T
+            product = (product if self.bias is None else product + self.bias.float()).to(x.dtype)
+        return product.view(*x.shape[:-1], len(self.values))
+
+    def _emulated(self, x: torch.Tensor) -> torch.Tensor:
+        """The product before the scales of the outputs, in float32."""
+        if self.number_format == "int8":
+            return x.float() @ self.values.float().T
+        rows = quantise_rows(x, "fp8")
+        return rows.values.float() @ self.values.float().T * rows.scales
+
+    def _on_cuda(self, x: torch.Tensor) -> torch.Tensor:
+        from apply_service.engine.triton_kernels import multiply_int8, quantise_rows_fp8, scale_product
+
+        if self.number_format == "int8":
+            return multiply_int8(x, self.values, self.scales, self.bias)
+        assert self.way is not None
+        rows = ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE, grain=ROW_GRAIN))
+        product = multiply_fp8(rows, self.values, self.scales, self.way)[: len(x)]
+        if self.way == "after":
+            return scale_product(product, rows.scales, self.scales, self.bias, x.dtype)
+        product = product.to(x.dtype)
+        return product if self.bias is None else product.add_(self.bias)
+
+
+def can_be(linear: nn.Linear, number_format: Format) -> bool:
+    """Whether the layer's sizes allow the format."""
+    return number_format == "int8" or (linear.in_features % SIZE_GRAIN == 0 and linear.out_features % SIZE_GRAIN == 0)
+
+
+# -- fp8 products on CUDA ----------------------------------------------------------------------------------------------
+def find_way(values: torch.Tensor) -> ScaleWay:
+    """How fp8 weights of this size [n_out, n_columns] are multiplied on their device; tried out once, before any pass
+    is captured.
+
+    Scales within the product are the fastest, but cuBLAS refuses them on Hopper for long rows and few of them
+    (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582), as in the down projection of a 70B shape.  A matrix has one
+    way for all row counts, so that rows of different passes stay alike.
+    """
+    key = (*values.shape, values.device)
+    if key not in _ways:
+        _one(values.device)
+        refused = []
+        n_out, n_columns = values.shape
+        for n_rows in PROBED_ROWS:
+            x = torch.zeros((n_rows, n_columns), dtype=values.dtype, device=values.device)
+            ones = torch.ones((max(n_rows, n_out), 1), dtype=torch.float32, device=values.device)
+            try:
+                multiply_fp8(ScaledRows(x, ones[:n_rows]), values, ones[:n_out], "within")
+            except RuntimeError:  # the library refuses before it launches anything
+                refused.append(n_rows)
+        _ways[key] = "after" if refused else "within"
+        if refused:
+            log.info("fp8 products of %d columns and %d outputs: no scales within for %s rows", *key[1::-1], refused)
+    return _ways[key]
+
+
+def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, way: ScaleWay) -> torch.Tensor:
+    """`rows` [n_rows, n_columns], a multiple of `ROW_GRAIN` of them, times `values` [n_out, n_columns] with `scales`
+    [n_out, 1] -> [n_rows, n_out]: bfloat16 where the scales are `within` (the kernels for row-wise scales write nothing
+    else), else float32 that is yet to be scaled."""
+    is_within, one = way == "within", _one(values.device)
+    product: torch.Tensor = torch._scaled_mm(
+        rows.values,
+        values.t(),
+        scale_a=rows.scales if is_within else one,
+        scale_b=scales.t() if is_within else one,
+        out_dtype=torch.bfloat16 if is_within else torch.float32,
+        use_fast_accum=True,
+    )
+    return product
+
+
+@cache
+def _one(device: torch.device) -> torch.Tensor:
+    """The scale of what is not to be scaled; made before any pass is captured."""
+    return torch.ones(1, dtype=torch.float32, device=device)

@@ -1,0 +1,216 @@
+"""One pass over the parts of many sessions: where its rows lie, what the device is sent, and what it decides.
+
+Windows come first, so that the head is computed on a leading slice of the rows, and never on those of a prefill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+
+from apply_service.engine.sampling import WindowRows
+from apply_service.engine.session import TorchSession
+from apply_service.errors import EngineFailure
+from apply_service.protocols import Part, Verification, Window
+
+FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
+"""Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
+BOOST = 1e4
+"""Added to the logit of a known next token: more than random weights can outweigh."""
+
+KnownRows = Sequence[tuple[int, Sequence[int]]]
+"""First row, and the tokens that its row and the next ones are to choose (a replay target's)."""
+
+
+class Segment(NamedTuple):
+    """One session's rows in a pass: positions `position..` of its sequence, whose slots begin at `first_slot`.
+
+    `n_keys` slots are attended to; `n_padded` query rows go through PyTorch's attention, the last repeated.
+    """
+
+    first_row: int
+    n_rows: int
+    position: int
+    first_slot: int
+    n_keys: int
+    n_padded: int
+
+
+class Layout(NamedTuple):
+    """`ids` and `positions` [1, n_rows] int64; `windows[i]` are the rows of the i-th window of the parts."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    segments: tuple[Segment, ...]
+    windows: tuple[WindowRows, ...]
+
+    @property
+    def n_window_rows(self) -> int:
+        return self.windows[-1].first + self.windows[-1].n_rows if self.windows else 0
+
+
+def pack(
+    parts: Sequence[Part],
+    n_rows: int,
+    *,
+    n_vocab: int,
+    n_keys: Callable[[TorchSession, int], int],
+    n_padded: Callable[[int], int],
+) -> Layout:
+    """Lay out `parts` in `n_rows` rows.  `n_keys(session, end)`: how many slots a segment that ends at position `end`
+    attends to; `n_padded(n)`: how many query rows n rows take in attention.
+
+    Raises:
+        EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
+            session; it would write into its neighbours' slots or break the device.
+    """
+    if len({id(part.session) for part in parts}) < len(parts):
+        raise EngineFailure("two parts of a pass are of one session", value=len(parts))
+    ids: list[int] = []
+    positions: list[int] = []
+    segments: list[Segment] = []
+    windows: list[WindowRows] = []
+    for part in windows_first(parts):
+        session = cast(TorchSession, part.session)
+        new_ids, first, end = part_ids(part), len(ids), session.length + part.n_rows
+        if not session.is_open:
+            raise EngineFailure("the session is closed")
+        if len(new_ids) != part.n_rows or end > session.capacity:
+            message = f"{len(new_ids)} tokens in {part.n_rows} rows up to position {end}"
+            raise EngineFailure(message, value=end, limit=session.capacity)
+        if min(new_ids) < 0 or max(new_ids) >= n_vocab:
+            worst = min(new_ids) if min(new_ids) < 0 else max(new_ids)
+            raise EngineFailure(f"token {worst} is not in the vocabulary", value=worst, limit=n_vocab)
+        if isinstance(part, Window):
+            windows.append(WindowRows(first, part.n_rows, session.length + 1, part.sampling, part.allowed))
+        keys, padded = n_keys(session, end), n_padded(part.n_rows)
+        segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, padded))
+        ids += new_ids
+        positions += range(session.length, end)
+    padding = [0] * (n_rows - len(ids))
+    rows = torch.tensor([ids + padding, positions + padding], dtype=torch.int64)
+    return Layout(rows[:1], rows[1:], tuple(segments), tuple(windows))
+
+
+def windows_first(parts: Sequence[Part]) -> list[Part]:
+    """The parts in the order of their rows."""
+    return sorted(parts, key=lambda part: not isinstance(part, Window))
+
+
+def part_ids(part: Part) -> list[int]:
+    """The tokens whose keys and values the part adds."""
+    if isinstance(part, Window):
+        return [part.last_id, *part.draft_ids]
+    session = cast(TorchSession, part.session)
+    return list(session.prompt_ids[session.length : session.length + part.n_rows])
+
+
+# -- what the device is sent -------------------------------------------------------------------------------------------
+class PassKey(NamedTuple):
+    """What a pass must have in common with a captured one to be replayed as it.  `n_head_rows` rows go through the
+    head, of which `n_choices` are chosen from; where `is_greedy`, the decisions are part of the pass."""
+
+    n_rows: int
+    n_head_rows: int
+    n_choices: int
+    n_tiles: int
+    n_splits: int
+    is_greedy: bool
+
+
+def power_of_two(n: int) -> int:
+    """The next one from `n` on, 0 for 0: so that few kinds of passes come up."""
+    return 1 << (n - 1).bit_length() if n else 0
+
+
+class PassInputs:
+    """Everything that a pass needs of its parts, in one block of integers, sent in one copy.  The block of a key never
+    moves, so a pass that was captured over it can be replayed with other contents.
+
+    Device tensors of int64, [n_rows] but for `tiles` [n_tiles, 3]: `ids`, `positions`; `slots`: where keys and values
+    go, -1 for rows of padding; `next_ids`: the draft token that is accepted if it is the row's choice, -1 for none;
+    `known_ids`: see `KnownRows`, -1 for none; `windows`: the number of the row's window (a row outside all windows has
+    its own row number, which is higher than any window's).
+    """
+
+    def __init__(self, key: PassKey, device: torch.device) -> None:
+        self.key = key
+        n_columns = len(FIELDS) * key.n_rows
+        is_cuda = device.type == "cuda"
+        self._host = torch.zeros(n_columns + 3 * key.n_tiles, dtype=torch.int64, pin_memory=is_cuda)
+        self._device = torch.zeros_like(self._host, device=device) if is_cuda else self._host
+        self._sent = torch.cuda.Event() if is_cuda else None  # type: ignore[no-untyped-call]
+        columns = self._device[:n_columns].view(len(FIELDS), key.n_rows)
+        self.ids, self.positions, self.slots, self.next_ids, self.known_ids, self.windows = columns.unbind()
+        self.tiles = self._device[n_columns:].view(-1, 3)
+
+    def fill(self, layout: Layout, known: KnownRows = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
+        """Write a pass into the block and send it, once the contents before it have left."""
+        if self._sent is not None:
+            self._sent.synchronize()
+        n_rows = self.key.n_rows
+        numbers = self._host.numpy()
+        columns = numbers[: len(FIELDS) * n_rows].reshape(len(FIELDS), n_rows)
+        ids, positions, slots, next_ids, known_ids, windows = columns
+        ids[:] = layout.ids[0].numpy()
+        positions[:] = layout.positions[0].numpy()
+        columns[2:5] = -1
+        windows[:] = np.arange(n_rows)
+        for segment in layout.segments:
+            rows = slice(segment.first_row, segment.first_row + segment.n_rows)
+            slots[rows] = segment.first_slot + positions[rows]
+        for i, window in enumerate(layout.windows):
+            stop = window.first + window.n_rows
+            next_ids[window.first : stop - 1] = ids[window.first + 1 : stop]
+            windows[window.first : stop] = i
+        for first, wanted in known:
+            known_ids[first : first + len(wanted)] = wanted
+        table = numbers[len(FIELDS) * n_rows :].reshape(-1, 3)
+        table[:] = 0
+        for i, tile in enumerate(tiles):
+            table[i] = tile
+        if self._sent is not None:
+            self._device.copy_(self._host, non_blocking=True)
+            self._sent.record()
+
+
+# -- what the device decides -------------------------------------------------------------------------------------------
+def is_greedy(window: Window) -> bool:
+    """Whether the best token of each row is its choice: no temperature, and no mask."""
+    is_masked = window.allowed is not None and any(tokens is not None for tokens in window.allowed)
+    return window.sampling.temperature <= 0 and not is_masked
+
+
+def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
+    """Make `known_ids` [n] the choices of the rows of `logits` [n, vocab], in place; -1 leaves a row alone."""
+    boost = (known_ids >= 0).to(logits.dtype) * BOOST
+    return logits.scatter_add_(1, known_ids.clamp(min=0)[:, None], boost[:, None])
+
+
+def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) -> torch.Tensor:
+    """All that the host needs of a pass, [4, n] float64 over its first n rows: choice and log probability of each row;
+    by window, accepted draft tokens and the session's new length.  A draft token is accepted while it equals the choice
+    before it: choices are functions of the prefix, so this is exact."""
+    n = len(choices)
+    windows = inputs.windows[:n]
+    rows = torch.arange(n, device=choices.device)
+    nowhere = torch.full_like(rows, n)
+    rejected = torch.where(choices == inputs.next_ids[:n], nowhere, rows)
+    firsts = nowhere.scatter_reduce(0, windows, rows, "amin")
+    accepted = nowhere.scatter_reduce(0, windows, rejected, "amin") - firsts
+    lengths = inputs.positions[firsts.clamp(max=n - 1)] + accepted + 1
+    return torch.stack([column.double() for column in (choices, logprobs, accepted, lengths)])
+
+
+def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[tuple[Verification, int]]:
+    """For the windows whose first rows are `firsts`: the accepted tokens and the bonus token, and how many tokens the
+    session holds then.  The one transfer of a pass from the device."""
+    choices, logprobs, accepted, lengths = table.tolist()
+    found = []
+    for i, first in enumerate(firsts):
+        rows = slice(first, first + int(accepted[i]) + 1)
+        found.append((Verification([int(token) for token in choices[rows]], logprobs[rows]), int(lengths[i])))
+    return found
