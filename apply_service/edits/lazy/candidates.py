@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -197,20 +197,23 @@ class LineIndex:
         return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
 
     @cached_property
-    def runs(self) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say."""
-        table: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-        parts = self.statements
-        said = [gist("\n".join(self.lines[part.start : part.stop])) for part in parts]
+    def _gists(self) -> list[tuple[str, ...]]:
+        return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
+
+    def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say: of `wanted` gists."""
+        found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+        parts, said = self.statements, self._gists
+        firsts = {key[0] for key in wanted}
         for n in range(len(parts)):
             key: tuple[str, ...] = ()
-            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] else n):
+            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] and said[n][0] in firsts else n):
                 key = key + said[m]
                 if len(key) > MAX_TOKENS:
                     break
-                if said[m]:
-                    table[key].append((parts[n].start, parts[m].stop))
-        return table
+                if said[m] and key in wanted:
+                    found[key].append((parts[n].start, parts[m].stop))
+        return found
 
     @cached_property
     def scope_indents(self) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log2
+from operator import is_not
 
 from rapidfuzz import fuzz
 
@@ -206,11 +207,7 @@ def features_of(
 
 def _of_retouches(reading: Reading, ops: Merge) -> Features:
     """How many lines each retouch would change: what the reading leaves open."""
-    found = {}
-    for name, retouch in RETOUCHES:
-        changed = sum(a is not b for a, b in zip(ops, retouch(reading, ops), strict=True))
-        found[f"open_{name}"] = log2(1 + changed)
-    return found
+    return {f"open_{name}": log2(1 + sum(map(is_not, ops, retouch(reading, ops)))) for name, retouch in RETOUCHES}
 
 
 def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
@@ -227,8 +224,15 @@ def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
 def _odd_steps(ops: Sequence[LineOp]) -> int:
     """Neighbours that the reading brought together and whose indentation does not fit: deeper below a line that opens
     nothing, or not deeper below one that does."""
-    n, above, is_new = 0, "", False
-    for op in ops:
+    n, above, is_new, at = 0, "", False, 0
+    beside: list[int] = []
+    """The operations of all changes, and from each to the next lines above and below."""
+    for start, stop in changes(ops):
+        low = next((k for k in range(start - 1, at - 1, -1) if ops[k].text.strip()), at)
+        high = next((k for k in range(stop, len(ops)) if ops[k].text.strip()), len(ops) - 1)
+        beside += range(low, high + 1)
+        at = high + 1
+    for op in (ops[k] for k in beside):
         if op.kind == "drop":
             is_new = True
         elif op.text.strip():
@@ -389,21 +393,17 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
 def _of_names(ops: Sequence[LineOp]) -> Features:
     """What the reading gives twice: keys of one mapping, imported names."""
     left = [op for op in ops if op.kind != "drop" and op.text.strip()]
-    kept, new = (
-        {name for op in left if (op.kind == "take") == is_new for name in imported(op.text)} for is_new in (0, 1)
-    )
-    return {"same_keys": float(_same_keys(left)), "imported_twice": float(len(kept & new))}
-
-
-def _same_keys(left: Sequence[LineOp]) -> int:
-    """New lines whose key stands again beside them, at the same level of the same scope."""
-    n = 0
+    same_keys, new = 0, set()
     for k, op in enumerate(left):
-        key = _KEY.match(op.text) if op.kind == "take" else None
-        if key is not None:
-            n += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
-            n += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
-    return n
+        if op.kind != "take":
+            continue
+        new |= imported(op.text)
+        key = _KEY.match(op.text)
+        if key is not None:  # at the same level of the same scope
+            same_keys += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
+            same_keys += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
+    kept = {name for op in left if op.kind != "take" for name in imported(op.text)} if new else set()
+    return {"same_keys": float(same_keys), "imported_twice": float(len(kept & new))}
 
 
 def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:

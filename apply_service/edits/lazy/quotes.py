@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from rapidfuzz.distance import Indel
 
@@ -67,15 +68,9 @@ class Merge(tuple[LineOp, ...]):
 
 
 def _runs(ops: Sequence[LineOp], kinds: tuple[str, ...]) -> list[tuple[int, int]]:
-    found = []
-    start = None
-    for k, op in enumerate(ops):
-        if op.kind in kinds:
-            start = k if start is None else start
-        elif start is not None:
-            found.append((start, k))
-            start = None
-    return found if start is None else [*found, (start, len(ops))]
+    inside = [False, *[op.kind in kinds for op in ops], False]
+    edges = [k for k, (one, other) in enumerate(pairwise(inside)) if one != other]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:

@@ -99,25 +99,31 @@ class Rows:
         """Statements that the file breaks into other lines than the snippet, in the same words or in similar ones."""
         index, found = self._reading.index, []
         row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
+        blocks = []
+        wanted: set[tuple[str, ...]] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             parts = statements(texts)
             said = [gist("\n".join(texts[part.start : part.stop])) for part in parts]
+            blocks.append((block, texts, parts, said))
+            wanted |= {sum(said[n:m], ()) for n in range(len(parts)) for m in range(n + 1, n + 1 + MAX_JOINED)}
+        known = index.runs_saying(wanted - {()})
+        for block, texts, parts, said in blocks:
             for n, part in enumerate(parts):
                 key: tuple[str, ...] = ()
                 row = row_of[block.lines[part.start]]
                 is_found = False
                 for m in range(n, min(n + MAX_JOINED, len(parts))):
                     key = key + said[m]
-                    n_rows = sum(1 for k in range(part.start, parts[m].stop) if texts[k].strip())
                     if len(key) < 2 or not said[n] or not said[m]:
                         continue
-                    places = index.runs.get(key, ())
-                    worth = GROUP_WORTH * substance(" ".join(key)) * n_rows / max(1, len(places))
+                    shown = [text for text in texts[part.start : parts[m].stop] if text.strip()]
+                    places = known.get(key, ())
+                    worth = GROUP_WORTH * substance(" ".join(key)) * len(shown) / max(1, len(places))
                     for start, stop in places[:20]:
-                        shown = texts[part.start : parts[m].stop]
-                        if (n_rows > 1 or stop - start > 1) and self._differs(shown, index.lines[start:stop]):
-                            found.append(Group(row, n_rows, start, stop - start, worth))
+                        lines = [line.strip() for line in index.lines[start:stop] if line.strip()]
+                        if (len(shown) > 1 or stop - start > 1) and lines != [text.strip() for text in shown]:
+                            found.append(Group(row, len(shown), start, stop - start, worth))
                             is_found = is_found or m == n
                 if not is_found and not self.candidates[block.lines[part.start]].is_exact:
                     found += self._similar_groups(row, texts, part)
@@ -129,10 +135,6 @@ class Rows:
         found = [parts[n] for n in joined.places(squeeze(text))]
         worth = 0.8 * substance(text)
         return [Group(row, 1, part.start, part.stop - part.start, worth / len(found)) for part in found]
-
-    @staticmethod
-    def _differs(shown: Sequence[str], lines: Sequence[str]) -> bool:
-        return [x.strip() for x in shown if x.strip()] != [x.strip() for x in lines if x.strip()]
 
     def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
         """Statements of the file much like this one, where one of the two has several lines."""
