@@ -393,7 +393,8 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
 def _of_names(ops: Sequence[LineOp]) -> Features:
     """What the reading gives twice: keys of one mapping, imported names."""
     left = [op for op in ops if op.kind != "drop" and op.text.strip()]
-    same_keys, new = 0, set()
+    same_keys = 0
+    new: set[str] = set()
     for k, op in enumerate(left):
         if op.kind != "take":
             continue
