@@ -31,22 +31,8 @@ from apply_service.types import LineOp
 KINDS = (*QUOTE_KINDS, "stub", "renewed")
 MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "parted", "unshifted",
           "other")  # fmt: skip
-POLICIES = (
-    "careful",
-    "literal",
-    "stubs",
-    "headers",
-    "careless",
-    "lone",
-    "format",
-    "remarks",
-    "omissions",
-    "comments",
-    "loose",
-    "most",
-    "all",
-    "flow",
-)
+POLICIES = ("careful", "literal", "stubs", "headers", "careless", "lone", "format", "remarks", "omissions", "comments",
+            "loose", "most", "all", "flow")  # fmt: skip
 SIGNED = (
     "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
     "unknown", "repeated", "between", "unquoted", "reindented", "margin",
@@ -202,12 +188,10 @@ def features_of(
         found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    return found | _effects(facts, ops) | _of_notes(facts.reading, ops) | _of_retouches(facts.reading, ops)
-
-
-def _of_retouches(reading: Reading, ops: Merge) -> Features:
-    """How many lines each retouch would change: what the reading leaves open."""
-    return {f"open_{name}": log2(1 + sum(map(is_not, ops, retouch(reading, ops)))) for name, retouch in RETOUCHES}
+    found |= _effects(facts, ops) | _of_notes(facts.reading, ops)
+    for name, retouch in RETOUCHES:  # how many lines each would change: what the reading leaves open
+        found[f"open_{name}"] = log2(1 + sum(map(is_not, ops, retouch(facts.reading, ops))))
+    return found
 
 
 def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:

@@ -49,7 +49,9 @@ def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
         drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
         takes = [k for k in range(start, stop) if ops[k].kind == "take"]
         if drops and takes and len(drops) + len(takes) <= MAX_RUN:
-            found += _pairs(ops, drops, takes)
+            texts = (tuple(ops[k].text for k in side) for side in (drops, takes))
+            for old, new, kind in _pair_texts(*texts):
+                found.append(Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind))
     return found
 
 
@@ -76,11 +78,6 @@ def _runs(ops: Sequence[LineOp], kinds: tuple[str, ...]) -> list[tuple[int, int]
 def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:
     """The runs of operations that drop or take lines."""
     return ops.changed if isinstance(ops, Merge) else _runs(ops, ("drop", "take"))
-
-
-def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) -> list[Pair]:
-    found = _pair_texts(tuple(ops[k].text for k in drops), tuple(ops[k].text for k in takes))
-    return [Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind) for old, new, kind in found]
 
 
 @lru_cache(maxsize=4096)

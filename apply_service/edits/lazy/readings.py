@@ -266,26 +266,18 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
         if key not in known:
             found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
             draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
-            known[key] = [*(_retouched(reading, draft) if name in RETOUCHED else ()), draft]
+            known[key] = [draft]
+            for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
+                if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
+                    known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
         first = known[key][-1]
         if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
             flowed = reflow(reading.original, first.ops)
             yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
-            yield _renamed(draft, f"{base}:{name}{draft.name}")
-
-
-def _retouched(reading: Reading, draft: Draft) -> Iterator[Draft]:
-    for name, retouch in RETOUCHES:
-        if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
-            yield replace(draft, ops=changed, name=f"+{name}")
-
-
-def _renamed(draft: Draft, name: str) -> Draft:
-    """The same text, found another way; keeps the text that was put together."""
-    other = replace(draft, name=name)
-    other.__dict__["text"] = draft.text
-    return other
+            other = replace(draft, name=f"{base}:{name}{draft.name}")
+            other.__dict__["text"] = draft.text  # put together once
+            yield other
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:

@@ -169,7 +169,7 @@ class _Reader:
         self.moved: set[int] = set()
         """Lines that stand out of order."""
         self.margin = 1.0
-        """How much more the quoted lines say at their place than at the next best, as a share; the least of all hunks."""
+        """How much less the quoted lines say at the next best place, as a share; the least of all hunks."""
         hunk = 0
         for i, ((sign, text), role) in enumerate(zip(signed, roles, strict=True)):
             hunk += role in (Role.MARKER, Role.HINT)

@@ -95,23 +95,22 @@ class Writer:
         return ops + self._reading.keeps[at:]
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
-    def _anchors(self, b: int) -> list[tuple[int, int]]:
-        """(index in the block, original line) of the block's matched lines."""
-        lines = self._reading.snippet.blocks[b].lines
-        return [(k, self._columns[i]) for k, i in enumerate(lines) if i in self._columns]
-
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
         """One past the lines of an anchor: index in the block, original line."""
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
         return bisect_left(block.lines, last) + 1, end
 
     def _anchored_span(self, b: int, floor: int) -> Span | None:
-        anchors = self._anchors(b)
+        block = self._reading.snippet.blocks[b]
+        anchors = [(k, self._columns[i]) for k, i in enumerate(block.lines) if i in self._columns]
+        """(Index in the block, original line) of the block's matched lines."""
         if not anchors:
             return None
-        block = self._reading.snippet.blocks[b]
         first, last = anchors[0], anchors[-1]
-        start = self._start(b, first, floor)
+        start = first[1]
+        if first[0] > 0:
+            self.doubts.append("no anchor above new lines")
+            start -= replaced_above(self._reading, b, first, floor)
         body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
@@ -143,12 +142,6 @@ class Writer:
         if not (is_closer(takes[-1]) or indent_of(takes[-1]) > indent_of(header)):
             return []
         return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, header)))
-
-    def _start(self, b: int, first: tuple[int, int], floor: int) -> int:
-        if first[0] == 0:
-            return first[1]
-        self.doubts.append("no anchor above new lines")
-        return first[1] - replaced_above(self._reading, b, first, floor)
 
     def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
         """One past the last original line that the block replaces."""
@@ -201,14 +194,11 @@ class Writer:
 
     def _is_alone(self, block: Block, k: int, j: int) -> bool:
         """Whether the lines around line k stand in the original around line j."""
-        around = ((k + step, j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines))
-        return all(
-            self._columns.get(block.lines[n], at) == at and self.texts[block.lines[n]].strip() == self._line(at)
-            for n, at in around
-        )
-
-    def _line(self, j: int) -> str | None:
-        return self._original[j].strip() if 0 <= j < len(self._original) else None
+        for i, at in ((block.lines[k + step], j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines)):
+            is_equal = 0 <= at < len(self._original) and self.texts[i].strip() == self._original[at].strip()
+            if not is_equal or self._columns.get(i, at) != at:
+                return False
+        return True
 
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
         """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
@@ -301,10 +291,7 @@ class Writer:
                 while end == len(self._original) and start > low and not self._original[start - 1].strip():
                     start -= 1
                 spans.append(Span(start, end, self._drop(start, end)))
-        return self._in_order(spans)
-
-    def _in_order(self, spans: Sequence[Span]) -> list[Span]:
-        """By place in the original, without those that overlap one before."""
+        # By place in the original, without those that overlap one before.
         kept: list[Span] = []
         for span in sorted(spans, key=lambda span: span.start):
             if not kept or span.start >= kept[-1].end:
