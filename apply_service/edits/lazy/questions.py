@@ -251,14 +251,6 @@ class Stretch(NamedTuple):
     stop: int
 
 
-class _Weight(NamedTuple):
-    """What a reading asks to believe.  `n_gone` and `new` leave out what moved."""
-
-    cost: float
-    n_gone: int
-    new: Counter[str]
-
-
 class Rivals:
     """Whether another place for a block is as good as the one the merge chose, in one original.
 
@@ -296,26 +288,25 @@ class Rivals:
         ends_below = block.closes and chosen.stop < len(self._lines)
         if ends_below and last == self._lines[-1] and substance(last.strip()) >= MIN_EDGE:
             return True
-        own = self._weigh(block, chosen)
-        echo = self._echo(block, own.new, chosen, shown)
-        most = own.cost + echo - handicap
+        own_cost, own_gone, own_new = self._weigh(block, chosen)
+        echo = self._echo(block, own_new, chosen, shown)
+        most = own_cost + echo - handicap
         for _, stretch in sorted(self.find(block, chosen, floor, most + HELD_MARGIN))[:MAX_WEIGHED]:
-            if stretch.stop - stretch.start == chosen.stop - chosen.start:
-                low, high = min(stretch.start, chosen.start), max(stretch.stop, chosen.stop)
-                one, other_text = (
-                    [*self._lines[low : place.start], *block.texts, *self._lines[place.stop : high]]
-                    for place in (stretch, chosen)
-                )
-                if one == other_text:
-                    continue
-            other = self._weigh(block, stretch)
+            low, high = min(stretch.start, chosen.start), max(stretch.stop, chosen.stop)
+            here, there = (
+                [*self._lines[low : place.start], *block.texts, *self._lines[place.stop : high]]
+                for place in (stretch, chosen)
+            )
+            if here == there:  # the same text
+                continue
+            cost, n_gone, new = self._weigh(block, stretch)
+            more_gone, more_new = n_gone - own_gone, new.total() - own_new.total()
             is_anchored = (first, last) == (self._lines[stretch.start], self._lines[stretch.stop - 1])
-            asks, own_asks = (other.n_gone, other.new.total()), (own.n_gone, own.new.total())
-            if not is_anchored and asks != own_asks and asks[0] >= own_asks[0] and asks[1] >= own_asks[1]:
+            if not is_anchored and more_gone >= 0 and more_new >= 0 and more_gone + more_new > 0:
                 continue
             limit = most + (FREE_MARGIN if any(self.frees(block, stretch)) else HELD_MARGIN)
             # An echo that both readings have is no reason to prefer either.
-            if other.cost + min(echo, self._echo(block, other.new & own.new, stretch, shown)) <= limit:
+            if cost + min(echo, self._echo(block, new & own_new, stretch, shown)) <= limit:
                 return True
         return False
 
@@ -354,7 +345,8 @@ class Rivals:
         del found[around]
         return [(cost, stretch) for stretch, cost in found.items()]
 
-    def _weigh(self, block: LaidBlock, stretch: Stretch) -> _Weight:
+    def _weigh(self, block: LaidBlock, stretch: Stretch) -> tuple[float, int, Counter[str]]:
+        """What it costs to lay the block there, how many lines go, and which are new; what moved is neither."""
         lines = self._lines[stretch.start : stretch.stop]
         head, tail = self.frees(block, stretch)
         core = block.texts[head : len(block.texts) - tail]
@@ -376,12 +368,12 @@ class Rivals:
                     moved[-1].append(line)
                 else:
                     moved.append([])
-        worths = [(len(part), sum(map(substance, part))) for part in moved]
         # Lines that moved together spare a line each if they say something, else next to nothing.
-        spared = sum(n if worth >= MIN_RUN else worth for n, worth in worths)
+        said = ((len(part), sum(map(substance, part))) for part in moved)
+        spared = sum(n if worth >= MIN_RUN else worth for n, worth in said)
         ends = {line for line, is_free in ((block.texts[0], head), (block.texts[-1], tail)) if is_free}
         stays = sum(line not in lines and line in self._places for line in ends)
-        return _Weight(n_gone + n_new - spared + STAY_COST * stays, (there - here).total(), here - there)
+        return n_gone + n_new - spared + STAY_COST * stays, (there - here).total(), here - there
 
     def _echo(self, block: LaidBlock, new: Counter[str], stretch: Stretch, shown: Collection[int]) -> float:
         """How much of what is new has its like in the hidden lines beside the stretch."""
@@ -528,13 +520,12 @@ def _shows_margin(laid: Laid, i: int | None) -> bool:
     own, unit = find_unit(block.texts), find_unit(original)
     if own is not None and unit is not None and own != unit:
         return False
-    return any(
-        j is not None
-        and text[:1] in (" ", "\t")
-        and substance(text.strip()) >= MIN_SURE
-        and text == original[j].rstrip()
+    shown = [
+        text
         for text, j in zip(block.texts, block.columns, strict=True)
-    )
+        if j is not None and text == original[j].rstrip()
+    ]
+    return any(text[:1] in (" ", "\t") and substance(text.strip()) >= MIN_SURE for text in shown)
 
 
 def is_miscopied(laid: Laid) -> bool:
@@ -545,11 +536,6 @@ def is_miscopied(laid: Laid) -> bool:
         if block.has_new and new and any(map(Quoted(covered).has_copy, new)):
             return True
     return False
-
-
-def hides_trailing_space(laid: Laid) -> bool:
-    """Whether a new line stood so far from its remark that white space between them may be its own."""
-    return any(laid.reading.is_wide(i) for i in laid.taken)
 
 
 def repeats_hidden_run(laid: Laid) -> bool:
@@ -620,7 +606,8 @@ def may_hold_blank(laid: Laid) -> bool:
 
 
 QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
-    ("trailing white space differs", hides_trailing_space),
+    # A new line stood so far from its remark that white space between them may be its own.
+    ("trailing white space differs", lambda laid: any(map(laid.reading.is_wide, laid.taken))),
     ("file name or comment", begins_with_file_name),
     ("blank lines at the file's start or end", touches_blank_edge),
     ("a line is changed in nothing but its white space", is_respaced),

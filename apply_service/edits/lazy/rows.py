@@ -129,13 +129,6 @@ class Rows:
                     found += self._similar_groups(row, texts, part)
         return found
 
-    def _elided_groups(self, row: int, text: str) -> list[Group]:
-        """Statements of several lines that the line gives with dots for a part of them."""
-        parts, joined = self._reading.index.long_statements
-        found = [parts[n] for n in joined.places(squeeze(text))]
-        worth = 0.8 * substance(text)
-        return [Group(row, 1, part.start, part.stop - part.start, worth / len(found)) for part in found]
-
     def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
         """Statements of the file much like this one, where one of the two has several lines."""
         index = self._reading.index
@@ -143,7 +136,10 @@ class Rows:
         if 2 * sum(map(index.count, shown)) > len(shown):
             return []
         if part.stop - part.start == 1 and ("..." in texts[part.start] or "…" in texts[part.start]):
-            return self._elided_groups(row, texts[part.start])
+            long_parts, joined = index.long_statements
+            whole = [long_parts[n] for n in joined.places(squeeze(texts[part.start]))]
+            worth = 0.8 * substance(texts[part.start])
+            return [Group(row, 1, other.start, other.stop - other.start, worth / len(whole)) for other in whole]
         name = header_name(texts[part.start])
         text = " ".join(texts[part.start : part.stop])[:MAX_FUZZY_LENGTH]
         near = set(self._known.get(name or "", [])[:3]) | set(index.sharing(text)[:8])
