@@ -218,7 +218,7 @@ def passed_over(ops: Sequence[LineOp], gaps: str) -> tuple[int, ...]:
 
 def has_blank_changes(ops: Sequence[LineOp]) -> bool:
     """Whether a blank line comes or goes."""
-    return any(op.kind in ("drop", "take") and not op.text.strip() for op in ops)
+    return any(not op.text.strip() for start, stop in changes(ops) for op in ops[start:stop])
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:

@@ -156,9 +156,6 @@ class Rows:
                 found.append(Group(row, part.stop - part.start, other.start, other.stop - other.start, worth))
         return found
 
-    def terrain(self) -> Terrain:
-        return Terrain(self._reading.index.weights, self._reading.index.scope_indents)
-
     def admit(self, i: int) -> None:
         """Line i may stand wherever an equal line does, though it was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
@@ -354,7 +351,7 @@ def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Se
     file, and the other way round.  So one such line at a time is read the other way, and of the merges whose brackets
     come out even the one that changes least is taken.
     """
-    problem, terrain = rows.rows(), rows.terrain()
+    problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
     chosen = align(problem, terrain, known_groups)
     is_large = len(problem) * terrain.n_lines > MAX_CELLS
