@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from apply_service.edits.lazy.misquotes import may_be_misquoted
@@ -37,7 +37,16 @@ def find_alternatives(prediction: Prediction) -> list[Alternative]:
     overlap.  The rules of `LineOp` hold for each."""
     found: list[Alternative] = []
     texts = {prediction.text}
-    for one in _candidates(prediction):
+    changes, at = [], 0
+    for is_change, run in groupby(prediction.ops, key=lambda op: op.kind in ("drop", "take")):
+        start, at = at, at + len(list(run))
+        if is_change:
+            changes.append((start, at))
+    other_blanks = partial(_other_blanks, unplaced=frozenset(prediction.unplaced))
+    kinds = (
+        find(prediction, *change) for find in (_kept, _replaced, _other_wording, other_blanks) for change in changes
+    )
+    for one in chain(chain.from_iterable(kinds), _shown_wording(prediction)):
         text = "\n".join(op.text for op in one.of(prediction.ops) if op.kind != "drop")
         if text not in texts:
             texts.add(text)
@@ -45,24 +54,6 @@ def find_alternatives(prediction: Prediction) -> list[Alternative]:
         if len(found) == MAX_ALTERNATIVES:
             break
     return found
-
-
-def _candidates(prediction: Prediction) -> Iterator[Alternative]:
-    changes = list(_changes(prediction.ops))
-    unplaced = frozenset(prediction.unplaced)
-    for find in (_kept, _replaced, _other_wording, partial(_other_blanks, unplaced=unplaced)):
-        for start, stop in changes:
-            yield from find(prediction, start, stop)
-    yield from _shown_wording(prediction)
-
-
-def _changes(ops: Sequence[LineOp]) -> Iterator[tuple[int, int]]:
-    """The runs of operations that change something."""
-    at = 0
-    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
-        start, at = at, at + len(list(run))
-        if is_change:
-            yield start, at
 
 
 def _split(ops: Sequence[LineOp]) -> tuple[list[LineOp], list[LineOp]]:
@@ -138,15 +129,9 @@ def _other_blanks(prediction: Prediction, start: int, stop: int, *, unplaced: Co
         yield Alternative(start, stop, (*drops, *takes[1:]))
     if len(takes) > 1 and not takes[-1].text.strip():
         yield Alternative(start, stop, (*drops, *takes[:-1]))
-    if (above := _blank_beside(prediction, unplaced, takes[0], -1)) is not None:
-        yield Alternative(start, stop, (*drops, above, *takes))
-    if (below := _blank_beside(prediction, unplaced, takes[-1], 1)) is not None:
-        yield Alternative(start, stop, (*drops, *takes, below))
-
-
-def _blank_beside(prediction: Prediction, unplaced: Collection[int], take: LineOp, step: int) -> LineOp | None:
-    """The blank line of the update above (-1) or below (1) a line of it, if it is no part of the merge."""
-    line = -1 if take.update_line is None else take.update_line + step
-    if line not in unplaced or prediction.update_lines[line].strip():
-        return None
-    return LineOp("take", None, line, prediction.update_lines[line])
+    for take, step in ((takes[0], -1), (takes[-1], 1)):
+        line = -1 if take.update_line is None else take.update_line + step
+        # A blank line of the update that is no part of the merge.
+        if line in unplaced and not prediction.update_lines[line].strip():
+            blank = LineOp("take", None, line, prediction.update_lines[line])
+            yield Alternative(start, stop, (*drops, blank, *takes) if step < 0 else (*drops, *takes, blank))

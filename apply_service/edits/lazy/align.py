@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -85,13 +86,6 @@ class Terrain:
     def dropped(self) -> Scores:
         return np.concatenate(([0.0], np.cumsum(self.weights)))
 
-    def cut(self, low: int, high: int) -> Terrain:
-        return Terrain(self.weights[low:high], self.indents[low:high])
-
-    def crossings(self, indent: int) -> Scores:
-        """Running count of lines indented less than `indent`."""
-        return np.concatenate(([0.0], np.cumsum(self.indents < indent)))
-
 
 class Alignment:
     """The solved table of one problem.  `from_start`: everything left of the first match is skipped or dropped from
@@ -105,7 +99,6 @@ class Alignment:
             self._groups[group.row + group.n_rows].append(group)
         self._rows = rows
         self._terrain = terrain
-        self._crossings: dict[int, Scores] = {}
         self._leaving: dict[int, Scores] = {}
         self._drop_costs = [(start, rate * terrain.dropped) for start, rate in DROP_PIECES]
         n = terrain.n_lines + 1
@@ -145,14 +138,11 @@ class Alignment:
         assert best is not None
         return best
 
-    def _crossed(self, indent: int) -> Scores:
-        if indent not in self._crossings:
-            self._crossings[indent] = self._terrain.crossings(indent)
-        return self._crossings[indent]
-
     def _leaving_costs(self, indent: int) -> Scores:
+        """What passing all lines up to each costs that are indented less than `indent`."""
         if indent not in self._leaving:
-            self._leaving[indent] = self._crossed(indent) * LEAVE_SCOPE_COST
+            crossed = np.concatenate(([0.0], np.cumsum(self._terrain.indents < indent)))
+            self._leaving[indent] = crossed * LEAVE_SCOPE_COST
         return self._leaving[indent]
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -191,17 +181,13 @@ class Alignment:
         row = self._rows[i]
         before = self._ahead[i][: at + 1]
         if row.gap_before:
-            crossed = self._crossed(row.scope_indent)
-            cost = np.minimum((crossed[at] - crossed[: at + 1]) * LEAVE_SCOPE_COST, LEAVE_SCOPE_COST)
+            passed = self._leaving_costs(row.scope_indent)
+            cost = np.minimum(passed[at] - passed[: at + 1], LEAVE_SCOPE_COST)
         else:
-            cost = _drop_cost(self._terrain.dropped[at] - self._terrain.dropped[: at + 1])
+            weights = self._terrain.dropped[at] - self._terrain.dropped[: at + 1]
+            cost = np.min([start + rate * weights for start, rate in DROP_PIECES], axis=0) * (weights > 0)
         moved = before - cost
         return int(np.argmax(moved >= moved.max() - 1e-9))
-
-
-def _drop_cost(weights: Scores) -> Scores:
-    pieces = [start + rate * weights for start, rate in DROP_PIECES]
-    return np.asarray(np.min(pieces, axis=0) * (weights > 0))
 
 
 def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -> list[Match]:
@@ -213,30 +199,26 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
     if len(rows) * terrain.n_lines <= MAX_AT_ONCE:
         return Alignment(rows, terrain, groups).best()
     found: list[Match] = []
-    groups = sorted(groups, key=_row)
+    groups = sorted(groups, key=lambda group: group.row)
     first, column = 0, -1
-    for r, next_column in [*find_pins(rows), (len(rows), terrain.n_lines)]:
+    for r, next_column in [*_find_pins(rows), (len(rows), terrain.n_lines)]:
         found += _between(rows, groups, terrain, (first, min(r + 1, len(rows))), (column, next_column))
         first, column = r + 1, next_column
     return found
 
 
-def find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """(row, column) of the longest rising chain of rows that match one column only, that no other row matches."""
+def _find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """(row, column) of the longest rising chain of rows that match one column only, that no other row matches; by
+    patience sorting."""
     wanted: dict[int, int] = {}
     for row in rows:
         if len(row.columns) == 1:
             wanted[int(row.columns[0])] = wanted.get(int(row.columns[0]), 0) + 1
-    sure = [
+    pairs = [
         (r, int(row.columns[0]))
         for r, row in enumerate(rows)
         if len(row.columns) == 1 and row.scores[0] >= MIN_PIN_SCORE and wanted[int(row.columns[0])] == 1
     ]
-    return _longest_rising(sure)
-
-
-def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence of rising columns (patience sorting)."""
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []
@@ -272,22 +254,19 @@ def _between(
             limit=MAX_CELLS,
             remedy="show less of the file, or send a diff",
         )
-    here = [_cut(row, low, high) for row in rows[first:stop]]
+    here = []
+    for row in rows[first:stop]:
+        is_in = (row.columns >= low) & (row.columns < high)
+        here.append(replace(row, columns=np.asarray(row.columns[is_in] - low), scores=np.asarray(row.scores[is_in])))
     if pin < terrain.n_lines:
         here[-1] = replace(here[-1], take_cost=FORCED)
     inside = [
         group._replace(row=group.row - first, column=group.column - low)
-        for group in groups[bisect_left(groups, first, key=_row) : bisect_left(groups, stop, key=_row)]
+        for group in groups[
+            bisect_left(groups, first, key=itemgetter(0)) : bisect_left(groups, stop, key=itemgetter(0))
+        ]
         if group.row + group.n_rows < stop and low <= group.column and group.column + group.n_columns <= high
     ]
-    solved = Alignment(here, terrain.cut(low, high), inside, from_start=after >= 0).best()
+    cut = Terrain(terrain.weights[low:high], terrain.indents[low:high])
+    solved = Alignment(here, cut, inside, from_start=after >= 0).best()
     return [match._replace(row=match.row + first, column=match.column + low) for match in solved]
-
-
-def _row(group: Group) -> int:
-    return group.row
-
-
-def _cut(row: Row, low: int, high: int) -> Row:
-    inside = (row.columns >= low) & (row.columns < high)
-    return replace(row, columns=np.asarray(row.columns[inside] - low), scores=np.asarray(row.scores[inside]))

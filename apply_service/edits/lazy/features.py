@@ -12,40 +12,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log2
+from operator import is_not
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.candidates import substance
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, surplus
+from apply_service.edits.lazy.candidates import substance
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
+from apply_service.edits.lazy.questions import ALL_DOUBTS
 from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
 from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs, lone_pairs
 from apply_service.edits.lazy.reading import Reading
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import Role, strip_comment
-from apply_service.edits.questions import ALL_DOUBTS
 from apply_service.types import LineOp
 
 KINDS = (*QUOTE_KINDS, "stub", "renewed")
 MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "parted", "unshifted",
           "other")  # fmt: skip
-POLICIES = (
-    "careful",
-    "literal",
-    "stubs",
-    "headers",
-    "careless",
-    "lone",
-    "format",
-    "remarks",
-    "omissions",
-    "comments",
-    "loose",
-    "most",
-    "all",
-    "flow",
-)
+POLICIES = ("careful", "literal", "stubs", "headers", "careless", "lone", "format", "remarks", "omissions", "comments",
+            "loose", "most", "all", "flow")  # fmt: skip
 SIGNED = (
     "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
     "unknown", "repeated", "between", "unquoted", "reindented", "margin",
@@ -201,15 +188,9 @@ def features_of(
         found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    return found | _effects(facts, ops) | _of_notes(facts.reading, ops) | _of_retouches(facts.reading, ops)
-
-
-def _of_retouches(reading: Reading, ops: Merge) -> Features:
-    """How many lines each retouch would change: what the reading leaves open."""
-    found = {}
-    for name, retouch in RETOUCHES:
-        changed = sum(a is not b for a, b in zip(ops, retouch(reading, ops), strict=True))
-        found[f"open_{name}"] = log2(1 + changed)
+    found |= _effects(facts, ops) | _of_notes(facts.reading, ops)
+    for name, retouch in RETOUCHES:  # how many lines each would change: what the reading leaves open
+        found[f"open_{name}"] = log2(1 + sum(map(is_not, ops, retouch(facts.reading, ops))))
     return found
 
 
@@ -227,8 +208,15 @@ def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
 def _odd_steps(ops: Sequence[LineOp]) -> int:
     """Neighbours that the reading brought together and whose indentation does not fit: deeper below a line that opens
     nothing, or not deeper below one that does."""
-    n, above, is_new = 0, "", False
-    for op in ops:
+    n, above, is_new, at = 0, "", False, 0
+    beside: list[int] = []
+    """The operations of all changes, and from each to the next lines above and below."""
+    for start, stop in changes(ops):
+        low = next((k for k in range(start - 1, at - 1, -1) if ops[k].text.strip()), at)
+        high = next((k for k in range(stop, len(ops)) if ops[k].text.strip()), len(ops) - 1)
+        beside += range(low, high + 1)
+        at = high + 1
+    for op in (ops[k] for k in beside):
         if op.kind == "drop":
             is_new = True
         elif op.text.strip():
@@ -389,21 +377,18 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
 def _of_names(ops: Sequence[LineOp]) -> Features:
     """What the reading gives twice: keys of one mapping, imported names."""
     left = [op for op in ops if op.kind != "drop" and op.text.strip()]
-    kept, new = (
-        {name for op in left if (op.kind == "take") == is_new for name in imported(op.text)} for is_new in (0, 1)
-    )
-    return {"same_keys": float(_same_keys(left)), "imported_twice": float(len(kept & new))}
-
-
-def _same_keys(left: Sequence[LineOp]) -> int:
-    """New lines whose key stands again beside them, at the same level of the same scope."""
-    n = 0
+    same_keys = 0
+    new: set[str] = set()
     for k, op in enumerate(left):
-        key = _KEY.match(op.text) if op.kind == "take" else None
-        if key is not None:
-            n += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
-            n += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
-    return n
+        if op.kind != "take":
+            continue
+        new |= imported(op.text)
+        key = _KEY.match(op.text)
+        if key is not None:  # at the same level of the same scope
+            same_keys += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
+            same_keys += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
+    kept = {name for op in left if op.kind != "take" for name in imported(op.text)} if new else set()
+    return {"same_keys": float(same_keys), "imported_twice": float(len(kept & new))}
 
 
 def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:

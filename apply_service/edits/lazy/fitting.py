@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apply_service.edits.candidates import LineIndex, substance
 from apply_service.edits.code_lines import TAB_COLUMNS, columns, find_unit, indent_of, is_closer, leading
+from apply_service.edits.lazy.candidates import LineIndex, substance
 from apply_service.types import LineOp
 
 MIN_VOTE = 0.15

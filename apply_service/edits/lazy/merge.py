@@ -7,8 +7,7 @@ have LF line ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain, groupby
+from collections.abc import Mapping
 
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -76,21 +75,19 @@ def readings(
     shown = lines[:-1] if ends_with_newline else lines
     found = []
     for ways in find_readings(shown, update.split("\n"), language=language, path=path, instruction=instruction):
-        ops = [*ways.draft.ops, LineOp("keep", len(lines) - 1, None, "")] if ends_with_newline else ways.draft.ops
-        found.append((Reading(drops_first(ops), ways.features, 0.0, ways.draft.name), ways))
+        # Drops stand before takes in every run of both, as the contract of `LineOp` has it.
+        ops = list(ways.draft.ops)
+        for start, stop in ways.draft.ops.changed:
+            ops[start:stop] = sorted(ops[start:stop], key=lambda op: op.kind == "take")
+        if ends_with_newline:
+            ops.append(LineOp("keep", len(lines) - 1, None, ""))
+        found.append((Reading(tuple(ops), ways.features, 0.0, ways.draft.name), ways))
     return found
 
 
 def _is_nowhere(known: Mapping[str, float]) -> bool:
     is_loose = known["loose_blocks"] == known["blocks"] > 0 and not known["markers"]
     return is_loose and not known["by_signed"]
-
-
-def drops_first(ops: Sequence[LineOp]) -> tuple[LineOp, ...]:
-    """The same merge with the drops before the takes in every run of both, as the contract of `LineOp` has it."""
-    runs = groupby(ops, key=lambda op: op.kind in ("drop", "take"))
-    ordered = (sorted(run, key=lambda op: op.kind == "take") if is_change else run for is_change, run in runs)
-    return tuple(chain.from_iterable(ordered))
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.candidates import squeeze
 from apply_service.edits.code_lines import balance, definition_end, header_name, indent_of, is_definition
+from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.reading import Reading, marker_indent
 from apply_service.edits.markers import Hint

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from rapidfuzz.distance import Indel
 
@@ -48,7 +49,9 @@ def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
         drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
         takes = [k for k in range(start, stop) if ops[k].kind == "take"]
         if drops and takes and len(drops) + len(takes) <= MAX_RUN:
-            found += _pairs(ops, drops, takes)
+            texts = (tuple(ops[k].text for k in side) for side in (drops, takes))
+            for old, new, kind in _pair_texts(*texts):
+                found.append(Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind))
     return found
 
 
@@ -67,25 +70,14 @@ class Merge(tuple[LineOp, ...]):
 
 
 def _runs(ops: Sequence[LineOp], kinds: tuple[str, ...]) -> list[tuple[int, int]]:
-    found = []
-    start = None
-    for k, op in enumerate(ops):
-        if op.kind in kinds:
-            start = k if start is None else start
-        elif start is not None:
-            found.append((start, k))
-            start = None
-    return found if start is None else [*found, (start, len(ops))]
+    inside = [False, *[op.kind in kinds for op in ops], False]
+    edges = [k for k, (one, other) in enumerate(pairwise(inside)) if one != other]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:
     """The runs of operations that drop or take lines."""
     return ops.changed if isinstance(ops, Merge) else _runs(ops, ("drop", "take"))
-
-
-def _pairs(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int]) -> list[Pair]:
-    found = _pair_texts(tuple(ops[k].text for k in drops), tuple(ops[k].text for k in takes))
-    return [Pair(tuple(drops[k] for k in old), tuple(takes[k] for k in new), kind) for old, new, kind in found]
 
 
 @lru_cache(maxsize=4096)
@@ -226,7 +218,7 @@ def passed_over(ops: Sequence[LineOp], gaps: str) -> tuple[int, ...]:
 
 def has_blank_changes(ops: Sequence[LineOp]) -> bool:
     """Whether a blank line comes or goes."""
-    return any(op.kind in ("drop", "take") and not op.text.strip() for op in ops)
+    return any(not op.text.strip() for start, stop in changes(ops) for op in ops[start:stop])
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:

@@ -21,11 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.candidates import LineIndex
 from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
-from apply_service.edits.doubts import Doubts
+from apply_service.edits.lazy.candidates import LineIndex
 from apply_service.edits.lazy.fitting import fit_blocks
-from apply_service.edits.lazy.notes import find_notes
+from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.markers import (
     MAX_NOTE_LENGTH,
     Hint,
@@ -35,7 +34,6 @@ from apply_service.edits.markers import (
     parse_hint,
     strip_comment,
 )
-from apply_service.edits.role_doubts import doubt_roles
 from apply_service.syntax.scopes import Scope, find_scopes, is_fallback
 from apply_service.types import LineOp
 
@@ -272,7 +270,7 @@ class Reading:
         self.original = original
         self.language = language
         self.path = path
-        self.doubts = Doubts()
+        self.doubts: list[str] = []
         self.index = index if index is not None else LineIndex(original)
         known = set(self.index.stripped)
         roles = classify(update, original, language=language, path=path)
@@ -294,15 +292,15 @@ class Reading:
                 self.elided.add(i)
                 self.texts[i] = text
         self.snippet = cut_blocks(update, roles, self.elided)
-        for reason in doubt_roles(roles, update, self.index):
-            self.doubts.likely(reason)
+        for reason in doubt_roles(roles, update, self.index.stripped):
+            self.doubts.append(reason)
         self._strip_remarks(known)
         self.is_shifted = False
         blocks = self.snippet.blocks if shifts else ()
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
             if not shift.is_identity:
-                self.doubts.likely("fragment re-indented")
+                self.doubts.append("fragment re-indented")
                 self.is_shifted = True
                 for i in block.lines:
                     self.texts[i] = shift.apply(self.texts[i])
@@ -323,7 +321,7 @@ class Reading:
             self.texts[i] = remark.code
             is_new = remark.code.strip() not in known
             if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
-                self.doubts.likely("remark or comment")
+                self.doubts.append("remark or comment")
 
     def again(self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True) -> Reading:
         """The same snippet read in another way."""
@@ -429,5 +427,5 @@ class Reading:
         """The original's scopes; parsed only where a block has to be placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):
-            self.doubts.likely("scope unknown: no grammar for the language")
+            self.doubts.append("scope unknown: no grammar for the language")
         return find_scopes(text, self.language)

@@ -9,12 +9,12 @@ from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.code_lines import header_name, indent_of
-from apply_service.edits.lazy.aligned import aligned_matches
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
+from apply_service.edits.lazy.questions import doubts_of
 from apply_service.edits.lazy.quotes import (
     Merge,
     Pair,
@@ -26,12 +26,11 @@ from apply_service.edits.lazy.quotes import (
 )
 from apply_service.edits.lazy.reading import Reading, marker_indent
 from apply_service.edits.lazy.retouch import RETOUCHES
-from apply_service.edits.lazy.rows import Rows
+from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role
-from apply_service.edits.questions import doubts_of
 from apply_service.types import Certainty, LineOp, Prediction
 
 CARELESS = frozenset({"columns", "quotes", "spacing", "signs", "reordered", "remark", "annotation", "stub"})
@@ -235,7 +234,7 @@ def _laid(reading: Reading) -> Iterator[Draft]:
         writer = Writer(reading, of.candidates, matches)
         ops = writer.write()
         asked = doubts_of(reading, ops) if base == "line" else ()
-        reasons[base] = tuple(dict.fromkeys([*reading.doubts.reasons, *writer.doubts.reasons, *asked]))
+        reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
         yield Draft(Merge(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     stubs = stub_headers(reading)
     for base, (of, matches) in aligned.items():
@@ -267,26 +266,18 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
         if key not in known:
             found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
             draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
-            known[key] = [*(_retouched(reading, draft) if name in RETOUCHED else ()), draft]
+            known[key] = [draft]
+            for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
+                if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
+                    known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
         first = known[key][-1]
         if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
             flowed = reflow(reading.original, first.ops)
             yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
-            yield _renamed(draft, f"{base}:{name}{draft.name}")
-
-
-def _retouched(reading: Reading, draft: Draft) -> Iterator[Draft]:
-    for name, retouch in RETOUCHES:
-        if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
-            yield replace(draft, ops=changed, name=f"+{name}")
-
-
-def _renamed(draft: Draft, name: str) -> Draft:
-    """The same text, found another way; keeps the text that was put together."""
-    other = replace(draft, name=name)
-    other.__dict__["text"] = draft.text
-    return other
+            other = replace(draft, name=f"{base}:{name}{draft.name}")
+            other.__dict__["text"] = draft.text  # put together once
+            yield other
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:

@@ -148,14 +148,11 @@ def narrow(reading: Reading, ops: Merge) -> list[LineOp]:
             continue
         units = _units([op.text for op in ops[start:stop]])
         named = [n for n, (_, name) in enumerate(units) if name & words]
-        if not named:
-            continue
         ends = [*(at for at, _ in units[1:]), stop - start]
         for n, (at, _) in enumerate(units):
-            if not named[0] <= n <= named[-1]:
-                out[start + at : start + ends[n]] = [
-                    op._replace(kind="drop") for op in out[start + at : start + ends[n]]
-                ]
+            if named and not named[0] <= n <= named[-1]:
+                unit = slice(start + at, start + ends[n])
+                out[unit] = [op._replace(kind="drop") for op in out[unit]]
     return out
 
 

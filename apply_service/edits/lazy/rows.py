@@ -1,18 +1,23 @@
-"""The alignment problem of a reading: where each shown line may stand in the original, and what leaving it new costs.
+"""The alignment of a reading with the file.
 
-Between `reading` and `alignment`.
+`Rows` says where each shown line may stand in the original, and what leaving it new costs; `align` solves that;
+`aligned_matches` prefers an alignment that keeps brackets in pairs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.candidates import (
+from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer, surplus
+from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
+from apply_service.edits.lazy.candidates import (
     MAX_FUZZY_LENGTH,
     MAX_JOINED,
     NOTHING,
@@ -22,10 +27,10 @@ from apply_service.edits.candidates import (
     squeeze,
     substance,
 )
-from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer
-from apply_service.edits.lazy.align import INSERT_COST, Group, Row, Terrain
 from apply_service.edits.lazy.reading import Block, Reading, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.write import Writer
+from apply_service.types import LineOp
 
 COPY_COST = 0.3
 """Leaving a line new that stands in the file."""
@@ -47,6 +52,10 @@ HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
 UNPAIRED_COST = 0.25
 """A closing line that does not close what its opener opens."""
+MAX_TRIES = 16
+"""Lines of brackets that are read otherwise."""
+MAX_CELLS = 200_000
+"""Larger problems (rows times lines) are not solved again."""
 
 
 class Rows:
@@ -90,40 +99,35 @@ class Rows:
         """Statements that the file breaks into other lines than the snippet, in the same words or in similar ones."""
         index, found = self._reading.index, []
         row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
+        blocks = []
+        wanted: set[tuple[str, ...]] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             parts = statements(texts)
             said = [gist("\n".join(texts[part.start : part.stop])) for part in parts]
+            blocks.append((block, texts, parts, said))
+            wanted |= {sum(said[n:m], ()) for n in range(len(parts)) for m in range(n + 1, n + 1 + MAX_JOINED)}
+        known = index.runs_saying(wanted - {()})
+        for block, texts, parts, said in blocks:
             for n, part in enumerate(parts):
                 key: tuple[str, ...] = ()
                 row = row_of[block.lines[part.start]]
                 is_found = False
                 for m in range(n, min(n + MAX_JOINED, len(parts))):
                     key = key + said[m]
-                    n_rows = sum(1 for k in range(part.start, parts[m].stop) if texts[k].strip())
                     if len(key) < 2 or not said[n] or not said[m]:
                         continue
-                    places = index.runs.get(key, ())
-                    worth = GROUP_WORTH * substance(" ".join(key)) * n_rows / max(1, len(places))
+                    shown = [text for text in texts[part.start : parts[m].stop] if text.strip()]
+                    places = known.get(key, ())
+                    worth = GROUP_WORTH * substance(" ".join(key)) * len(shown) / max(1, len(places))
                     for start, stop in places[:20]:
-                        shown = texts[part.start : parts[m].stop]
-                        if (n_rows > 1 or stop - start > 1) and self._differs(shown, index.lines[start:stop]):
-                            found.append(Group(row, n_rows, start, stop - start, worth))
+                        lines = [line.strip() for line in index.lines[start:stop] if line.strip()]
+                        if (len(shown) > 1 or stop - start > 1) and lines != [text.strip() for text in shown]:
+                            found.append(Group(row, len(shown), start, stop - start, worth))
                             is_found = is_found or m == n
                 if not is_found and not self.candidates[block.lines[part.start]].is_exact:
                     found += self._similar_groups(row, texts, part)
         return found
-
-    def _elided_groups(self, row: int, text: str) -> list[Group]:
-        """Statements of several lines that the line gives with dots for a part of them."""
-        parts, joined = self._reading.index.long_statements
-        found = [parts[n] for n in joined.places(squeeze(text))]
-        worth = 0.8 * substance(text)
-        return [Group(row, 1, part.start, part.stop - part.start, worth / len(found)) for part in found]
-
-    @staticmethod
-    def _differs(shown: Sequence[str], lines: Sequence[str]) -> bool:
-        return [x.strip() for x in shown if x.strip()] != [x.strip() for x in lines if x.strip()]
 
     def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
         """Statements of the file much like this one, where one of the two has several lines."""
@@ -132,7 +136,10 @@ class Rows:
         if 2 * sum(map(index.count, shown)) > len(shown):
             return []
         if part.stop - part.start == 1 and ("..." in texts[part.start] or "…" in texts[part.start]):
-            return self._elided_groups(row, texts[part.start])
+            long_parts, joined = index.long_statements
+            whole = [long_parts[n] for n in joined.places(squeeze(texts[part.start]))]
+            worth = 0.8 * substance(texts[part.start])
+            return [Group(row, 1, other.start, other.stop - other.start, worth / len(whole)) for other in whole]
         name = header_name(texts[part.start])
         text = " ".join(texts[part.start : part.stop])[:MAX_FUZZY_LENGTH]
         near = set(self._known.get(name or "", [])[:3]) | set(index.sharing(text)[:8])
@@ -148,9 +155,6 @@ class Rows:
                 worth = substance(text) * max(alike - 0.35, NAMESAKE_WORTH * same) + 0.05 * (part.stop - part.start)
                 found.append(Group(row, part.stop - part.start, other.start, other.stop - other.start, worth))
         return found
-
-    def terrain(self) -> Terrain:
-        return Terrain(self._reading.index.weights, self._reading.index.scope_indents)
 
     def admit(self, i: int) -> None:
         """Line i may stand wherever an equal line does, though it was taken for a line of a new definition."""
@@ -337,3 +341,64 @@ def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np
     `ends[k]` is the furthest end of the scopes up to `headers[k]`."""
     above = np.searchsorted(headers, columns)
     return np.asarray((above > 0) & (columns <= ends[above - 1]))
+
+
+# -- brackets in pairs -------------------------------------------------------------------------------------------------
+def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
+    """The best alignment, or one next to it that keeps brackets in pairs where it does not.
+
+    What an alignment most easily mistakes is a line of mere brackets: a closing line of new code looks like one of the
+    file, and the other way round.  So one such line at a time is read the other way, and of the merges whose brackets
+    come out even the one that changes least is taken.
+    """
+    problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
+    known_groups = rows.groups if groups else ()
+    chosen = align(problem, terrain, known_groups)
+    is_large = len(problem) * terrain.n_lines > MAX_CELLS
+    if keeps_pairs(Writer(reading, rows.candidates, chosen).write()) or is_large:
+        return chosen
+    columns = [TAKE] * len(problem)
+    for match in chosen:
+        for n in range(match.n_rows):
+            columns[match.row + n] = match.column + min(n, match.n_columns - 1)
+    uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
+    # Only rows that are new, or stand in the snippet beside one that is new or far from it in the file.
+    uneven = [
+        r for r in uneven
+        if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
+    ]  # fmt: skip
+    # The rows at the ends of blocks first.
+    uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
+    others = ((r, other) for r in uneven if (other := _read_otherwise(reading, r, problem[r], columns[r])) is not None)
+    found: list[tuple[int, list[Match]]] = []
+    for r, row in islice(others, MAX_TRIES):
+        matches = align([*problem[:r], row, *problem[r + 1 :]], terrain, known_groups)
+        if any(match.row == r for match in matches):
+            rows.admit(reading.visible[r][1])
+        ops = Writer(reading, rows.candidates, matches).write()
+        if keeps_pairs(ops):
+            found.append((sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops), matches))
+    if not found:
+        return chosen
+    reading.doubts.append("brackets read in pairs")
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def keeps_pairs(ops: Sequence[LineOp]) -> bool:
+    """Whether what comes opens as many brackets as what goes."""
+    gone, new = ([op.text for op in ops if op.kind == kind] for kind in ("drop", "take"))
+    return surplus(gone) == surplus(new)
+
+
+def _read_otherwise(reading: Reading, r: int, row: Row, column: int) -> Row | None:
+    """A matched line of nothing but brackets, or one only like the file's, as new; a new one that is in the file as
+    matched."""
+    text = reading.texts[reading.visible[r][1]]
+    if column != TAKE:
+        is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)
+        return replace(row, columns=row.columns[:0], scores=row.scores[:0]) if is_weak else None
+    equal = reading.index.equal(text)
+    same = np.array([kind is Kind.SAME for kind in equal.kinds], bool)
+    if not same.any():
+        return None
+    return replace(row, columns=equal.columns[same], scores=equal.scores[same], take_cost=FORCED)

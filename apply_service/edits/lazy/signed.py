@@ -15,11 +15,10 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from apply_service.edits.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.code_lines import indent_of, leading
 from apply_service.edits.lazy.align import Row, Terrain, align
+from apply_service.edits.lazy.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is_marker, strip_comment
 from apply_service.edits.reindent import Reindent
 from apply_service.types import LineKind, LineOp
@@ -76,7 +75,7 @@ class _Line(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """How a reading decides what the snippet leaves open; the defaults are the likelier."""
+    """What a reading decides that the snippet leaves open; the defaults are the likelier."""
 
     takes_unknown: bool = True
     """An unsigned line that stands nowhere in the file is new, its sign forgotten; else a misquote to pass over."""
@@ -139,7 +138,7 @@ def read_signed(
     reader = _Reader(original, update, language, path)
     readings: dict[tuple[str, ...], SignedReading] = {}
     for columns, choice in reader.alternatives():
-        reading = reader.write(columns, choice)
+        reading = _Writer(reader, columns, choice).write()
         readings.setdefault(reading.text, reading)
     return list(readings.values())[:MAX_READINGS]
 
@@ -155,23 +154,22 @@ def _opens_diff(line: str) -> bool:
     return fence is not None and fence["info"].strip().lower() in DIFF_INFO
 
 
-def _cut(line: str, width: int) -> str:
-    """The line without its sign and, where `width` is two, without the blank behind it."""
-    return line[2:] if width == 2 and line[1:2] == " " else line[1:]
-
-
 class _Reader:
     """The lines of one snippet and where they may stand in the file."""
 
     def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
         self.original = original
         self.index = LineIndex(original)
-        self._update = update
-        self._widths = self._sign_widths()
+        self.update = update
+        self.widths = self._sign_widths()
         signed = [self._split(line) for line in update]
         self.texts = [text for _, text in signed]
         roles = self._roles([sign for sign, _ in signed], language, path)
         self.lines: list[_Line] = []
+        self.moved: set[int] = set()
+        """Lines that stand out of order."""
+        self.margin = 1.0
+        """How much less the quoted lines say at the next best place, as a share; the least of all hunks."""
         hunk = 0
         for i, ((sign, text), role) in enumerate(zip(signed, roles, strict=True)):
             hunk += role in (Role.MARKER, Role.HINT)
@@ -186,34 +184,33 @@ class _Reader:
         """Columns in front of context and in front of signed lines, as most lines tell."""
         votes = {sign: Counter({1: 1}) for sign in " -+"}
         leads = {leading(line) for line in self.original if line.strip()[:1] not in ("", "*")}
-        for line in self._update:
+        for line in self.update:
             if not line.strip() or line[0] not in votes:
                 continue
             for width in range(len(line[:2]) - len(line[:2].lstrip("+- ")) + 1):
                 rest = line[width:]
                 knows = (
-                    leading(rest) in leads and rest.strip()[:1] not in ("", "*") if line[0] == "+" else self._has(rest)
+                    leading(rest) in leads and rest.strip()[:1] not in ("", "*")
+                    if line[0] == "+"
+                    else self.index.has(rest.rstrip())
                 )
                 votes[line[0]][width] += int(100 * substance(rest.strip())) * knows
         signed = votes["+"] + votes["-"]
-        parted = all(line[1:2] in ("", " ") for line in self._update if line[:1] in ("+", "-"))
+        parted = all(line[1:2] in ("", " ") for line in self.update if line[:1] in ("+", "-"))
         context = max(votes[" "], key=votes[" "].__getitem__)
         return context, 2 if parted and signed[2] > signed[1] else 1
 
-    def _has(self, line: str) -> bool:
-        return self.index.has(line.rstrip())
-
     def _split(self, line: str) -> tuple[str, str]:
         """Sign and text of a line; one that stands in the file only with its first column is unsigned context."""
-        wide, signed = self._widths
+        wide, signed = self.widths
         if line[:1] in ("+", "-"):
-            text = _cut(line, signed)
-            is_own = self._has(line) and not self._has(text)
+            text = line[2:] if signed == 2 and line[1:2] == " " else line[1:]
+            is_own = self.index.has(line.rstrip()) and not self.index.has(text.rstrip())
             return (" ", line) if is_own and (line[0] == "-" or wide == 0) else (line[0], text)
         if line[:1] != " ":
             return " ", line
         ways = [line[width:] for width in (wide, 1, 0, 2) if not line[:width].strip()]
-        return " ", next((text for text in ways if self._has(text)), ways[0])
+        return " ", next((text for text in ways if self.index.has(text.rstrip())), ways[0])
 
     def _roles(self, signs: Sequence[str], language: str | None, path: str | None) -> list[Role]:
         texts = list(self.texts)
@@ -223,10 +220,10 @@ class _Reader:
         roles = classify(texts, self.original, language=language, path=path)
         for i, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             is_code = sign == "+" and (not is_marker(text) or ONLY_ELLIPSIS.match(strip_comment(text).core))
-            is_fenced = roles[i] is Role.FENCE and self._update[i][0] == " "
+            is_fenced = roles[i] is Role.FENCE and self.update[i][0] == " "
             if is_code or is_fenced or (sign == "-" and roles[i] is not Role.MARKER):
                 roles[i] = Role.CONTENT
-        for i, (above, line) in enumerate(zip(self._update, self._update[1:], strict=False)):
+        for i, (above, line) in enumerate(zip(self.update, self.update[1:], strict=False)):
             if above.startswith("--- ") and line.startswith("+++ ") and not self.index.count(above):
                 roles[i] = roles[i + 1] = Role.FILE_NAME
         return roles
@@ -253,16 +250,14 @@ class _Reader:
         found = self.found[k]
         return found.kind_at(column) if column in found.columns else None
 
-    def is_prefixed(self, line: _Line) -> bool:
-        """Whether the snippet gives context its blank, and this line has it."""
-        return self._widths[0] > 0 and self._update[line.number][:1] == " "
-
     def is_equal(self, k: int) -> bool:
         """Whether the line stands in the file but for white space."""
         return bool(self.found[k].kinds) and min(self.found[k].kinds) <= Kind.SPACED
 
-    def _rows(self, lines: Sequence[int], free: npt.NDArray[np.bool_]) -> list[Row]:
-        """Rows of the alignment; columns that are not free belong to other lines."""
+    def _lay(self, lines: Sequence[int], used: Iterable[int] = ()) -> dict[int, int]:
+        """The column of each of these lines that has one; columns in use belong to other lines."""
+        free = np.ones(len(self.original), bool)
+        free[list(used)] = False
         rows: list[Row] = []
         for before, k in zip([None, *lines], lines, strict=False):
             line, found = self.lines[k], self.found[k]
@@ -276,21 +271,15 @@ class _Reader:
             scope = 0 if len(found.columns) == 1 else above + 1 if here > above else here
             columns, scores = found.columns[open_columns], found.scores[open_columns]
             rows.append(Row(columns, scores, gap, scope, cost if len(columns) else 0.05))
-        return rows
-
-    def _lay(self, lines: Sequence[int], used: Iterable[int] = ()) -> dict[int, int]:
-        """The column of each of these lines that has one."""
-        free = np.ones(len(self.original), bool)
-        free[list(used)] = False
         terrain = Terrain(self.index.weights * SKIP_WEIGHT, self.index.scope_indents)
-        return {lines[match.row]: match.column for match in align(self._rows(lines, free), terrain)}
+        return {lines[match.row]: match.column for match in align(rows, terrain)}
 
     def _worth(self, columns: Iterable[int]) -> float:
         """What lines that have a place say together."""
         return sum(substance(self.lines[k].text.strip()) for k in columns if self.is_equal(k))
 
-    def lay_all(self) -> tuple[dict[int, int], set[int]]:
-        """Columns by line, and the lines among them that stand out of order."""
+    def _lay_all(self) -> dict[int, int]:
+        """Columns by line."""
         rows = list(self.found)
         columns = self._lay(rows)
         late: list[list[int]] = []
@@ -306,17 +295,13 @@ class _Reader:
             run = [k for k in part if k not in columns and self.is_equal(k)]
             if run not in late and (self._worth(run) >= 1.5 or any(self.lines[k].sign == "-" for k in run)):
                 late.append(run)
-        moved: set[int] = set()
         for lines in late:
             found = self._lay([k for k in lines if k not in columns], columns.values())
-            moved |= found.keys()
+            self.moved |= found.keys()
             columns |= found
         quoting = {self.lines[k].hunk for k in columns if self.lines[k].text.strip()}
         columns = {k: column for k, column in columns.items() if self.lines[k].hunk in quoting}
-        return columns | self._fill_holes(columns), moved
-
-    def _fill_holes(self, columns: Mapping[int, int]) -> dict[int, int]:
-        """Quoted lines that stand nowhere, where the file has just as many between the lines quoted around them."""
+        # Quoted lines that stand nowhere, where the file has just as many between the lines quoted around them.
         solid = [k for k in self.found if self.lines[k].text.strip()]
         filled: dict[int, int] = {}
         for is_laid, group in groupby(solid, key=columns.__contains__):
@@ -330,13 +315,11 @@ class _Reader:
             hole = [j for j in range(columns[low] + 1, columns[high]) if self.index.stripped[j]]
             if len(hole) == len(run):
                 filled.update(zip(run, hole, strict=True))
-        return filled
+        return columns | filled
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
         """Places and choices of the readings, likeliest first."""
-        columns, self.moved = self.lay_all()
-        plain = _Choice()
-        choices = [plain, _Choice(takes_unknown=False), _Choice(folds_repeats=False)]
+        columns, plain = self._lay_all(), _Choice()
         self.rivals = self._rival_shifts(columns)
         shifted = [
             {
@@ -347,12 +330,13 @@ class _Reader:
             for hunk, shift in self.rivals.items()
             if shift
         ]
-        return [(columns, plain), *((other, plain) for other in shifted[:1]), *((columns, c) for c in choices[1:])]
+        shifted_first = [(other, plain) for other in shifted[:1]]
+        others = _Choice(takes_unknown=False), _Choice(folds_repeats=False)
+        return [(columns, plain), *shifted_first, *((columns, choice) for choice in others)]
 
     def _rival_shifts(self, columns: Mapping[int, int]) -> dict[int, int]:
         """By changed hunk, how far off it would stand as well between its neighbours; 0 where nowhere."""
         shifts: dict[int, int] = {}
-        self.margin = 1.0
         lines: defaultdict[int, list[int]] = defaultdict(list)
         for k in columns:
             lines[self.lines[k].hunk] += [k] if self.lines[k].text.strip() else []
@@ -373,11 +357,6 @@ class _Reader:
             self.margin = min(self.margin, 1.0 - (tally[rival] / own if own and rival else 0.0))
             shifts[hunk] = rival if rival and tally[rival] >= own - 1e-9 else 0
         return shifts
-
-    # -- writing -----------------------------------------------------------------------------------------------------
-    def write(self, columns: Mapping[int, int], choice: _Choice) -> SignedReading:
-        """The merge that these places and choices make."""
-        return _Writer(self, columns, choice).write()
 
 
 class _Writer:
@@ -412,7 +391,8 @@ class _Writer:
             op for edits, run in runs for op in (sorted(run, key=lambda op: op.kind == "take") if edits else run)
         ]
         features = self._features()
-        return SignedReading(tuple(ordered), tuple(self._texts), features, _reasons(features))
+        reasons = tuple(reason for name, reason in REASONS.items() if features[name])
+        return SignedReading(tuple(ordered), tuple(self._texts), features, reasons)
 
     def _reindent(self, hunk: Sequence[int]) -> None:
         """Brings the hunk's lines to the indentation at which its quoted lines stand in the file."""
@@ -437,7 +417,15 @@ class _Writer:
         anchors = [k for k in hunk if k in self._columns]
         new = self._new_lines(hunk)
         if not anchors:
-            return [self._unquoted(hunk, new)] if new else []
+            if not new:
+                return []
+            # Blank lines only where they part it from others.
+            place = self._free_place(hunk, new)
+            if place and self._original[place - 1].strip():
+                new = [k for k in hunk if k < new[0] and not self._lines[k].text.strip()] + new
+            while new and not any(map(str.strip, self._original[place:])) and not self._lines[new[-1]].text.strip():
+                new = new[:-1]
+            return [(place, new)]
         runs: dict[int, list[int]] = {}
         for k in new:
             runs.setdefault(bisect_left(anchors, k), []).append(k)
@@ -457,8 +445,8 @@ class _Writer:
                     new.add(k)
             elif not reader.is_equal(k) or k - 1 in new:
                 self._doubts["unknown"] += 1
-                at_edge = k in (hunk[0], hunk[-1]) and reader.is_prefixed(line)
-                if self._choice.takes_unknown and not at_edge:
+                is_prefixed = reader.widths[0] > 0 and reader.update[line.number][:1] == " "
+                if self._choice.takes_unknown and not (is_prefixed and k in (hunk[0], hunk[-1])):
                     new.add(k)
         return sorted(new)
 
@@ -472,15 +460,10 @@ class _Writer:
             return start
         if not any(line.strip() for line in self._original[start:end]):
             blank_last = not self._lines[run[-1]].text.strip() and self._lines[run[0]].text.strip()
-            return end if blank_last and not self._is_removed(above[-1]) else start
+            return end if blank_last and self._lines[above[-1]].sign != "-" else start
         self._doubts["between"] += 1
-        late = not self._is_removed(above[-1]) and (
-            self._is_removed(below[0]) or self._chain(above[::-1]) < self._chain(below)
-        )
-        return end if late else start
-
-    def _is_removed(self, k: int) -> bool:
-        return self._lines[k].sign == "-"
+        late = self._lines[below[0]].sign == "-" or self._chain(above[::-1]) < self._chain(below)
+        return end if late and self._lines[above[-1]].sign != "-" else start
 
     def _chain(self, anchors: Sequence[int]) -> int:
         """How many quoted lines stand in the file one beside the other, from the first on."""
@@ -491,15 +474,6 @@ class _Writer:
                 break
             length += bool(self._lines[other].text.strip())
         return length
-
-    def _unquoted(self, hunk: Sequence[int], new: list[int]) -> tuple[int, list[int]]:
-        """A hunk that quotes nothing: its place and its lines, blank ones only where they part it from others."""
-        place = self._free_place(hunk, new)
-        if place and self._original[place - 1].strip():
-            new = [k for k in hunk if k < new[0] and not self._lines[k].text.strip()] + new
-        while new and not any(map(str.strip, self._original[place:])) and not self._lines[new[-1]].text.strip():
-            new = new[:-1]
-        return place, new
 
     def _free_place(self, hunk: Sequence[int], new: Sequence[int]) -> int:
         """Where a hunk goes that quotes nothing: first, last, or at the end of the scope that the hunk before opens."""
@@ -514,9 +488,8 @@ class _Writer:
         if not before or number == self._reader.last_hunk:
             return min(after) if after else end
         start, stop = max(before), min((c for c in after if c >= max(before)), default=end)
-        own = min(
-            (indent_of(self._texts[self._lines[k].number]) for k in new if self._lines[k].text.strip()), default=0
-        )
+        solid = [k for k in new if self._lines[k].text.strip()]
+        own = min((indent_of(self._texts[self._lines[k].number]) for k in solid), default=0)
         place = start
         for j in range(start, stop):
             if self._original[j].strip():
@@ -542,7 +515,6 @@ class _Writer:
         self._doubts["repeated"] += len(run) - (high - low)
         return run[low:high] if self._choice.folds_repeats else run
 
-    # -- doubt -------------------------------------------------------------------------------------------------------
     def _features(self) -> dict[str, float]:
         context = [k for k, line in enumerate(self._lines) if line.sign == " " and line.text.strip()]
         removed = [k for k, line in enumerate(self._lines) if line.sign == "-" and line.text.strip()]
@@ -560,7 +532,3 @@ class _Writer:
             "moved": float(len(self._reader.moved)),
             **{name: float(self._doubts[name]) for name in DOUBTS},
         }
-
-
-def _reasons(features: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(reason for name, reason in REASONS.items() if features[name])

@@ -19,7 +19,7 @@ MAX_STATEMENT = 40
 """Lines of one statement that brackets hold together."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', "’": '"'})
-_LAYOUT = frozenset("()[]{},-:")
+_SAYING = re.compile(r"\w+|[^\w\s\"'`“”‘’;()\[\]{},:-]")
 
 _IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
 _QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
@@ -57,7 +57,7 @@ def essence(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=65536)
 def gist(text: str) -> tuple[str, ...]:
     """The essence without brackets, commas and the dashes of lists: what stays where the layout changes."""
-    return tuple(token for token in essence(text) if token not in _LAYOUT)
+    return tuple(_SAYING.findall(text))
 
 
 def _depth(line: str) -> int:

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from apply_service.edits.candidates import Candidates, Kind
 from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition
-from apply_service.edits.doubts import Doubts
 from apply_service.edits.lazy.align import Match
+from apply_service.edits.lazy.candidates import Candidates, Kind
 from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
@@ -57,7 +56,7 @@ class Writer:
         self._original = reading.original
         self._candidates = candidates
         self._trusts_all = trusts_all
-        self.doubts = Doubts()
+        self.doubts: list[str] = []
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
         self._reworded: list[int] = []
@@ -92,27 +91,26 @@ class Writer:
             ops += span.body
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
-            self.doubts.likely("comment reworded")
+            self.doubts.append("comment reworded")
         return ops + self._reading.keeps[at:]
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
-    def _anchors(self, b: int) -> list[tuple[int, int]]:
-        """(index in the block, original line) of the block's matched lines."""
-        lines = self._reading.snippet.blocks[b].lines
-        return [(k, self._columns[i]) for k, i in enumerate(lines) if i in self._columns]
-
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
         """One past the lines of an anchor: index in the block, original line."""
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
         return bisect_left(block.lines, last) + 1, end
 
     def _anchored_span(self, b: int, floor: int) -> Span | None:
-        anchors = self._anchors(b)
+        block = self._reading.snippet.blocks[b]
+        anchors = [(k, self._columns[i]) for k, i in enumerate(block.lines) if i in self._columns]
+        """(Index in the block, original line) of the block's matched lines."""
         if not anchors:
             return None
-        block = self._reading.snippet.blocks[b]
         first, last = anchors[0], anchors[-1]
-        start = self._start(b, first, floor)
+        start = first[1]
+        if first[0] > 0:
+            self.doubts.append("no anchor above new lines")
+            start -= replaced_above(self._reading, b, first, floor)
         body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
@@ -145,18 +143,12 @@ class Writer:
             return []
         return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, header)))
 
-    def _start(self, b: int, first: tuple[int, int], floor: int) -> int:
-        if first[0] == 0:
-            return first[1]
-        self.doubts.likely("no anchor above new lines")
-        return first[1] - replaced_above(self._reading, b, first, floor)
-
     def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
         """One past the last original line that the block replaces."""
         block = self._reading.snippet.blocks[b]
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
-            self.doubts.likely("no anchor below new lines")
+            self.doubts.append("no anchor below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
         if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
@@ -180,19 +172,19 @@ class Writer:
         if kind in (Kind.SAME, Kind.REMARKED):
             if shown == line:
                 return True
-            self.doubts.likely("trailing white space differs")
+            self.doubts.append("trailing white space differs")
             return edge or not self._reading.keeps_trailing_blanks
         if kind is Kind.ELIDED:
-            self.doubts.likely("context shortened")
+            self.doubts.append("context shortened")
             return True
         respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
         loose = is_misquoted(shown, line) or (edge and respaced)
         if strip_comment(shown).is_comment and strip_comment(line).is_comment and self._is_alone(block, k, j):
             self._reworded.append(j)
         if edge or loose or may_be_misquoted(shown, line):
-            self.doubts.likely("context misquoted")
+            self.doubts.append("context misquoted")
         if kind is Kind.MOVED and not (self._reading.knows_margin(shown) and self._has_cause(block, k, j)):
-            self.doubts.likely("indented otherwise without a cause")
+            self.doubts.append("indented otherwise without a cause")
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
@@ -202,14 +194,11 @@ class Writer:
 
     def _is_alone(self, block: Block, k: int, j: int) -> bool:
         """Whether the lines around line k stand in the original around line j."""
-        around = ((k + step, j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines))
-        return all(
-            self._columns.get(block.lines[n], at) == at and self.texts[block.lines[n]].strip() == self._line(at)
-            for n, at in around
-        )
-
-    def _line(self, j: int) -> str | None:
-        return self._original[j].strip() if 0 <= j < len(self._original) else None
+        for i, at in ((block.lines[k + step], j + step) for step in (-1, 1) if 0 <= k + step < len(block.lines)):
+            is_equal = 0 <= at < len(self._original) and self.texts[i].strip() == self._original[at].strip()
+            if not is_equal or self._columns.get(i, at) != at:
+                return False
+        return True
 
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
         """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
@@ -228,7 +217,7 @@ class Writer:
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
         if note is not None and any(not self.texts[i].strip() for i in lines):
-            self.doubts.likely("blank lines at a deletion note")
+            self.doubts.append("blank lines at a deletion note")
         if note is None and self._passes_over(block, k, next_k, start, end):
             return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
@@ -237,14 +226,14 @@ class Writer:
             and not any(self.texts[i].strip() for i in lines)
             and all(strip_comment(line).is_comment for line in gone)
         ):
-            self.doubts.likely("comment left out")
+            self.doubts.append("comment left out")
         ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
         respaced = any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops)
         blank = [{op.text for op in ops if op.kind == kind and not op.text.strip()} for kind in ("drop", "take")]
         if respaced or (blank[0] and blank[1] and blank[0] != blank[1]):
-            self.doubts.likely("trailing white space differs")
+            self.doubts.append("trailing white space differs")
         return ops
 
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
@@ -258,13 +247,13 @@ class Writer:
         header, below = self.texts[block.lines[k]], self.texts[block.lines[next_k]]
         is_bare = is_definition(header) and indent_of(header) < indent_of(below) == level
         if definitions and (is_bare or definitions > 1 or len(gone) > MAX_LEFT_OUT):
-            self.doubts.likely("definitions left out")
+            self.doubts.append("definitions left out")
         if self._reading.snippet.has_markers or not (definitions > 1 or (is_bare and definitions)):
             return False
         columns = [self._columns[i] for i in block.lines if i in self._columns]
         if 2 * len(columns) > sum(1 for line in self._original[columns[0] : columns[-1] + 1] if line.strip()):
             return False
-        self.doubts.guess("definitions left out without a marker; kept")
+        self.doubts.append("definitions left out without a marker; kept")
         return True
 
     def _both_blank(self, i: int, j: int) -> bool:
@@ -278,11 +267,11 @@ class Writer:
         target = deletion_target(self.texts[note])
         words = [word.lower() for word in target.replace("(", " ").replace(".", " ").split() if len(word) > 2]
         if not dropped.strip():
-            self.doubts.guess("a deletion is noted where nothing is deleted")
+            self.doubts.append("a deletion is noted where nothing is deleted")
         elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
-            self.doubts.likely("deletion note not understood")
+            self.doubts.append("deletion note not understood")
         elif not PLAIN_NOTE.match(strip_comment(self.texts[note]).core):
-            self.doubts.likely("deletion note or comment")
+            self.doubts.append("deletion note or comment")
 
     def _with_deletions(self, placed: Sequence[Span]) -> list[Span]:
         """The spans, and those of the scopes that notes between markers say are gone."""
@@ -293,7 +282,7 @@ class Writer:
             high = placed[n].start if n < len(placed) else len(self._original)
             name = deletion_target(self.texts[note]).split("(")[0].strip("`'\" ")
             scope = find_scope(self._reading, name, low, high) if name else None
-            self.doubts.guess("deletion note between markers")
+            self.doubts.append("deletion note between markers")
             if scope is not None:
                 end = scope.end_line
                 while end < high and not self._original[end].strip():
@@ -302,10 +291,7 @@ class Writer:
                 while end == len(self._original) and start > low and not self._original[start - 1].strip():
                     start -= 1
                 spans.append(Span(start, end, self._drop(start, end)))
-        return self._in_order(spans)
-
-    def _in_order(self, spans: Sequence[Span]) -> list[Span]:
-        """By place in the original, without those that overlap one before."""
+        # By place in the original, without those that overlap one before.
         kept: list[Span] = []
         for span in sorted(spans, key=lambda span: span.start):
             if not kept or span.start >= kept[-1].end:
@@ -322,7 +308,7 @@ class Writer:
         if not lines:
             return self._drop(start, end)
         if max(above - start, end - below) != len(lines):
-            self.doubts.likely("blank lines at a deletion note")
+            self.doubts.append("blank lines at a deletion note")
         if above - start >= end - below:
             return self._pair(lines, start, above) + self._drop(above, end)
         return self._drop(start, below) + self._pair(lines, below, end)
@@ -345,7 +331,7 @@ class Writer:
         for b, (span, high) in enumerate(zip(spans, below[::-1], strict=False)):
             if span is None:
                 placement = place_block(self._reading, b, low, max(low, high))
-                self.doubts.guess(placement.reason)
+                self.doubts.append(placement.reason)
                 span = Span(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apply_service.edits.candidates import LineIndex
+from apply_service.edits.lazy.candidates import LineIndex
 from apply_service.edits.lazy.fitting import fit_blocks
 
 FILE = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apply_service.edits.code_lines import surplus
-from apply_service.edits.lazy.brackets import keeps_pairs
 from apply_service.edits.lazy.merge import merge
+from apply_service.edits.lazy.rows import keeps_pairs
 from apply_service.types import LineOp
 
 SUITE = """\

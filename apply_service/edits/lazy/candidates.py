@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -197,25 +197,35 @@ class LineIndex:
         return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
 
     @cached_property
-    def runs(self) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say."""
-        table: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-        parts = self.statements
-        said = [gist("\n".join(self.lines[part.start : part.stop])) for part in parts]
+    def _gists(self) -> list[tuple[str, ...]]:
+        return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
+
+    def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say: of `wanted` gists."""
+        found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+        parts, said = self.statements, self._gists
+        firsts = {key[0] for key in wanted}
         for n in range(len(parts)):
             key: tuple[str, ...] = ()
-            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] else n):
+            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] and said[n][0] in firsts else n):
                 key = key + said[m]
                 if len(key) > MAX_TOKENS:
                     break
-                if said[m]:
-                    table[key].append((parts[n].start, parts[m].stop))
-        return table
+                if said[m] and key in wanted:
+                    found[key].append((parts[n].start, parts[m].stop))
+        return found
 
     @cached_property
     def scope_indents(self) -> npt.NDArray[np.int64]:
         """Columns of indentation; NO_SCOPE for blank lines, preprocessor lines and labels."""
-        return np.array([_scope_indent(line) for line in self.lines], np.int64)
+        marks_none = (
+            line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line))
+            for line in self.lines
+        )
+        indents = (
+            NO_SCOPE if is_none else indent_of(line) for line, is_none in zip(self.lines, marks_none, strict=True)
+        )
+        return np.fromiter(indents, np.int64, len(self.lines))
 
     @cached_property
     def weights(self) -> npt.NDArray[np.float64]:
@@ -251,7 +261,8 @@ class LineIndex:
         if len(places) > MAX_PLACES:
             return NOTHING
         worth = 0.02 + substance(text.strip()) * self._rarity(len(places))
-        kinds = tuple(self._kind(text, j) for j in places)
+        other = Kind.MOVED if self.places(text) else Kind.SPACED
+        kinds = tuple(Kind.SAME if self.lines[j].rstrip() == text.rstrip() else other for j in places)
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
     def elided(self, text: str) -> Candidates:
@@ -299,17 +310,6 @@ class LineIndex:
                     shared[j] += 1.0 / (1.0 + log2(1 + len(places)))
         return sorted(shared, key=shared.__getitem__, reverse=True)[: 3 * MAX_SIMILAR]
 
-    def _kind(self, text: str, j: int) -> Kind:
-        if self.lines[j].rstrip() == text.rstrip():
-            return Kind.SAME
-        return Kind.MOVED if self.stripped[j] == text.strip() else Kind.SPACED
-
     @staticmethod
     def _rarity(count: int) -> float:
         return 1.0 if count == 1 else 0.2 / count
-
-
-def _scope_indent(line: str) -> int:
-    if line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line)):
-        return NO_SCOPE
-    return indent_of(line)
