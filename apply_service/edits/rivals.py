@@ -1,11 +1,11 @@
 """Whether another reading of a block is as good as the one the merge chose.
 
-A reading lays a block on a stretch of the original (`stretches`): the lines outside stay, the block takes its place.
-What it costs is what it asks a reader to believe: each line that goes and each that is new; one that merely moved
-counts once.  New lines that echo hidden ones beside the stretch speak against the chosen reading: more likely they are
-those lines.  The answer is certain only where every reading that gives another text costs more.
+A reading replaces a stretch of the original (`stretches`) by the block; all other lines stay.  It costs 1 for each line
+that it removes and 1 for each that it adds.  A line that merely moved counts once.  New lines that resemble hidden
+lines beside the stretch speak against the chosen reading: they probably are those lines.  The answer is certain only if
+every reading that gives another text costs more.
 
-Judges an alignment, makes none.
+This module judges an alignment; it makes none.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from apply_service.edits.candidates import MAX_FUZZY_LENGTH, substance
 from apply_service.edits.stretches import Block, Stretch, Stretches
 
 HELD_MARGIN = 1.5
-"""By how much a rival must cost more that is held at both ends."""
+"""A rival whose ends both match lines of the original must cost more than the chosen reading by over this."""
 FREE_MARGIN = 1.2
-"""The same where an end of it is new."""
+"""The same for a rival whose first or last line is new."""
 STAY_COST = 1.5
-"""What a new end costs besides whose like stays elsewhere."""
+"""Extra cost of a first or last line that is new although an equal line stays elsewhere in the original."""
 MIN_LIKENESS = 75.0
-"""How alike (0-100) a new line and a hidden one are that may be the same."""
+"""The least similarity (0-100) at which a new line may be the same as a hidden one."""
 MIN_RUN = 1.0
-"""What lines that follow each other must say together to have moved as a whole."""
+"""Consecutive lines have moved as a whole if their `substance` adds up to this."""
 BESIDE = 10
-"""Hidden lines beside a stretch, on top of as many as the block has, that its new lines may echo."""
+"""Echoes are searched in this many rows on each side of a stretch, plus the block's length."""
 MAX_WEIGHED = 200
 """Rivals of one block that are weighed in full, the cheapest first."""
 MIN_EDGE = 0.5
-"""What the file's first (last) line must say to be known again."""
+"""The `substance` that the file's first (last) line needs to be recognised in a snippet."""
 
 
 class _Weight(NamedTuple):
-    """What a reading asks to believe.  `n_gone`, `n_new` and `new` leave out what moved."""
+    """What a reading costs.  `n_gone`, `n_new` and `new` leave out moved lines."""
 
     cost: float
     n_gone: int
@@ -47,7 +47,7 @@ class _Weight(NamedTuple):
     new: Counter[str]
 
     def is_worse(self, other: _Weight) -> bool:
-        """Whether it drops and adds no less than the other, and more of one."""
+        """Whether it drops and adds at least as many lines as the other, and more in one of the two counts."""
         mine, theirs = (self.n_gone, self.n_new), (other.n_gone, other.n_new)
         return mine != theirs and self.n_gone >= other.n_gone and self.n_new >= other.n_new
 
@@ -56,7 +56,7 @@ class Rivals:
     """Weighs the readings of one original."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: those of the original that are not blank, as they are to be compared."""
+        """`lines`: the original's lines that are not blank, in the form in which they are compared."""
         self._lines = lines
         self._stretches = Stretches(lines)
 
@@ -65,7 +65,7 @@ class Rivals:
     ) -> bool:
         """Whether a stretch from row `floor` on is as good a place for the block as `chosen`.
 
-        `shown`: rows that other blocks show, so that they are not hidden.  `handicap`: what any rival costs besides.
+        `shown`: rows that other blocks show; they are not hidden.  `handicap`: extra cost of every rival.
         """
         if self._misses_edge(block, chosen):
             return True
@@ -86,12 +86,12 @@ class Rivals:
         return False
 
     def _is_anchored(self, block: Block, stretch: Stretch) -> bool:
-        """Whether equal lines hold the block at both ends."""
+        """Whether the block's first and last line equal those of the stretch."""
         ends = self._lines[stretch.start], self._lines[stretch.stop - 1]
         return ends == (block.lines[0], block.lines[-1])
 
     def _misses_edge(self, block: Block, chosen: Stretch) -> bool:
-        """Whether a snippet without a marker there begins (ends) as the file does, and was laid elsewhere."""
+        """Whether the snippet starts (ends) like the file, without a marker there, but was placed elsewhere."""
         first, last = block.lines[0], block.lines[-1]
         at_start = block.opens_snippet and chosen.start > 0 and first == self._lines[0]
         at_end = block.closes_snippet and chosen.stop < len(self._lines) and last == self._lines[-1]
@@ -120,7 +120,7 @@ class Rivals:
         return _Weight(n_gone + n_new - spared + STAY_COST * stays, gone.total(), new.total(), new)
 
     def _echo(self, block: Block, new: Counter[str], stretch: Stretch, shown: Collection[int]) -> float:
-        """How much of what is new has its like in the hidden lines beside the stretch."""
+        """How much `substance` of the new lines resembles hidden lines beside the stretch."""
         if not new:
             return 0.0
         width = len(block.lines) + BESIDE
@@ -132,7 +132,10 @@ class Rivals:
 
 
 def _new_runs(block: Sequence[str], lines: Sequence[str], *, head: bool, tail: bool) -> list[Sequence[str]]:
-    """The runs of the block that have no fellow in a longest common subsequence; a free end has none."""
+    """The runs of block lines that are new: outside a longest common subsequence of the block and `lines`.
+
+    `head` (`tail`): the first (last) line is new, so it is not compared.
+    """
     core = block[head : len(block) - tail]
     steps = LCSseq.opcodes(core, lines) if core else ()
     runs = [core[step.src_start : step.src_end] for step in steps if step.src_end > step.src_start]
@@ -142,7 +145,7 @@ def _new_runs(block: Sequence[str], lines: Sequence[str], *, head: bool, tail: b
 
 
 def _moved(run: Sequence[str], spare: Counter[str]) -> list[list[str]]:
-    """The parts of a run that are among the lines to spare; these are used up."""
+    """The parts of a run whose lines are all in `spare`.  Each line that is found is taken out of `spare`."""
     parts: list[list[str]] = [[]]
     for line in map(str.strip, run):
         if spare[line] > 0:
@@ -154,13 +157,13 @@ def _moved(run: Sequence[str], spare: Counter[str]) -> list[list[str]]:
 
 
 def _worth(moved: Sequence[str]) -> float:
-    """What is spared where lines have moved together: a line each if they say something, else next to nothing."""
+    """The cost saved by lines that moved together: 1 per line from `MIN_RUN` on, else their `substance`."""
     worth = sum(map(substance, moved))
     return len(moved) if worth >= MIN_RUN else worth
 
 
 def _likeness(line: str, others: Collection[str], brief: Collection[str]) -> float:
-    """0 to 1, 0 where nothing is much like the line.  `brief`: those of the others that are short enough to compare."""
+    """Similarity (0 to 1) to the closest other line; 0 below `MIN_LIKENESS`.  `brief`: others that are short enough."""
     if line in others:
         return 1.0
     if len(line) > MAX_FUZZY_LENGTH:

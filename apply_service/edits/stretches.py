@@ -1,8 +1,8 @@
-"""Where else in the original a block of a snippet could lie: stretches of it that hold the block at both ends.
+"""Finds where else in the original a block of a snippet could lie: stretches that hold the block at both ends.
 
-An end is held by an equal line, by a line that stands nowhere beyond (then it is new), or, where the snippet has no
-marker there, by the end of the file.  Works on lines that are not blank.  Finds stretches and bounds their cost from
-below; `rivals` weighs them.
+A stretch holds an end of the block in one of three ways: by an equal line; by the end of the file, if the snippet has
+no marker there; or because no equal line follows farther out, so that the block's line is new.  Blank lines are left
+out here.  This module gives a lower bound of each stretch's cost; `rivals` weighs the stretches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from apply_service.edits.clarity import marks_place
 
 MAX_STEPS = 30_000
-"""Lines looked at for one block, in words of 256 block lines each; the nearest stretches come first."""
+"""The most lines compared for one block, per 256 lines of the block.  The nearest stretches come first."""
 WORD = 256
 
 
@@ -30,7 +30,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is to be laid: lines, and whether the snippet begins (ends) with them, without a marker."""
+    """The lines to place, and whether the snippet begins (ends) with them, without a marker."""
 
     lines: tuple[str, ...]
     opens_snippet: bool = False
@@ -40,7 +40,7 @@ class Block:
 class Common:
     """Counts what a block has in common with each beginning of a run of lines.
 
-    Machine words of block lines at a time (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+    Compares a machine word of block lines at a time (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
     """
 
     def __init__(self, block: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class Common:
             yield self._size - row.bit_count()
 
     def counts(self, bare_lines: Sequence[str]) -> Iterator[int]:
-        """How many lines, given without their indentation, each beginning and the block have in any order."""
+        """How many lines each beginning shares with the block, in any order; `bare_lines` have no indentation."""
         left = self._counts.copy()
         n = 0
         for line in bare_lines:
@@ -72,26 +72,26 @@ class Common:
 
 
 class _Side(NamedTuple):
-    """Block and original as read from one end: forwards, or both turned round."""
+    """Block and original, read forwards, or both reversed."""
 
     block: Sequence[str]
     lines: Sequence[str]
     bare_lines: Sequence[str]
     """`lines` without their indentation."""
     last_seen: int
-    """Where in `lines` the block's last line stands last; -1 where nowhere, or where it says nothing."""
+    """The last row of `lines` that equals the block's last line; -1 if there is none, or if the line marks no place."""
     may_end: bool
     """The block may end where `lines` end."""
     whole: Common
     core: Common
-    """The block but for its last line."""
+    """Of the block without its last line."""
 
 
 class Stretches:
     """Finds the stretches of one original."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: those of the original that are not blank, as they are to be compared."""
+        """`lines`: the original's lines that are not blank, in the form in which they are compared."""
         self.lines = lines
         self._bare = [line.strip() for line in lines]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
@@ -103,15 +103,18 @@ class Stretches:
         return self._places.get(line, ())
 
     def frees(self, block: Block, stretch: Stretch) -> tuple[bool, bool]:
-        """Whether the first and the last line of the block are new there, held by no line and no end of the file."""
+        """Whether the first and the last line of the block are new: no line and no end of the file holds them."""
         lines = self.lines[stretch.start : stretch.stop]
         head = lines[:1] != [block.lines[0]] and not (block.opens_snippet and stretch.start == 0)
         tail = lines[-1:] != [block.lines[-1]] and not (block.closes_snippet and stretch.stop == len(self.lines))
         return head, tail
 
     def find(self, block: Block, around: Stretch, floor: int, limit: float) -> Iterator[tuple[int, Stretch]]:
-        """Stretches from row `floor` on other than `around`, those near it first, each with the least that it may cost:
-        its drops and new lines, a moved line once; none above `limit`."""
+        """Other stretches than `around`, from row `floor` on, the nearest first.
+
+        Each comes with a lower bound of its cost, which is at most `limit`.  The cost is the number of dropped and of
+        new lines; a moved line counts once.
+        """
         n = len(self.lines)
         longest = len(block.lines) + int(limit)
         most = max(2, MAX_STEPS // (2 * (longest + 1) * (1 + len(block.lines) // WORD)))
@@ -164,11 +167,11 @@ def _side(
 
 
 def _ends(side: _Side, start: int, longest: int, limit: float) -> Iterator[tuple[int, int]]:
-    """(least cost, stop) of the stretches from `start` on at whose end the block is held."""
+    """(lower bound of the cost, stop) of each stretch from `start` on whose end holds the block."""
     block, lines = side.block, side.lines
     beginnings = lines[start:longest]
     lengths, counts = side.whole.lengths(beginnings), side.whole.counts(side.bare_lines[start:longest])
-    # The end can only be new past the last line like it.
+    # The end can be new only after the last line that equals it.
     cores = side.core.lengths(beginnings) if longest > side.last_seen else repeat(0)
     for stop, (whole, core, count) in enumerate(zip(lengths, cores, counts, strict=False), start + 1):
         common = whole
