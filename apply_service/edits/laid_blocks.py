@@ -1,6 +1,6 @@
 """The blocks of a snippet as a finished merge has laid them on the original.
 
-What the questions about a merge are asked of.  Knows lines and places, judges nothing.
+Questions about a merge are answered from these.  This module knows lines and places; it judges nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from apply_service.types import LineOp
 
 @dataclass(frozen=True, slots=True)
 class LaidBlock:
-    """One block that holds on to the original somewhere.  Its blank lines are left out."""
+    """One block that shows at least one line of the original.  Its blank lines are left out."""
 
     number: int
-    """Among the snippet's blocks."""
+    """Its index among the snippet's blocks."""
     lines: tuple[int, ...]
-    """Update lines."""
+    """The numbers of its lines in the update."""
     texts: tuple[str, ...]
-    """As read, without trailing white space."""
+    """The lines as the merger read them, without trailing white space."""
     columns: tuple[int | None, ...]
-    """The original line that each of them is; None for new ones."""
+    """For each line the equal line of the original; None for a new line."""
     start: int
     end: int
-    """Original lines `start:end`, from the first that is shown to the last."""
+    """Original lines `start:end`: from the first line that the block shows to the last."""
 
     @property
     def has_new(self) -> bool:
@@ -37,7 +37,7 @@ class LaidBlock:
 
 @dataclass(frozen=True)
 class Laid:
-    """A finished merge: its reading, its operations, its blocks."""
+    """A finished merge: its reading, its operations and its blocks."""
 
     reading: Reading
     ops: Sequence[LineOp]
@@ -65,19 +65,19 @@ class Laid:
 
     @cached_property
     def dropped(self) -> set[int]:
-        """Original lines that go, but for blank ones."""
+        """Original lines that the merge removes, except blank ones."""
         gone = (op.original_line for op in self.ops if op.kind == "drop" and op.text.strip())
         return {j for j in gone if j is not None}
 
     @cached_property
     def taken(self) -> dict[int, str]:
-        """Update lines that are new, but for blank ones."""
+        """Update lines that are new, except blank ones."""
         new = ((op.update_line, op.text) for op in self.ops if op.kind == "take" and op.text.strip())
         return {i: text for i, text in new if i is not None}
 
     @cached_property
     def changes(self) -> list[tuple[list[LineOp], list[LineOp]]]:
-        """What goes and what comes, run by run; without blank lines."""
+        """The removed and the added lines of each run of changes, without blank lines."""
         runs = groupby(self.ops, key=lambda op: op.kind in ("drop", "take"))
         changed = [[op for op in run if op.text.strip()] for is_change, run in runs if is_change]
         return [([op for op in run if op.kind == "drop"], [op for op in run if op.kind == "take"]) for run in changed]
