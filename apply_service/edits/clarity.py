@@ -1,9 +1,9 @@
 """Whether the place of a block is clear to a reader who looks for its ends.
 
-Between its first and last line a block says all, so only its two ends must be clear: the unbroken run of context at one
-end occurs once where the block may stand, the run at the other end is the one nearest to it, and the two do not stand
-elsewhere together.  Stricter than `rivals` where the context says little, and blind where a line has moved.  Judges an
-alignment, makes none.
+A block shows every line between its first and its last, so only its two ends must be clear.  They are clear under
+three conditions.  The unbroken run of context at one end occurs once where the block may stand.  The run at the other
+end is the nearest such run.  The two ends do not stand together elsewhere.  This is stricter than `rivals` if the
+context says little, and does not see that a line has moved.  This module judges an alignment; it makes none.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from apply_service.edits.laid_blocks import Laid, LaidBlock
 
 MIN_LETTERS = 6
 MAX_TWIN = 3
-"""How many times as long as the block its ends may stand apart elsewhere and still be its ends."""
+"""Equal ends elsewhere count as a twin if they are less than this many block lengths apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The context at both ends of a block.  `head` and `tail` are the runs' texts, `head_at` and `tail_at` the original
-    lines where they begin; empty where the block begins (ends) with new lines."""
+    """The context at both ends of a block.
+
+    `head` and `tail` are the lines of the two runs; a run is empty if the block begins (ends) with new lines.
+    `head_at` and `tail_at` are the original lines where the runs begin.
+    """
 
     head: tuple[str, ...]
     head_at: int
@@ -32,11 +35,11 @@ class Ends:
 
 
 def is_vague(laid: Laid) -> bool:
-    """Whether the ends of a changed block may as well lie elsewhere."""
+    """Whether the ends of a changed block fit another place as well."""
     places = Places(laid.reading.index)
     floor, above = 0, 0
     headers: list[int] = []
-    """The lines shown above a block that are indented less than all between them and it, the nearest last."""
+    """The lines shown above a block that are indented less than all shown lines after them; the nearest is last."""
     visible = laid.reading.visible
     for block in laid.blocks:
         while above < len(visible) and visible[above][0] < block.number:
@@ -58,7 +61,7 @@ def is_vague(laid: Laid) -> bool:
 
 
 def _ceiling(laid: Laid, block: LaidBlock, headers: Sequence[int]) -> int:
-    """Before which line the block must end: where the innermost scope shown above it ends whose header is unique."""
+    """The line before which the block must end: the end of the innermost scope above it with a unique header."""
     reading = laid.reading
     ceiling = len(reading.original)
     indent = min(map(indent_of, block.texts))
@@ -75,8 +78,8 @@ def _ceiling(laid: Laid, block: LaidBlock, headers: Sequence[int]) -> int:
 def find_ends(texts: Sequence[str], columns: Sequence[int | None], original: Sequence[str]) -> Ends:
     """The runs of a block, without blank lines on their inner side.
 
-    `texts`: its lines; `columns`: the original line of each that stays, None for new ones
-    (for blank lines, too)."""
+    `texts`: its lines.  `columns`: the original line of each line that stays; None for new and for blank lines.
+    """
     n = len(texts)
     head = 0
     first = columns[0]
@@ -102,12 +105,12 @@ def _stays(text: str, column: int | None, wanted: int, original: Sequence[str]) 
 
 
 def says_something(run: Sequence[str]) -> bool:
-    """Whether a run has a line that is more than brackets and keywords: only such a run is looked for by readers."""
+    """Whether a run has a line with more than brackets and short words: readers look only for such a run."""
     return any(sum(map(str.isalnum, line[:200])) >= MIN_LETTERS for line in run)
 
 
 def marks_place(line: str) -> bool:
-    """Whether a line has a word or closes something: a lone sign ("*", "---") may as well be new."""
+    """Whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
     return any(map(str.isalnum, line[:200])) or is_closer(line)
 
 
@@ -118,7 +121,7 @@ class Places:
         self._index = index
 
     def find(self, run: Sequence[str], low: int, high: int) -> list[int]:
-        """Where in `low:high` the run occurs (white space at both ends of lines aside)."""
+        """Where in `low:high` the run occurs, ignoring white space at both ends of lines."""
         wanted = [line.strip() for line in run]
         if not any(wanted):
             return []
@@ -128,7 +131,7 @@ class Places:
         return [p for p in starts if low <= p and p + n <= high and self._index.stripped[p : p + n] == wanted]
 
     def is_clear(self, ends: Ends, low: int, high: int) -> bool:
-        """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""
+        """Whether the block's ends fit only the place where they were put, if the block lies in `low:high`."""
         if not all(any(map(marks_place, run)) for run in (ends.head, ends.tail) if run):
             return False
         if not ends.head or not ends.tail:
@@ -148,7 +151,7 @@ class Places:
         return any(0 < b - a < MAX_TWIN * length for a in firsts for b in lasts)
 
     def _others(self, line: int, low: int) -> list[int]:
-        """The lines from `low` on equal to that line."""
+        """The other lines from `low` on that equal the line."""
         text = self._index.lines[line].rstrip()
         equal = (j for j in self._index.places(text) if j >= low and j != line)
         return [j for j in equal if self._index.lines[j].rstrip() == text]

@@ -207,8 +207,8 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
     A kept line keeps its own end.  A new line gets the end of the line it replaces, else of the original line above it
     in the output, else of the one below, else the file's most frequent end.
 
-    `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: those of
-    all written lines but the last, if the edit specifies them (`Prediction.ends`).
+    `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: of all
+    written lines but the last, if the edit specifies them (`Prediction.ends`).
     """
     body = original_text.removeprefix(MARK)
     lines, own_ends = split_ends(body)

@@ -1,8 +1,8 @@
 """What is asked of a finished merge before it may call itself certain.
 
-The last step of the merger.  Each question is one way in which a careful reader might still understand the snippet
-otherwise: laid elsewhere (`rivals`), out of the scope shown, worded otherwise (`wording`), with other blank lines
-(`loose_blanks`).
+This is the last step of the merger.  Each question names one way in which a careful reader might understand the
+snippet differently: in another place (`rivals`), outside the scope shown, with other words (`wording`), or with other
+blank lines (`loose_blanks`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from apply_service.edits.wording import hides_trailing_space, is_miscopied, is_r
 from apply_service.types import LineOp
 
 REINDENTED = 2.0
-"""What it costs to read a block at another indentation than it has."""
+"""Cost of reading a block at another indentation than its own."""
 MAX_HEADER = 2
-"""Lines of a block that does no more than show a scope."""
+"""The most lines of a block that only shows a scope."""
 
 
 def doubts_of(reading: Reading, ops: Sequence[LineOp]) -> list[str]:
-    """What speaks against a merge, of ALL_DOUBTS."""
+    """The reasons of ALL_DOUBTS that speak against a merge."""
     laid = Laid(reading, ops)
     found = [reason for reason, is_true in QUESTIONS if is_true(laid)]
     return [*found, ELSEWHERE] if _has_rival(laid) else found
@@ -36,7 +36,7 @@ def doubts_of(reading: Reading, ops: Sequence[LineOp]) -> list[str]:
 
 # -- places ------------------------------------------------------------------------------------------------------------
 def _has_rival(laid: Laid) -> bool:
-    """Whether a changed block could as well lie elsewhere, at its own indentation or at another."""
+    """Whether a changed block fits another place as well, at its own indentation or at another one."""
     rows = [j for j, line in enumerate(laid.reading.original) if line.strip()]
     row_of = {j: row for row, j in enumerate(rows)}
     lines = [laid.reading.original[j].rstrip() for j in rows]
@@ -56,7 +56,7 @@ def _has_rival(laid: Laid) -> bool:
 
 
 def _changed(blocks: Sequence[LaidBlock], stretches: Sequence[Stretch]) -> Iterator[tuple[LaidBlock, Stretch, int]]:
-    """The blocks that change something, each with its stretch and the end of the changed one before."""
+    """The blocks that change something, each with its stretch and the end of the previous changed stretch."""
     floor = 0
     for block, stretch in zip(blocks, stretches, strict=True):
         if block.has_new or stretch.stop - stretch.start != len(block.texts):
@@ -72,7 +72,7 @@ def _as_block(laid: Laid, number: int, texts: Sequence[str]) -> Block:
 
 # -- scopes ------------------------------------------------------------------------------------------------------------
 def _leaves_scope(laid: Laid) -> bool:
-    """Whether a block lies outside the scope that the header shown above it opens, or drops the bounds of its own."""
+    """Whether a block lies outside the scope of the header shown above it, or drops the bounds of its own scope."""
     header: int | None = None
     for block in laid.blocks:
         if header is not None and _is_outside(laid.reading, header, block):
@@ -95,7 +95,7 @@ def _opens_scope(reading: Reading, j: int) -> bool:
 
 
 def _drops_bounds(laid: Laid, block: LaidBlock) -> bool:
-    """Whether lines go that are indented less than all that the block shows between their neighbours."""
+    """Whether a dropped line is indented less than all lines in its place, the next kept line included."""
     above: int | None = None
     lows: list[int] = []
     for text, j in zip(block.texts, block.columns, strict=True):
@@ -111,7 +111,7 @@ def _drops_bounds(laid: Laid, block: LaidBlock) -> bool:
 
 # -- notes -------------------------------------------------------------------------------------------------------------
 def _begins_with_file_name(laid: Laid) -> bool:
-    """Whether the first line names the file and stands in it: then it may have been written for the reader only."""
+    """Whether the first line names the file and was merged as content: it may have been meant only for the reader."""
     roles = laid.reading.snippet.roles
     first = next((i for i, role in enumerate(roles) if role is Role.CONTENT), None)
     if first is None or Role.FILE_NAME in roles:
@@ -130,7 +130,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
     ("blank line beside a marker", may_hold_blank),
     ("anchor not unique", is_vague),
 )
-"""Reason and question."""
+"""Pairs of reason and question."""
 
 ELSEWHERE = "another place is as likely"
 ALL_DOUBTS = (*(reason for reason, _ in QUESTIONS), ELSEWHERE)
