@@ -4,9 +4,10 @@
     decide         a program, or a target that verifies drafts (`strategies`)
     finish         check -> fall back on the prediction where that is better -> restore the original's bytes -> answer
 
-`run` does all three.  It is a generator, and the only path: streaming clients forward its token events, others wait
-for the last one, and the engine packs the passes of all requests that run at the time.  `read_request` and `finish`
-are pure, so that a service may have them done in worker processes.  Knows no HTTP, no files, no torch.
+`run` does all three, and every request takes this path.  It is a generator: streaming clients forward its token
+events, and other clients wait for the last event.  The engine packs the passes of all running requests together.
+`read_request` and `finish` are pure, so a service can run them in worker processes.  This module knows nothing of
+HTTP, files or torch.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ from apply_service.types import (
 )
 
 BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
-"""Strategies whose text is a reading of the merger, which has counted how often it is right."""
+"""Strategies whose text is a reading of the merger.  How often the merger is right was counted."""
 INSTRUCTION_ONLY = "instruction"
 READS_BYTES = frozenset({"unified_diff"})
-"""Formats whose edits tell line ends: their reader gets the texts as they came."""
+"""Formats whose edits specify line ends.  Their reader gets the texts with the original line ends."""
 MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
 LEAST = 1e-300
-"""Stands for a probability too small for a logarithm."""
+"""Replaces a probability that is too small for a logarithm."""
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class Stopwatch:
 
 
 class ReadEdit(NamedTuple):
-    """A valid request, and what a program makes of its edit.  Can be sent to another process."""
+    """A valid request with its edit and the predicted merge.  Can be sent to another process."""
 
     source: SourceText
     format_name: str
@@ -113,7 +114,7 @@ class ReadEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InWorker:
-    """The last item of a run whose answer is to be made in a worker process: what to call there."""
+    """The last item of a run that ends in a worker process: the function to call there."""
 
     call: Callable[[], ApplyResult]
 
@@ -129,17 +130,17 @@ def run(
     *,
     finishes_in_worker: bool = False,
 ) -> Running:
-    """Apply one edit, taking turns with others.  `edit`: what `read_request` gave, where it was called before.
+    """Apply one edit; many runs can take turns.  `edit`: the result of `read_request`, if it was called before.
 
-    Yields provisional token events, then exactly one final event; in between, whenever it needs a pass of the target,
-    its decodings: whoever drives it runs the pass, for many requests at once, and sends in what that committed
-    (`decoding.scheduler`).  Closing it frees its slots.
+    Yields provisional token events, then exactly one final event (an `InWorker` with `finishes_in_worker`).  Whenever
+    it needs a pass of the target, it yields a `NextPass`.  The caller then runs one pass for many requests at once, and
+    sends the committed tokens back (`decoding.scheduler`).  Closing the generator frees its slots.
 
     Raises:
-        ApplyError: the request's one terminal event where it has no result; nothing yielded before it is an answer.
+        ApplyError: the request has no result.  The events yielded before are no answer.
     """
     edit = read_request(request, runtime) if edit is None else edit
-    if deadline is None:  # nobody accepted the request before; the time that a model takes to load does not count
+    if deadline is None:  # no service accepted the request before; loading a model does not count
         if needs_target(request, edit.job):
             runtime.load(request.model or runtime.models[0])
         deadline = Deadline(request.timeout_s, spent_s=edit.seconds)
@@ -166,7 +167,7 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
-    """Refuse what can't be applied, before any work; front ends refuse it too.
+    """Refuse a request that can't be applied, before any work.  Front ends call this too.
 
     Raises:
         RequestError: the class says which field and why.
@@ -220,18 +221,18 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
 
 
 def refuse_unknown_checks(on_verdict: Mapping[str, str]) -> None:
-    """Raises InvalidField where a rule is for a check that there is none of: it would never take effect."""
+    """Raises InvalidField if a rule names an unknown check: such a rule would never take effect."""
     known = [*CHECKS, *STRATEGY_VERDICTS]
     if unknown := sorted(on_verdict.keys() - set(known)):
         raise InvalidField("`on_verdict` names unknown checks", value=unknown, limit=known, remedy=ONE_OF)
 
 
 def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob]:
-    """The edit's format, and the job with the predicted merge in it."""
+    """The edit's format, and the job, which holds the predicted merge."""
     original, update = normalise(request.original), normalise(request.update)
-    if not update.strip():  # a program can say nothing of an instruction: the original is the draft
+    if not update.strip():  # no program can follow an instruction: the original is the draft
         ops = tuple(LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n")))
-        unchanged = Prediction(ops, (), Certainty.GUESS, ("an instruction determines no text",))
+        unchanged = Prediction(ops, (), Certainty.GUESS, ("an instruction does not determine the text",))
         return INSTRUCTION_ONLY, EditJob(original, update, request.instruction, request.path, language, unchanged)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     original_read, update_read = original, reply.update
@@ -257,12 +258,12 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
 def finish(
     request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
-    """Check the text, restore the original's bytes, and put the answer together.  `seconds`: by earlier stage.
+    """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
 
     Raises:
         AlteredBytes: a byte outside the edit would change.
-        CheckFailed, Truncated: a check that the caller wants to fail has findings; truncation is one unless told
-            otherwise, as an answer is never half a file.
+        CheckFailed, Truncated: a check with the rule `fail` has findings.  Truncation has this rule by default,
+            because an answer is never half a file.
     """
     watch, job = Stopwatch(dict(seconds or {})), edit.job
 
@@ -309,8 +310,11 @@ def _answer(
     verdicts: tuple[Verdict, ...],
     seconds: dict[str, float],
 ) -> ApplyResult:
-    """What callers get of a text that has passed.  `checks` count for the confidence, `verdicts` are all that is said;
-    `seconds` is handed out as it is and may still grow."""
+    """The answer for a text that was not refused.
+
+    The confidence depends on `checks`; the answer shows all `verdicts`.  `seconds` is not copied: the caller adds to it
+    later.
+    """
     job, target = edit.job, outcome.target
     hunks = text_hunks(request.original, merged_code)
     confidence = confidence_in(request, job.prediction, outcome, checks)
@@ -345,8 +349,11 @@ def _answer(
 
 
 def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[LineOp, ...]:
-    """The line operations that lead from `original` to `merged`: the prediction's own where it said the same text, else
-    the smallest set, with added lines credited to the update where it has them."""
+    """The line operations that lead from `original` to `merged`.
+
+    If the prediction has the same text, these are its own operations.  Otherwise they are the smallest set; an added
+    line that is in the update is credited to the update.
+    """
     if merged == prediction.text:
         return prediction.ops
     lines_of_update: dict[str, int] = {}
@@ -359,8 +366,10 @@ def attribute_ops(original: str, merged: str, prediction: Prediction) -> tuple[L
 
 
 def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, ...]:
-    """Runs of merged lines with the same origin.  Added lines that no update line explains are the model's, where one
-    ran."""
+    """Runs of merged lines with the same origin.
+
+    An added line without an update line comes from the model, if one ran.
+    """
 
     def origin(op: LineOp) -> Origin:
         if op.original_line is not None:
@@ -376,8 +385,10 @@ def origin_spans(ops: Sequence[LineOp], *, is_from_model: bool) -> tuple[Span, .
 
 
 class Confidence(NamedTuple):
-    """How sure an answer is of itself, and what the figures are; None where there are none.  `of_hunk`: how sure it is
-    of a hunk, from the least log probability of a decision in it."""
+    """The confidence of an answer and its kind; both are None if there is no figure.
+
+    `of_hunk` gives the confidence of a hunk from the least log probability of a decision in it.
+    """
 
     answer: float | None
     kind: ConfidenceKind | None
@@ -387,8 +398,12 @@ class Confidence(NamedTuple):
 def confidence_in(
     request: ApplyRequest, prediction: Prediction, outcome: Outcome, checks: Sequence[Verdict]
 ) -> Confidence:
-    """What the merger counted of its own readings; else the target's least probability of a decision, through its
-    calibration where it has one.  `checks` are the verdicts on the text alone."""
+    """The confidence of the answer and of its hunks.
+
+    If the text is a reading of the merger, this is the counted chance that such readings are right.  Otherwise it is
+    the target's least probability of a decision, calibrated if the target has a calibration.  `checks` are only the
+    verdicts on the text.
+    """
     target, answer, calibration = outcome.target, outcome.confidence, None
     kind: ConfidenceKind | None = None if answer is None else "raw"
     if target is not None and request.temperature == 0 and request.constrain != "none":
@@ -411,9 +426,12 @@ def confident_hunks(
     line_logprobs: Mapping[int, float] | None,
     confidence_at: Callable[[float], float] = math.exp,
 ) -> tuple[Hunk, ...]:
-    """The hunks with their confidence; `line_logprobs` has the least one at a decision of each line of the merged text
-    (LF lines), None where no target decided; `confidence_at` makes a confidence of the least in a hunk."""
-    # For every line as editors count, and the end: the line as the service counts, where a lone `\r` ends none.
+    """The hunks with their confidence.
+
+    `line_logprobs`: for each line of the merged text (LF lines), the least log probability of a decision; None if no
+    target decided.  `confidence_at` turns the least of a hunk into a confidence.
+    """
+    # Maps each line number of editors, and the end, to that of the service, where a lone `\r` ends no line.
     has_breaks, at = "\n" in merged, [0]
     for line in LINE.findall(merged) if line_logprobs else ():
         at.append(at[-1] + (line.endswith("\n") or not has_breaks))
@@ -431,7 +449,7 @@ def confident_hunks(
 
 # -- callers ----------------------------------------------------------------------------------------------------------
 def run_alone(request: ApplyRequest, runtime: Runtime, deadline: Deadline | None = None) -> Generator[ApplyEvent]:
-    """`run` for callers with one request at a time: its events alone.  Raises as `run` does."""
+    """`run` for callers with one request at a time: yields only the events.  Raises as `run` does."""
     return drive_alone(run(request, runtime, deadline))  # type: ignore[arg-type]
 
 
@@ -444,8 +462,10 @@ def apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult:
 
 
 def read_or_apply(request: ApplyRequest, runtime: Runtime) -> ApplyResult | ReadEdit:
-    """The answer where a program gives it, else the edit as it was read, for `run`: what a service has done in worker
-    processes.  The runtime's targets are not asked for.  Raises as `run` does."""
+    """The answer if a program gives it, else the edit to pass to `run`.
+
+    A service calls this in worker processes.  It uses no target of the runtime.  Raises as `run` does.
+    """
     edit = read_request(request, runtime)
     if needs_target(request, edit.job):
         return edit

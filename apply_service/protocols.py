@@ -1,7 +1,7 @@
 """The contracts between the layers.  Implementations are found by name through `registry`.
 
-Text lives in edits, prompts and checks.  Engine, decoding and drafting see token ids; the one exception is the
-drafter's `DraftSource`, whose text can be tokenised anew from the middle of a token.
+Edits, prompts and checks work on text.  Engine, decoding and drafting see only token ids, with one exception: the
+text of a drafter's `DraftSource`, which can be tokenised again from the middle of a token.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class EditFormat(Protocol):
         self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
     ) -> Prediction:
         """The merged text as far as a program can tell.  Texts have LF line ends; `update` is what `edits.reply` found
-        in the reply.  `instruction`: what was said beside the edit, which may tell its place.
+        in the reply.  `instruction`: text beside the edit, which may say where the edit belongs.
 
         Raises:
             MalformedEdit: the update is not of this format.
-            NeedsMoreContext: nothing can be predicted, not even as a draft; names the anchors.
+            NeedsMoreContext: nothing can be predicted, not even as a draft; the error names the anchors.
         """
 
 
@@ -52,8 +52,10 @@ class CheckInput:
 
 
 Check = Callable[[CheckInput], list[Verdict]]
-"""One question asked of every answer: its findings, worst first; empty where all is well.  Pure, never raises;
-milliseconds at 1,500 lines."""
+"""Checks one thing in every answer, and returns its findings, worst first; none if all is well.
+
+A check is pure and never raises.  It takes milliseconds for 1,500 lines.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class EditJob:
     language: str | None
     prediction: Prediction
     findings: tuple[Verdict, ...] = ()
-    """What the reader of the reply left out of the edit."""
+    """What `edits.reply` left out of the edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,11 @@ class DraftSource:
 
 @dataclass(frozen=True, slots=True)
 class DraftSources:
-    """Everything a drafter may copy from, and how to turn a piece of a source's text into ids (`encode`) and output ids
-    into their text (`decode`, control tokens as nothing).
+    """Everything that a drafter may copy from.
 
-    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the other source at which
-    the merge's alignment stands when the output has reached token i of the predicted merge.
+    `encode` turns a piece of a source's text into ids; `decode` turns output ids into text and drops control tokens.
+    `predicted_to_original[i]` and `predicted_to_update[i]` [n_predicted + 1]: the token of the other source that is
+    aligned with token i of the predicted merge.
     """
 
     predicted: DraftSource
@@ -102,7 +104,10 @@ class DraftSources:
 
 
 StopFinder = Callable[[Sequence[int]], int | None]
-"""Called with each new output token once, in order: the index of the one with which the output is complete, or None."""
+"""Called once with each new output token, in order.
+
+Returns the index of the token that completes the output, or None.
+"""
 
 
 class TextStream(Protocol):
@@ -116,16 +121,22 @@ class Constraint(Protocol):
     """A deterministic mask from (sources, output so far)."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.  `output_ids` only ever
-        grows between calls.  What follows a draft token that is not allowed is never used and may be anything."""
+        """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
+
+        Between calls `output_ids` only grows.  Masks after a draft token that is not allowed are never used, and may be
+        anything.
+        """
 
 
 class CompletingConstraint(Constraint, Protocol):
-    """A constraint that can say what is left to choose."""
+    """A constraint that can also say which tokens must come next."""
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """`draft_ids` itself, or in its place what must come after `output_ids` where the draft is against it or ends
-        before it does; at most `limit` tokens.  `output_ids` only ever grows between calls."""
+        """`draft_ids`, or the tokens that must come after `output_ids`, at most `limit`.
+
+        The required tokens replace the draft if it contradicts them or is shorter.  Between calls `output_ids` only
+        grows.
+        """
 
 
 class PromptFormat(Protocol):
@@ -136,36 +147,46 @@ class PromptFormat(Protocol):
     takes_instructions: bool
     """Whether the target can follow an instruction that comes without an update."""
     constrains_by_default: bool
-    """Whether `constraint` holds where a request does not say."""
+    """Whether `constraint` applies if the request does not say."""
 
     def encode_prompt(self, job: EditJob) -> list[int]:
         """The whole prompt; output is generated right after it."""
 
     def encode_sources(self, job: EditJob) -> DraftSources:
-        """Predicted merge, original and update as this format writes its output, end token included in the first."""
+        """Predicted merge, original and update, encoded as this format writes output.  The first has its end token."""
 
     def decode_output(self, ids: Sequence[int]) -> str:
-        """The merged text of finished output (stop token included or not): control tokens and tags dropped.  Raises
-        Truncated: the output lacks the closing that this format demands."""
+        """The merged text of finished output (with or without stop token), without control tokens and tags.
+
+        Raises Truncated if the output lacks the closing that this format demands.
+        """
 
     def open_stream(self) -> TextStream: ...
 
     def lines_of(self, ids: Sequence[int]) -> Sequence[tuple[int, int]]:
-        """For every output token the first and last line of the merged text (0-based) that its choice decides: the line
-        it stands in, the one it begins, or where it writes nothing, the one that comes next."""
+        """For each output token, the first and last line (0-based) of the merged text that its choice decides.
+
+        These are the line that the token is in and the line that it begins.  For a token that writes nothing, it is the
+        next line.
+        """
 
     def stop_finder(self, job: EditJob) -> StopFinder | None:
-        """Finds the end of the output in its text where the target might write on after it; None where `stop_ids`
-        suffice."""
+        """Finds the end of the output in its text, if the target might write on after it.
+
+        None if `stop_ids` suffice.
+        """
 
     def constraint(self, job: EditJob) -> CompletingConstraint | None:
-        """Every line of the output is one of the sources; None where this vocabulary or format can't be held to it."""
+        """The constraint that every output line is a line of the sources.
+
+        None if this vocabulary or format can't be constrained that way.
+        """
 
 
 # -- drafting ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A point draft: tokens proposed to come next, and the probability with which each is expected to be accepted."""
+    """A point draft: the proposed next tokens, and the probability at which each is expected to be accepted."""
 
     token_ids: Sequence[int]
     expected_acceptance: float = 1.0
@@ -177,7 +198,7 @@ EMPTY_DRAFT = Draft((), 0.0)
 
 @dataclass(frozen=True, slots=True)
 class DraftEngine:
-    """The model that drafts: `engine`, and the `n_vocab` ids from 0 on that it and the target both know."""
+    """The draft model: its `engine`, and the number of ids from 0 on (`n_vocab`) that it shares with the target."""
 
     engine: Engine
     n_vocab: int
@@ -185,8 +206,11 @@ class DraftEngine:
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """What every drafter is made from.  `open_draft_engine` gives the configured draft model, loading it on first use;
-    None where none is configured.  `max_new_tokens` is the limit of the output that is drafted for."""
+    """What every drafter is made from.
+
+    `open_draft_engine` gives the configured draft model, and loads it on first use; None if none is configured.
+    `max_new_tokens` is the limit of the output.
+    """
 
     sources: DraftSources
     prompt_ids: Sequence[int] = ()
@@ -195,15 +219,16 @@ class DraftContext:
 
 
 class Drafter(Protocol):
-    """One object a request.  `propose` then `observe`, in turn, until the end; then `close`, on every way out.
+    """One object per request.  `propose` and `observe` are called in turn until the end; then `close`, in any case.
 
-    Never changes what is decoded, only how fast."""
+    A drafter never changes what is decoded, only how fast.
+    """
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """At most `limit` tokens expected after `output_ids` (the same list, grown, at every call); may be empty."""
+        """At most `limit` tokens expected after `output_ids`, possibly none.  Every call gets the same, grown list."""
 
     def observe(self, n_accepted: int, next_id: int) -> None:
-        """Of the last draft `n_accepted` tokens were accepted, then the target chose `next_id`."""
+        """Learn that `n_accepted` tokens of the last draft were accepted, and that the target then chose `next_id`."""
 
     def close(self) -> None:
         """Free what the drafter holds (a draft model's session).  A second call does nothing."""
@@ -212,15 +237,17 @@ class Drafter(Protocol):
 # -- engine ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Greedy at temperature 0, else Gumbel-max: the noise depends on (seed, absolute position, token id) alone, so
-    drafts cannot change a sample."""
+    """Greedy at temperature 0, else Gumbel-max sampling.
+
+    The noise depends only on seed, absolute position and token id, so drafts cannot change a sample.
+    """
 
     temperature: float = 0.0
     seed: int = 0
 
 
 class Session(Protocol):
-    """One sequence in the engine; owns its slots.  A context manager: leaving it frees them."""
+    """One sequence in the engine, which owns its slots.  As a context manager it frees them at the end."""
 
     @property
     def length(self) -> int:
@@ -228,7 +255,7 @@ class Session(Protocol):
 
     @property
     def n_pending(self) -> int:
-        """Prompt tokens still to be prefilled, but for the last one, which is the first window's `last_id`."""
+        """Prompt tokens still to be prefilled, except for the last one: it is the first window's `last_id`."""
 
     @property
     def n_cached(self) -> int:
@@ -277,7 +304,7 @@ Part = Window | Prefill
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The target's word on a window.
+    """The target's decision on a window.
 
     `choices` [n_accepted + 1]: the accepted draft tokens, then the target's own next token.  `logprobs`
     [n_accepted + 1]: natural log of each choice's probability before masking, at temperature 1; None where the engine
@@ -299,20 +326,27 @@ class Engine(Protocol):
     context_limit: int
     determinism: Literal["bitwise", "tolerant"]
     prefill_grain: int
-    """Prefill parts are multiples of this, but for the end of a prompt."""
+    """The size of a prefill part is a multiple of this, except at the end of a prompt."""
 
     @property
     def pass_times(self) -> Mapping[int, float]:
-        """Row counts a pass may have -> relative time of such a pass.  Fewer rows are padded to the next count."""
+        """The relative time of each row count that a pass may have.  Fewer rows are padded to the next count."""
 
     @property
     def max_draft(self) -> int:
         """Draft tokens that fit in one window; 0 where the engine can't verify drafts."""
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
-        """Admit a sequence: slots for the prompt and the new tokens, and what the prefix cache of `owner` holds of the
-        prompt.  None: no room until another session closes.  Raises ContextLimitExceeded: they can never fit."""
+        """Admit a sequence.
+
+        It gets slots for the prompt and the new tokens, and the part of the prompt that the prefix cache of `owner`
+        holds.  None: there is no room until another session closes.  Raises ContextLimitExceeded if the tokens can
+        never fit.
+        """
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
-        """One forward over all parts, of distinct sessions; accepts, rewinds, and answers in the same order (None for
-        a prefill).  Where it raises, no session has changed."""
+        """One forward over all parts, which belong to distinct sessions.
+
+        It accepts draft tokens, rewinds the sessions, and answers in the same order (None for a prefill).  If it
+        raises, no session has changed.
+        """

@@ -1,16 +1,16 @@
-"""Admission, and the lanes in which requests are answered: between the front ends, which are many, and the pipeline.
+"""Admits requests and runs them in lanes; it stands between the front ends and the pipeline.
 
 A front end submits a request and gets a `Ticket`.  From there:
 
-    readers   worker processes read the edit, and answer it where a program can
-    engine    one thread decodes what needs a target here, several requests in shared passes, of each caller in turn
+    readers   worker processes read the edit, and answer it if a program can
+    engine    one thread decodes requests whose target is in this process; they share passes, and callers take turns
     threads   one for each request whose target is on another server
 
-Every accepted request ends in exactly one terminal item: a final event, or an `ApplyError`.  Bounded queues refuse
-what they cannot hold, a deadline is kept even where the engine hangs, a caller who goes away stops the decoding at the
-next pass, and a crash costs only the request that caused it.
+Every accepted request ends in exactly one terminal item: a final event, or an `ApplyError`.  Full queues refuse
+requests.  A deadline is kept even if the engine hangs.  If a caller goes away, the decoding stops at the next pass.  A
+crash ends only the request that caused it.
 
-Knows no HTTP; what the pipeline does is handed in.  `build.open_service` puts one together.
+This module knows no HTTP, and gets the pipeline's functions as arguments.  `build.open_service` builds a service.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ from apply_service.serving.workers import Job, WorkerPool, closing_error
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent
 
 READING_LIMIT_S = 5.0
-"""A small edit is read in milliseconds; one that takes longer than this was made to."""
+"""Reading a small edit takes milliseconds; one that takes longer than this was made to be slow."""
 JOIN_TIMEOUT_S = 5.0
 """How long `close` waits for the pass in progress; a thread that hangs longer is left behind (it is a daemon)."""
 STARTS_PER_PASS = 4
-"""Requests that join between two passes while others are running: starting one takes the time of its prompt."""
+"""The most requests that join between two passes.  Starting one takes time for its prompt."""
 UNREAD_FACTOR = 8
-"""Small edits that may wait to be read, for each that may wait for the engine: reading takes milliseconds."""
+"""For each request that may wait for the engine, this many small edits may wait to be read: reading is fast."""
 ROOM_POLL_S = 0.01
-"""How long to wait before asking again for room that someone outside this service holds."""
+"""How long to wait before trying again, if someone outside this service holds the room."""
 
 T = TypeVar("T")
 Run = Callable[[ApplyRequest, Deadline], Running]
-"""The pipeline (`pipeline.run`); stops where the deadline says so."""
+"""The pipeline (`pipeline.run`).  It stops when the deadline is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Where edits are read.  A pool is None where the engine thread is to read such edits itself."""
+    """Where edits are read.  If a pool is None, the engine thread reads such edits itself."""
 
     small: WorkerPool | None
     large: WorkerPool | None
     large_chars: int
-    """From so many characters on, file and edit together, an edit is large."""
+    """An edit is large if it and its file have at least this many characters together."""
     read: Callable[[ApplyRequest], Callable[[], ApplyResult | ReadEdit]]
-    """What a worker is to call."""
+    """Gives the function that a worker has to call."""
     resume: Callable[[ApplyRequest, Deadline, ReadEdit], Running]
-    """As `run`, of an edit that was read."""
+    """Like `run`, for an edit that has been read."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """The edits of one size: those that wait for a worker, and those in one."""
+    """The edits of one size: those that wait for a worker, and those that a worker is reading."""
 
     pool: WorkerPool
     queue_limit: int
@@ -83,15 +83,18 @@ class Lane:
 
 
 class Task:
-    """A ticket being answered: the pipeline's generator, driven from pass to pass.  Whatever that raises becomes the
-    ticket's terminal error; it is closed on every way out, which frees its slots."""
+    """A ticket being answered: drives the pipeline's generator from pass to pass.
+
+    Any error that the generator raises becomes the ticket's terminal error.  The generator is always closed at the end,
+    which frees its slots.
+    """
 
     def __init__(self, ticket: Ticket, run: Run) -> None:
         self.ticket = ticket
         self.decodings: tuple[Decoding, ...] = ()
-        """What it needs a pass of; none once it has ended."""
+        """The decodings that need a pass; empty when the task has ended."""
         self.rest: InWorker | None = None
-        """What is left to do, in a worker process, once it needs no more passes."""
+        """What a worker process has to do after the last pass."""
 
         def events() -> Running:  # `run` is called at the first step only, where its errors are caught
             return (yield from run(ticket.request, ticket.deadline))
@@ -99,7 +102,7 @@ class Task:
         self._events = events()
 
     def advance(self, answer: Answer | None) -> None:
-        """Send in what the last pass did, and pass on events until the request needs a pass again or has ended."""
+        """Send the result of the last pass in.  Forward events until the request needs another pass or has ended."""
         self.decodings = ()
         try:
             terminal = self._advance(answer)
@@ -125,7 +128,7 @@ class Task:
         self.ticket.end(terminal)
 
     def _advance(self, answer: Answer | None) -> Terminal | None:
-        """How the request ends; None where it needs a pass, or its rest done.  Raises whatever the pipeline does."""
+        """The terminal item; None if the request needs a pass or has a rest to do.  Raises what the pipeline raises."""
         deadline = self.ticket.deadline
         if deadline.is_over():
             return cancelled_error()
@@ -146,7 +149,7 @@ class Task:
 
 
 class Service:
-    """The queues and the lanes.  A context manager; leaving it closes it, and the pools of its readers."""
+    """The queues and the lanes.  As a context manager it closes itself and its readers' pools at the end."""
 
     def __init__(
         self,
@@ -160,8 +163,10 @@ class Service:
         default_timeout_s: float = 120.0,
         max_timeout_s: float = 600.0,
     ) -> None:
-        """`is_remote`: whether a request's target is on another server; at most `max_threads` of these run at a time,
-        and `max_active` of the others."""
+        """`is_remote`: whether a request's target is on another server.
+
+        At most `max_threads` such requests run at a time, and at most `max_active` others.
+        """
         self._run = run
         self.readers = readers
         self._is_remote = is_remote
@@ -179,15 +184,15 @@ class Service:
         self._waiting: FairQueue[Ticket] = FairQueue()
         self._waiting_remote: FairQueue[Ticket] = FairQueue()
         self._queues = [self._waiting, self._waiting_remote, *([self._large.unread] if self._large else [])]
-        """What counts against `queue_limit`: requests that wait for a target, and large ones that wait to be read."""
+        """The queues that count against `queue_limit`: requests for a target, and large ones that wait to be read."""
         self._patient: set[Ticket] = set()
-        """Being read; a place in the engine's queue is kept for each."""
+        """Patient requests that are being read.  Each has a reserved place in the engine's queue."""
         self._running: list[Ticket] = []
         self._in_threads: set[Ticket] = set()
         self._state = threading.Condition()
         self._is_open = True
         self._n_open = 0
-        """Requests that are accepted and have not ended."""
+        """Requests that were accepted and have not ended."""
         self._observers: list[Callable[[Ticket], None]] = []
         self._thread = threading.Thread(target=self._serve, name="apply-engine", daemon=True)
         self._thread.start()
@@ -199,18 +204,18 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a request would be accepted, the length of the queue aside."""
+        """Whether a request would be accepted if the queue has room."""
         return self._is_open and self.is_alive
 
     @property
     def queue_length(self) -> int:
-        """Requests that wait for a target, or large ones to be read."""
+        """How many requests wait for a target, or are large and wait to be read."""
         with self._state:
             return sum(map(len, self._queues))
 
     @property
     def has_room(self) -> bool:
-        """Whether a request of anybody would find a place in the queues."""
+        """Whether the queues have room for a request of any caller."""
         with self._state:
             is_small_free = self._small is None or len(self._small.unread) < self._small.queue_limit
             return is_small_free and self.queue_length < self._queue_limit
@@ -222,13 +227,18 @@ class Service:
             return len(self._running) + len(self._in_threads) + sum(len(lane.jobs) for lane in self._lanes)
 
     def observe(self, observer: Callable[[Ticket], None]) -> None:
-        """Have every ticket shown to `observer` when it has ended, before its consumer learns of it: on the thread that
-        ended it, in the context of whoever submitted it.  It must be quick; what it raises is logged and dropped."""
+        """Call `observer` with every ticket that has ended, before its consumer learns of the end.
+
+        The call is on the thread that ended the ticket, in the context of the code that submitted it.  It must be
+        quick.  Its errors are logged and dropped.
+        """
         self._observers.append(observer)
 
     def submit(self, request: ApplyRequest, *, is_patient: bool = False) -> Ticket:
-        """Accept a request.  It may be ended by Overloaded later, when it has been read and the engine's queue is full,
-        unless it `is_patient`; then there must be room in that queue already.
+        """Accept a request.
+
+        If the engine's queue is full once the edit has been read, the request ends with Overloaded.  This can't happen
+        to a request that `is_patient`: for it, that queue must have room now.
 
         Raises:
             Overloaded: the queue is full.
@@ -268,11 +278,13 @@ class Service:
         return final.result
 
     async def call(self, call: Callable[[], T], n_chars: int = 0, *, timeout_s: float | None = None) -> T:
-        """What a pure function makes of an edit of so many characters, called where such edits are read.  Cancelling
-        this ends it.  `timeout_s`: how long the caller waits, for a free process too.
+        """Run a pure function where edits of `n_chars` characters are read, and return its value.
+
+        Cancelling this coroutine ends the function.  `timeout_s`: how long the caller waits, including the wait for a
+        free process.
 
         Raises:
-            ApplyError: what it raises; DeadlineExceeded where it takes too long, EngineFailure where it crashes.
+            ApplyError: what `call` raises; DeadlineExceeded if it takes too long, EngineFailure if it crashes.
         """
         lane = self._lane_of(n_chars)
         try:
@@ -298,13 +310,16 @@ class Service:
                 )
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Whether everything accepted has ended, and the engine is free, within the time."""
+        """Whether all accepted requests end, and the engine becomes free, within the time."""
         with self._state:
             return self._state.wait_for(self._is_idle, timeout_s)
 
     def close(self, drain_timeout_s: float = 0.0) -> None:
-        """Accept nothing more, let accepted requests finish for so long, end the rest with `NotReady`, stop the
-        thread.  A second call does nothing."""
+        """Close the service.  A second call does nothing.
+
+        It accepts no more requests, and lets accepted ones finish for `drain_timeout_s`.  Then it ends the rest with
+        `NotReady` and stops the thread.
+        """
         with self._state:
             self._is_open = False
             self._state.notify_all()
@@ -328,7 +343,7 @@ class Service:
     # -- admission -------------------------------------------------------------------------------------------------
     @property
     def _tickets(self) -> list[Ticket]:
-        """All that have been accepted and not ended, or hold a lane."""
+        """All tickets that wait, run, or are in a lane."""
         read = [ticket for lane in self._lanes for ticket in (*lane.unread, *lane.jobs)]
         return [*read, *self._waiting, *self._waiting_remote, *self._running, *self._in_threads]
 
@@ -339,11 +354,11 @@ class Service:
         return self._waiting_remote if self._is_remote(ticket.request) else self._waiting
 
     def _lane_of(self, n_chars: int) -> Lane | None:
-        """None: such edits are read by whoever answers them."""
+        """The lane that reads edits of this size.  None: the thread that answers an edit also reads it."""
         return self._large if self.readers is not None and n_chars >= self.readers.large_chars else self._small
 
     def _refuse_full(self, owner: str, *places: Collection[Ticket], limit: int | None = None) -> None:
-        """Raises Overloaded where the places together hold all they may, and of this owner no less than its share."""
+        """Raises Overloaded if the places together are full and this owner already has its share of them."""
         limit = self._queue_limit if limit is None else limit
         if (total := sum(map(len, places))) < limit:
             return
@@ -369,11 +384,11 @@ class Service:
         for observer in self._observers:
             try:
                 ticket.context.copy().run(observer, ticket)
-            except Exception as error:  # whoever watches must not cost the request its end
+            except Exception as error:  # an observer must not stop the request from ending
                 crash_error(error)
 
     def _start_next(self) -> None:
-        """Start what there is room for in worker processes and in threads; the engine thread looks after itself."""
+        """Start waiting requests in free worker processes and threads.  The engine thread starts its own."""
         for lane in self._lanes:
             while True:
                 with self._state:
@@ -406,7 +421,7 @@ class Service:
             job.cancel()
 
     def _end_job(self, lane: Lane, ticket: Ticket, job: Job) -> None:
-        """Answer the request, or have it wait for its target.  On a thread of the pool."""
+        """Answer the request, or queue it for its target.  Runs on a thread of the pool."""
         if ticket.terminal is None:
             ticket.context.copy().run(self._go_on, ticket, job)
         with self._state:
@@ -440,7 +455,7 @@ class Service:
 
     # -- threads and the engine thread -----------------------------------------------------------------------------
     def _task(self, ticket: Ticket) -> Task:
-        """The request being answered, up to the first pass that it needs."""
+        """Start answering the request, up to the first pass that it needs."""
         ticket.start()
         run = self._run
         if self.readers is not None and (edit := ticket.edit) is not None:
@@ -451,10 +466,10 @@ class Service:
         return task
 
     def _finish(self, task: Task) -> None:
-        """Have the rest of a task done, where it left any, in the process that its edit was read in."""
+        """Give the rest of a task, if it left any, to the worker pool that reads such edits."""
         if task.rest is not None and task.ticket.terminal is None:
             lane = self._lane_of(count_chars(task.ticket.request))
-            assert lane is not None, "a run leaves its rest to a worker only where there are any"
+            assert lane is not None, "a run leaves its rest to a worker only if there are workers"
             self._begin_job(lane, task.ticket, task.rest.call)
 
     def _run_in_thread(self, ticket: Ticket) -> None:
@@ -468,7 +483,7 @@ class Service:
         self._start_next()
 
     def _serve(self) -> None:
-        """The engine thread: let requests join, run a pass for all, tell each what it did, until the service closes."""
+        """The engine thread, until the service closes: let requests join, run a pass, give each task its result."""
         scheduler = Scheduler()
         tasks: list[Task] = []
         while True:
@@ -489,17 +504,17 @@ class Service:
             has_advanced = False
             for task in tasks:
                 answer = joined([next(outcomes) for _ in task.decodings])
-                # Where the pass did nothing for a task, it is told only if nobody waits for it any more.
+                # A task for which the pass did nothing advances only if its deadline is over.
                 if isinstance(answer, BaseException) or any(answer) or task.ticket.deadline.is_over():
                     task.advance(answer)
                     has_advanced = True
             if not has_advanced and decodings and all(decoding.session is None for decoding in decodings):
-                with self._state:  # all wait for room that none of them holds: passes would only burn the processor
+                with self._state:  # all wait for room that none of them holds: more passes would waste processor time
                     self._state.wait(ROOM_POLL_S)
             tasks = self._still_active(tasks)
 
     def _still_active(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that need anything more; the others are over, and say so to those who wait for an idle engine."""
+        """The tasks that need another pass.  The others are over; this wakes threads that wait for an idle engine."""
         active = [task for task in tasks if task.decodings]
         for task in tasks:
             if not task.decodings:
@@ -512,5 +527,5 @@ class Service:
 
 
 def count_chars(request: ApplyRequest) -> int:
-    """How large an edit is."""
+    """The size of an edit."""
     return len(request.original) + len(request.update)

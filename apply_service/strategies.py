@@ -1,7 +1,7 @@
-"""Who decides: a program, a target model with drafts, or the program again where the target gives no answer.
+"""Chooses who decides: a program, a target model with drafts, or the program again if the target gives no answer.
 
-The middle of a request's path: `pipeline` has read the edit, and afterwards checks the text and restores its bytes.
-The README's table says when which strategy runs.
+This is the middle of a request's path.  `pipeline` has read the edit before, and checks the text and restores its bytes
+afterwards.  The README has a table of the strategies and of when each one runs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange,
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "replay", "reply", "other_files")
-"""Verdicts on how the answer came about, beside the checks of its text; `drafts` only tells, and never fails."""
+"""Verdicts on how the answer came about, beside the checks of its text.  `drafts` only informs and never fails."""
 REPLAYED = (
     "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
     "speed means something"
 )
-DOUBTED = "the model finds the merge unlikely, and is known to be wrong more often where it decides against one"
+DOUBTED = "the model finds the merge unlikely, but it is known to be wrong more often if it decides against a merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +55,27 @@ class Outcome:
     agreement: bool | None = None
     confidence: float | None = None
     line_logprobs: Mapping[int, float] | None = None
-    """Least log probability of a decision of the target at each line of the merged text; None where none decided."""
+    """For each line of the merged text, the target's least log probability of a decision; None without a target."""
     windows: tuple[LineRange, ...] = ()
-    """The lines of the original that the target decided; none: all."""
+    """The lines of the original that the target decided; empty if it decided all."""
     invented_lines: int | None = None
     note: str = ""
     """Why a fallback took the target's place."""
     error: ApplyError | None = None
-    """Why the target gave no answer: the request's error, should the fallback fail a check."""
+    """Why the target gave no answer.  The request ends in this error if the fallback fails a check."""
 
     def fall_back(self, job: EditJob, note: str) -> Outcome:
-        """The predicted merge in the place of the target's text."""
+        """This outcome with the predicted merge instead of the target's text."""
         merged = replace(self, merged=job.prediction.text, strategy="fallback", note=note)
         return replace(merged, confidence=None, line_logprobs=None, invented_lines=None)
 
 
 StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
-"""Driven as `target.Deciding` is; ends with what was made of the job."""
+"""The caller drives it like `target.Deciding`.  It returns the outcome of the job."""
 
 
 def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
-    """The strategies, as in the README's table."""
+    """Choose and run a strategy, as in the README's table."""
     is_guess = job.prediction.certainty is Certainty.GUESS
     if request.strategy == "exact" and not job.update.strip() and request.instruction:
         raise InstructionUnsupported(
@@ -113,8 +113,12 @@ def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
 
 
 def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
-    """The file whole; or its touched regions, where that is set to save time and saves half, where the file has more
-    lines than the context has tokens, or where it turns out not to fit."""
+    """Let the target decide the whole file, or only its touched regions.
+
+    It decides regions in three cases: windows are set to `always` and save at least half of the lines, the file has at
+    least as many lines as the context has tokens, or the whole file turns out not to fit.  With windows set to
+    `never` it always decides the whole file.
+    """
     target = runtime.load(request.model or runtime.models[0])
     if not job.update.strip() and not target.takes_instructions:
         raise InstructionUnsupported(
@@ -141,7 +145,7 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: 
 
 
 def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
-    """None for an instruction alone, which may touch anything."""
+    """The touched regions.  None for an instruction without an update, because it may touch anything."""
     if not job.update.strip():
         return []
     return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
@@ -155,7 +159,10 @@ def _decided_by(
     regions: Sequence[Region],
     deadline: Deadline,
 ) -> StrategyRun:
-    """The file whole, or these regions of it: as scored where the target is content with that, else token by token."""
+    """Decide the whole file, or these regions of it.
+
+    If the target accepts a scored text, that is taken.  Otherwise it decides token by token.
+    """
     wanted = request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
     weighed = NOTHING
@@ -194,8 +201,11 @@ def _decided_by(
 
 # -- one scoring pass in the place of decoding token by token ----------------------------------------------------------
 class Weighed(NamedTuple):
-    """What is taken of each part; None where the target is to decide token by token.  `spent`: the work on what is not
-    taken.  `is_doubted`: the target thinks too little of it, and there is nobody better to ask."""
+    """The text taken for each part; None if the target has to decide token by token.
+
+    `spent`: the work on texts that were not taken.  `is_doubted`: the target finds the taken texts too unlikely, but
+    would do worse token by token.
+    """
 
     taken: list[Decided] | None
     spent: DecodeStats
@@ -208,9 +218,11 @@ NOTHING = Weighed(None, DecodeStats())
 def weigh(
     target: Decider, parts: Sequence[EditJob], request: ApplyRequest, thresholds: Thresholds, deadline: Deadline
 ) -> Generator[TokenEvent | NextPass, Steps, Weighed]:
-    """Ask the target what it thinks of the merge of these parts (the whole file, or its windows), and where that is not
-    certain, of a few other readings: of each part it takes the likeliest.  What it thinks too little of is left to be
-    decided token by token, unless the target was counted to be worse at that than the merger.
+    """Let the target score the merge of these parts (the whole file, or its windows).
+
+    If the merge is not certain, it also scores a few other readings.  The likeliest reading of each part is taken.  If
+    the target finds one too unlikely, it decides token by token instead, unless it is known to do that worse than the
+    merger.
 
     Raises:
         ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
@@ -221,7 +233,7 @@ def weigh(
     scored = yield from _scored(target, [(part, part.prediction) for part in parts], request, deadline)
     if scored is None:
         return NOTHING
-    # Of a text that has more than half of the probability no alternative can have as much.
+    # If a text has more than half of the probability, no alternative can have as much.
     is_beatable = any((one.logprob or 0.0) <= math.log(0.5) for one in scored)
     if not _are_certain(parts) and thresholds.margin is not None and is_beatable:
         others = [
@@ -229,7 +241,7 @@ def weigh(
             for i, part in enumerate(parts)
             for other in find_alternatives(part.prediction)
         ][:MAX_ALTERNATIVES]
-        # One after the other, so that the prompts are read once and then found in the prefix cache.
+        # Scored after the merge, so that the prefix cache already holds the prompts.
         more = yield from _scored(target, [(parts[i], other) for i, other in others], request, deadline)
         if more is None:
             return NOTHING
@@ -243,7 +255,9 @@ def weigh(
     if is_doubted:
         best = list(range(len(parts)))  # the merge itself
     taken = [scored[at] for at in best]
-    is_forbidden = any(one.logprob == -math.inf for one in taken)  # by what holds the target (`constrain`)
+    is_forbidden = any(
+        one.logprob == -math.inf for one in taken
+    )  # by the constraint on the target's output (`constrain`)
     if is_forbidden or (is_doubted and thresholds.decides):
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
@@ -265,9 +279,9 @@ def _are_certain(parts: Sequence[EditJob]) -> bool:
     return all(part.prediction.certainty is Certainty.CERTAIN for part in parts)
 
 
-# -- what is said of it ------------------------------------------------------------------------------------------------
+# -- verdicts on how the answer came about ----------------------------------------------------------------------------
 def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
-    """What the caller should know of how the answer came about."""
+    """What the caller should know about how the answer came about."""
     target, is_fallback = outcome.target, outcome.strategy == "fallback"
     yield from job.findings
     if is_fallback:
@@ -275,7 +289,7 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     if target is not None and target.is_replay:
         yield Verdict("replay", "warning", REPLAYED)
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        yield Verdict("instruction", "warning", "whoever decided reads the update alone, not the instruction")
+        yield Verdict("instruction", "warning", "the instruction was not read: the answer comes from the update alone")
     if target is not None and target.undrafted:
         yield Verdict("drafts", "pass", f"decoded without drafts: {target.undrafted}")
     if "completion_tokens" in outcome.stats.unknown:

@@ -1,7 +1,7 @@
-"""The targets: who can decide an edit job, whole or cut into windows, and what a request may ask of which.
+"""The targets, which decide edit jobs, whole or cut into windows, and what a request may ask of each.
 
-The part of a request's path between the strategies, which say who decides, and the decoding, which knows no text.
-`Target` has weights in this process, `remote.target.RemoteTarget` asks a server; both are `Decider`s.
+On a request's path they come after the strategies, which choose who decides, and before the decoding, which knows no
+text.  `Target` has weights in this process; `remote.target.RemoteTarget` asks a server.  Both are `Decider`s.
 """
 
 from __future__ import annotations
@@ -35,33 +35,36 @@ from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCou
 SPARE_TOKENS = 64
 
 Candidate = tuple[EditJob, Prediction]
-"""A job, and a text of it to be scored: its own prediction, or another."""
+"""A job, and a text to score for it: its own prediction or another."""
 
 
 class Decided(NamedTuple):
-    """What the target wrote for one job, or scored."""
+    """What the target wrote or scored for one job."""
 
     merged: str
     line_logprobs: Mapping[int, float]
-    """The least log probability of a decision at each line of the text."""
+    """For each line of the text, the least log probability of a decision."""
     stats: DecodeStats
     invented_lines: int | None
-    """Lines that no source has; None where the target was not held to the sources."""
+    """How many lines no source has; None if the target was not constrained to the sources."""
     logprob: float | None = None
     """Log probability of all decisions together; None where the engine can't say."""
 
 
 Steps = tuple[Step | None, ...] | None
 Deciding = Generator[TokenEvent | NextPass, Steps, list[Decided]]
-"""Yields provisional text and, whenever it needs a pass, its decodings; wants what the pass committed for each sent in
-(None: nothing yet), or an error thrown in.  A target on another server blocks instead of asking for passes."""
+"""Yields provisional text, and a `NextPass` whenever it needs a pass.
+
+The caller sends in what the pass committed for each decoding (None: nothing yet), or throws in an error.  A target on
+another server blocks instead of asking for passes.
+"""
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
-"""As `Deciding`, without text on the way.  None: the target has no opinion, as the texts are not what it may write."""
+"""Like `Deciding`, but yields no text.  Returns None if the target may not write these texts, so can't score them."""
 
 
 class Decider(Protocol):
-    """A target ready to decide.  A property is None where the target does not know it."""
+    """A target that is ready to decide.  A property is None if the target does not know it."""
 
     @property
     def name(self) -> str: ...
@@ -71,7 +74,7 @@ class Decider(Protocol):
 
     @property
     def context_limit(self) -> int | None:
-        """Tokens of prompt and output together."""
+        """The most tokens of prompt and output together."""
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"] | None:
@@ -79,7 +82,7 @@ class Decider(Protocol):
 
     @property
     def undrafted(self) -> str:
-        """Why it runs here and yet takes no drafts of ours; empty otherwise."""
+        """Why a target in this process takes no drafts; empty otherwise."""
 
     @property
     def is_replay(self) -> bool:
@@ -91,19 +94,21 @@ class Decider(Protocol):
 
     @property
     def windows(self) -> str:
-        """When it decides the touched regions of a file alone, where nobody says otherwise: past its `context`, or
-        `always` where that saves half of a long file."""
+        """When it decides only the touched regions of a file, unless the settings say otherwise.
+
+        `context`: if the file exceeds its context.  `always`: also if that saves half of a long file.
+        """
 
     def drafter_name(self, wanted: str) -> str | None:
-        """The drafter that runs where `wanted` was asked for; None where drafting is not ours."""
+        """The drafter that runs if `wanted` was asked for; None if the target does not draft here."""
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:
-        """Whether the job is not known to exceed the context."""
+        """Whether the job fits the context, as far as is known."""
 
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """Let the target write every job, together.  `is_streamed`: yield the text as it comes; of a single job only.
+        """Let the target write all jobs together.  `is_streamed`: yield the text as it comes (for a single job only).
 
         Raises:
             ContextLimitExceeded: a job is too long.
@@ -112,12 +117,14 @@ class Decider(Protocol):
         """
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
-        """How likely the target finds these texts after the prompts of their jobs, without writing any; None where it
-        can't say.  Raises as `decide` does."""
+        """How likely the target finds these texts after the prompts of their jobs; it writes nothing.
+
+        None if it can't say.  Raises as `decide` does.
+        """
 
 
 class TargetInfo(NamedTuple):
-    """What an answer says of the target that decided: properties of a `Decider` as plain values."""
+    """What an answer says about the target that decided: the properties of a `Decider` as plain values."""
 
     name: str
     determinism: Literal["bitwise", "tolerant"] | None
@@ -133,26 +140,28 @@ class TargetInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What requests need besides themselves; for one thread at a time, as its targets are.  `load` gives a target by
-    name, loading it on first use."""
+    """What all requests share.  It and its targets are for one thread at a time.
+
+    `load` gives a target by name, and loads it on first use.
+    """
 
     load: Callable[[str], Decider]
     models: tuple[str, ...] = ("embedded",)
-    """What a request may name; the first is the default."""
+    """The models that a request may name; the first is the default."""
     default_drafter: str = "merged_edit"
     has_draft_model: bool = False
     """Whether its targets can draft with a smaller model."""
     windows: str = "auto"
     confirm_threshold: float | None = None
     choose_threshold: float | None = None
-    """As in the settings of these names; `auto` and None leave it to the target."""
+    """These three are settings of the same names; `auto` and None leave the choice to the target."""
 
     def windows_of(self, target: Decider) -> str:
-        """When this target decides in windows; never `auto`."""
+        """When this target decides in windows.  The value is never `auto`."""
         return target.windows if self.windows == "auto" else self.windows
 
     def thresholds_of(self, target: Decider) -> Thresholds:
-        """What this target must think of a merge: as set, else as calibrated, else the default."""
+        """How likely this target must find a merge: from the settings, else its calibration, else the default."""
         found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
@@ -162,7 +171,7 @@ class Runtime:
 # -- a target in this process ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model ready to decide: its engine and the prompt format it was trained for.  The rest as in `Decider`."""
+    """A model ready to decide: its engine and the prompt format it was trained for.  See `Decider` for the rest."""
 
     name: str
     engine: Engine
@@ -170,8 +179,10 @@ class Target:
     undrafted: str = ""
     is_replay: bool = False
     open_draft_engine: Callable[[], DraftEngine] | None = None
-    """Gives the configured draft model, loaded on first use; raises UnsupportedParameter where its tokenizer is not the
-    target's.  None: none is configured."""
+    """Gives the configured draft model, and loads it on first use.  None if none is configured.
+
+    Raises UnsupportedParameter if its tokenizer is not the target's.
+    """
     calibration: Calibration | None = None
     windows: str = "context"
 
@@ -248,7 +259,7 @@ class Target:
         )
 
     def constraint(self, request: ApplyRequest, job: EditJob) -> CompletingConstraint | None:
-        """What the output is held to.  Raises UnsupportedParameter: the request wants one that can't be."""
+        """The constraint on the output.  Raises UnsupportedParameter if the requested one can't be applied."""
         is_wanted = request.constrain == "sources"
         if request.constrain == "none" or not (is_wanted or self.prompt_format.constrains_by_default):
             return None
@@ -259,7 +270,7 @@ class Target:
                 "an instruction may ask for lines that no source has",
                 value="sources",
                 limit="none",
-                remedy="leave `constrain` or the instruction out",
+                remedy="leave out `constrain` or the instruction",
             )
         constraint = self.prompt_format.constraint(job)
         if constraint is None and is_wanted:
@@ -275,7 +286,7 @@ class Target:
 def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding ready to run: prompt, draft sources, constraint, limits."""
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits."""
     prompt_format = target.prompt_format
     prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
     left = target.context_limit - len(prompt_ids)
@@ -292,14 +303,14 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
     """Run passes until all of them have ended."""
     while active := [writing for writing in writings if writing.decoding.finish_reason is None]:
         steps = yield NextPass(tuple(writing.decoding for writing in active))
-        assert steps is not None, "whoever drives this sends what the pass did"
+        assert steps is not None, "the caller sends the result of the pass"
         for writing, step in zip(active, steps, strict=True):
             if (text := writing.take(step)) and is_streamed:
                 yield TokenEvent(text)
 
 
 class Writing:
-    """One job being written.  `forced`: what it is made to write, where its text is only scored."""
+    """One job being written.  `forced`: the text it must write, if the text is only scored."""
 
     def __init__(self, job: EditJob, target: Target, decoding: Decoding, forced: Forced | None = None) -> None:
         self.decoding = decoding
@@ -337,7 +348,7 @@ class Writing:
             is_allowed = forced is None or forced.is_allowed
             total = math.fsum(logprob for logprob in decided if logprob is not None) if is_allowed else -math.inf
         merged, invented = self._format.decode_output(decoding.output_ids), None
-        if rules is not None:  # lines that are neither the original's nor, as the merger reads it, the update's
+        if rules is not None:  # lines of neither the original nor the update (as the merger reads it)
             known = {"", *self._job.original.split("\n"), *self._job.prediction.update_lines}
             invented = sum(line not in known for line in merged.split("\n"))
         line_logprobs = least_by_line(decided, self._format.lines_of(decoding.output_ids))
@@ -345,7 +356,7 @@ class Writing:
 
 
 def in_process(decider: Decider) -> Target:
-    """The target, where its engine runs in this process.  Raises UnsupportedParameter: it does not."""
+    """The target, if its engine runs in this process.  Raises UnsupportedParameter if not."""
     if isinstance(decider, Target):
         return decider
     raise UnsupportedParameter(
@@ -358,7 +369,7 @@ def in_process(decider: Decider) -> Target:
 
 # -- arithmetic on what was decided ------------------------------------------------------------------------------------
 def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """The least log probability of a decision at each line, given each token's (None: forced, or not known)."""
+    """For each line, the least log probability of a decision.  A token with None was forced, or is not known."""
     least: dict[int, float] = {}
     for logprob, (first, last) in zip(logprobs, places, strict=True):
         if logprob is not None:
@@ -368,7 +379,7 @@ def least_by_line(logprobs: Sequence[float | None], places: Sequence[tuple[int, 
 
 
 def confidence_of(decided: Sequence[Decided]) -> float | None:
-    """The least probability of any decision; None where none is known."""
+    """The least probability of any decision; None if no probability is known."""
     logprobs = [logprob for one in decided for logprob in one.line_logprobs.values()]
     return math.exp(min(logprobs)) if logprobs else None
 
@@ -386,8 +397,10 @@ def sum_stats(stats: Iterable[DecodeStats]) -> DecodeStats:
 
 
 def unused_stats(stats: DecodeStats) -> DecodeStats:
-    """The counts of a text that was scored and is no part of the answer: all of it drafted, nothing accepted.  Its
-    prompt counts with the text that is."""
+    """The counts of a scored text that is not in the answer: all of it counts as drafted, and nothing as accepted.
+
+    Its prompt is counted with the text that is in the answer.
+    """
     return replace(
         stats,
         prompt_tokens=0,

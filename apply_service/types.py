@@ -1,11 +1,11 @@
 """The values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
 
-Nothing here does any work or imports more than the standard library, so that every layer, the command line and the
-typed client share these types without paying for torch.
+This module only imports the standard library.  So every layer, the command line and the typed client can use these
+types without loading torch.
 
-Lines: everywhere in the service `text.split("\n")` are the lines of a text, so the final newline is the empty last
-line, and an empty text is one empty line.  Text inside the service has LF line ends; `edits.fidelity` takes other ends
-off at the door and puts them back on the way out.
+Lines: everywhere in the service the lines of a text are `text.split("\n")`.  So a final newline gives an empty last
+line, and an empty text is one empty line.  Text inside the service has LF line ends.  `edits.fidelity` converts other
+line ends on the way in, and restores them on the way out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RanStrategy = Literal["exact", "confirmed", "lattice", "model", "windowed", "fal
 """What decided the result; the README's table says when."""
 
 ConfidenceKind = Literal["calibrated", "raw"]
-"""Whether a confidence is the share of such answers that was right when counted, or the target's own probability."""
+"""What a confidence is: the share of such answers that was right when counted, or the target's own probability."""
 
 LineKind = Literal["keep", "both", "drop", "take"]
 Origin = Literal["original", "update", "model"]
@@ -52,15 +52,15 @@ class LineOp(NamedTuple):
     `keep`: the original's line, not shown in the update.  `both`: the original's line, shown in the update as context
     (the original's wording wins).  `drop`: an original line that the edit removes.  `take`: a line of the update.  Over
     a whole merge the `original_line`s of keep, both and drop are exactly 0..n-1 in order; the `update_line`s of both
-    and take rise strictly wherever the edit keeps the order of the file.  Drops come before the takes that replace
-    them.
+    and take are strictly increasing wherever the edit keeps the order of the file.  Drops come before the takes that
+    replace them.
     """
 
     kind: LineKind
     original_line: int | None
     update_line: int | None
     text: str
-    """The line itself, without line end; of a take as it is written (re-indented where the merger moved it)."""
+    """The line without its line end.  A take has the text to write, re-indented if the merger moved the line."""
 
 
 class Reading(NamedTuple):
@@ -68,11 +68,11 @@ class Reading(NamedTuple):
 
     ops: tuple[LineOp, ...]
     features: Mapping[str, float]
-    """What a chooser may weigh; the same names in all readings of an edit."""
+    """The numbers that a chooser may weigh.  All readings of an edit have the same names."""
     probability: float
-    """The chance that its text is right, as the chooser counted it."""
+    """The chance that the text is right, as the chooser counted it."""
     name: str
-    """The way in which the merger came to it."""
+    """How the merger found this reading."""
 
     @property
     def text(self) -> str:
@@ -82,12 +82,12 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a deterministic program makes of an edit: draft for the target, second opinion, and sometimes the answer.
+    """A program's merge of an edit: the draft for the target, a second opinion, and sometimes the answer.
 
-    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, diff prefix
-    off, trailing remark off; the `update_line`s of `ops` index into it, and a `take`'s text equals it.  `unplaced`
-    are the indices of the lines that are no part of the output (markers, fences, hints, remarks, an empty last line).
-    `determined` says that the format itself leaves no choice (strategy `exact`).
+    `update_lines[i]` is line i of the update (`update.split("\\n")`) as the merger reads it: re-indented, without diff
+    prefix or trailing remark.  The `update_line`s of `ops` are indices into it, and the text of a `take` equals that
+    line.  `unplaced` has the indices of lines that are not in the output (markers, fences, hints, remarks, an empty
+    last line).  `determined` says that the format leaves no choice (strategy `exact`).
     """
 
     ops: tuple[LineOp, ...]
@@ -98,9 +98,9 @@ class Prediction:
     probability: float | None = None
     """The chance that `ops` is right; None where the format determines the result."""
     readings: tuple[Reading, ...] = ()
-    """All readings, the chosen one first; empty where there is but one."""
+    """All readings, the chosen one first; empty if there is only one."""
     ends: tuple[str, ...] | None = None
-    """The end of every written line but the last, where the edit tells them; None: they are the original's to give."""
+    """The line ends of all written lines but the last, if the edit specifies them.  None: the original decides."""
 
     @property
     def text(self) -> str:
@@ -115,8 +115,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check found, or that it passed.  `lines` is a 1-based inclusive range of the merged text (of the
-    original where `side` says so)."""
+    """What one check found, or that it passed.
+
+    `lines` is a 1-based inclusive range of the merged text, or of the original, as `side` says.
+    """
 
     check: str
     severity: Severity
@@ -134,8 +136,10 @@ DOUBT = "doubt"
 
 
 def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool:
-    """Whether a finding stands against a result, for all who write or hand it out as a whole: an error, unless `warn`
-    accepts the check's findings; a warning too, where `fail` says so."""
+    """Whether a finding forbids writing or returning a result.
+
+    An error does, unless the check's rule is `warn`.  With the rule `fail` a warning does too.
+    """
     rule = on_verdict.get(check)
     return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
 
@@ -156,14 +160,14 @@ class LineRange(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in the source as the Language Server Protocol counts: 0-based line, UTF-16 code units into it."""
+    """A place in the source, counted as in the Language Server Protocol: 0-based line, then UTF-16 code units."""
 
     line: int
     character: int
 
 
 class TextEdit(NamedTuple):
-    """Replace `start..end` (half open) of the original.  `utf8_start` and `utf8_end`: the same places' byte columns."""
+    """Replace `start..end` (half-open) of the original.  `utf8_start` and `utf8_end`: the places' byte columns."""
 
     start: Position
     end: Position
@@ -173,10 +177,12 @@ class TextEdit(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Lines `original_start..original_end` of the original became `merged_start..merged_end` of the merged text, by the
-    answer's edits `first_edit..end_edit` (0-based, half-open; lines as editors count them).  `confidence`: from the
-    least probability that the target gave to a choice of its own in these lines or the one after them, of the answer's
-    `confidence_kind`; None where it made none there."""
+    """Lines `original_start..original_end` of the original became `merged_start..merged_end` of the merged text.
+
+    The answer's edits `first_edit..end_edit` do this.  Ranges are 0-based and half-open, and lines are counted as in
+    editors.  `confidence` comes from the least probability that the target gave to a choice of its own in these lines
+    or the next one.  It has the answer's `confidence_kind`, and is None if the target made no choice there.
+    """
 
     original_start: int
     original_end: int
@@ -189,7 +195,7 @@ class Hunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """One edit of one file.  `original` is its text, line ends untouched; `""` means a new file."""
+    """One edit of one file.  `original` is the file's text with its own line ends; `""` means a new file."""
 
     original: str
     update: str = ""
@@ -197,29 +203,28 @@ class ApplyRequest:
     path: str | None = None
     language: str | None = None
     format: str | None = None
-    """By name; None detects it."""
+    """The name of the edit format; None detects it."""
     base_sha256: str | None = None
     encoding: str = "utf-8"
     strategy: Strategy = "auto"
     model: str | None = None
     drafter: str | None = None
     constrain: Literal["sources", "none"] | None = None
-    """Model, drafter and constraint: None takes the service's or the prompt format's own."""
+    """For model, drafter and constraint, None means the default of the service or of the prompt format."""
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int | None = None
-    """None: as many as the original and the update have, and some; for an instruction alone all that fit."""
+    """None: a few more than the original and the update have.  For an instruction without update: all that fit."""
     timeout_s: float | None = None
-    """For the whole request, from its acceptance on."""
+    """The time limit of the whole request, from its acceptance on."""
     on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
     diff: bool = False
     owner: str = ""
-    """Whose request it is (the name of its API key); the prefix cache shares nothing between owners."""
+    """The name of the request's API key.  The prefix cache shares nothing between owners."""
 
 
 class PassCount(NamedTuple):
-    """One pass: how many tokens it committed, how many it was drafted and how many of these were accepted, and the
-    source of the draft (empty where there was none)."""
+    """One pass: its committed, drafted and accepted tokens, and the source of the draft (empty without a draft)."""
 
     n_new: int
     n_drafted: int
@@ -229,12 +234,15 @@ class PassCount(NamedTuple):
 
 @dataclass(slots=True)
 class DecodeStats:
-    """Counts of one decode, for API, metrics and evaluation.  A *pass* is one forward over generated positions, a
-    *rejection* a pass that accepted fewer tokens than it drafted."""
+    """Counts of one decode, for API, metrics and evaluation.
+
+    A *pass* is one forward over generated positions.  A *rejection* is a pass that accepts fewer tokens than were
+    drafted.
+    """
 
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
-    """Of these, how many the prefix cache held."""
+    """How many of the prompt tokens the prefix cache held."""
     completion_tokens: int = 0
     prefill_passes: int = 0
     passes: int = 0
@@ -243,7 +251,7 @@ class DecodeStats:
     rejections: int = 0
     accepted_by_source: dict[str, int] = field(default_factory=dict)
     pass_counts: list[PassCount] = field(default_factory=list)
-    """Every pass in order; empty where the engine is elsewhere and does not tell."""
+    """Every pass in order; empty if a remote engine does not report them."""
     prefill_s: float = 0.0
     decode_s: float = 0.0
     draft_s: float = 0.0
@@ -256,7 +264,7 @@ class DecodeStats:
 
     @property
     def acceptance_rate(self) -> float:
-        """Accepted share of drafted tokens; 0 where nothing was drafted."""
+        """The share of drafted tokens that was accepted; 0 if nothing was drafted."""
         return self.accepted_tokens / self.drafted_tokens if self.drafted_tokens else 0.0
 
     @property
@@ -265,7 +273,7 @@ class DecodeStats:
 
     @property
     def tokens_per_s(self) -> float:
-        """Generated tokens a second of decoding, prefill not counted."""
+        """Generated tokens per second of decoding, without prefill."""
         return self.completion_tokens / self.decode_s if self.decode_s else 0.0
 
 
@@ -303,7 +311,7 @@ class ApplyResult:
     confidence_kind: ConfidenceKind | None = None
     """None where there is no confidence."""
     invented_lines: int | None = None
-    """Lines that the target wrote and no source has; None where it was not held to the sources."""
+    """How many lines of the target no source has; None if it was not constrained to the sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The HTTP application: dialects and health on one FastAPI app, and around them the layers of operations.
+"""The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the layers in this order: cross-origin rules, its id and log line, authentication, limits, kept
-answers; then its dialect.  The service it is given is neither opened nor closed here.
+A request passes the middleware in this order: cross-origin rules, its id and log line, authentication, limits, kept
+answers.  Then it reaches its dialect.  This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     """The application over a running service.
 
     Raises:
-        SettingsError: the file of API keys is not as it should be.
-        MissingDependency: traces are wanted, and OpenTelemetry is not installed.
+        SettingsError: the file of API keys is not valid.
+        MissingDependency: `trace_endpoint` is set, but OpenTelemetry is not installed.
     """
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), load_keys(settings.keys_file)
     cors, own_host = settings.cors_origins, None if settings.allow_open else settings.host.lower()
@@ -51,8 +51,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         description="Code-edit apply service: original file + edit -> merged file.",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # clients do not send a body again: a typed 404 tells them more
-        # `auth` looks at the keys; this says in the OpenAPI page how one is sent
+        redirect_slashes=False,  # clients do not resend a body after a redirect; a typed 404 tells them more
+        # `AuthMiddleware` checks the keys; this only documents in OpenAPI how to send one
         dependencies=[Security(HTTPBearer(scheme_name="key", auto_error=False))] if keys is not None else [],
         middleware=[  # outermost first
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
@@ -77,7 +77,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    """Errors within the application; those of the layers, and crashes, end in `CallMiddleware`."""
+    """Answer errors of the routes.  `CallMiddleware` answers errors of the middleware, and crashes."""
     path = request.url.path
     if isinstance(error, HTTPException):
         response = error_response(known := from_status(error.status_code, path, request.method), path)
@@ -107,7 +107,7 @@ class Readiness(BaseModel):
     queue_limit: int
 
 
-@router.head("/healthz", include_in_schema=False)  # some probes ask for the head alone
+@router.head("/healthz", include_in_schema=False)  # some probes send HEAD
 @router.get("/healthz", summary="Whether the engine thread is alive", responses=UNREADY)
 async def healthz(request: Request) -> Health:
     if not state_of(request)[0].is_alive:
@@ -123,7 +123,12 @@ async def readyz(request: Request) -> Readiness:
     if not service.is_ready:
         raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
     if budget.is_full:
-        raise NotReady("bodies fill the service", value=budget.n_held, limit=budget.limit, remedy="wait a moment")
+        raise NotReady(
+            "the request bodies being processed have reached the limit",
+            value=budget.n_held,
+            limit=budget.limit,
+            remedy="wait a moment",
+        )
     if not service.has_room:
         raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment")
     return Readiness(

@@ -1,9 +1,9 @@
 """`Idempotency-Key`: a request that is sent again gets the answer it got before, and its edit is not made again.
 
-The same key with the same request (path and body) is answered from memory, byte for byte, streams included; with
-another request it is refused.  While the first is in progress, the second waits for it.  Kept are answers that would
-come out the same again: results, and errors that lie in the request.  Overload, deadlines, crashes and answers that the
-client did not wait for are not kept: the next request with the key is made anew.  Keys of different callers never meet.
+The same key with the same request (path and body) is answered from memory, byte for byte, streams included.  The same
+key with another request is refused.  While the first request is in progress, the second waits for it.  An answer is
+kept if a retry would get the same: results, and errors caused by the request.  Overload, deadlines, crashes and answers
+that the client did not wait for are not kept; the next request with the key runs again.  Each caller has its own keys.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 MAX_KEY_CHARS = 255
 SIZE_OF_ENTRY = 1024
-"""What an entry costs beside its answer, roughly, in bytes."""
+"""Approximate bytes of an entry without its body."""
 PASSING = frozenset({401, 403, 408, 429, 499})
-"""Refusals that may be over the next time; those from 500 on are as well."""
+"""Statuses of errors that a retry may not meet again, like all from 500 on."""
 
 Place = tuple[str, str]
 """The caller's name and the key."""
@@ -39,8 +39,7 @@ class KeptAnswer(NamedTuple):
 
 
 class IdempotencyMiddleware:
-    """Raises IdempotencyConflict where a key comes back with another request, UnsupportedParameter where no answers are
-    kept."""
+    """Raises IdempotencyConflict if a key returns with another request, UnsupportedParameter if no answers are kept."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -76,7 +75,7 @@ class IdempotencyMiddleware:
             await self._app(scope, receive_again, send)
 
     async def _read_ahead(self, receive: Receive) -> tuple[list[Message], bool]:
-        """What came of the body, and whether that is all of it."""
+        """The messages of the body received so far, and whether the body is complete."""
         messages, n_bytes = [await receive()], 0
         while messages[-1]["type"] == "http.request":
             n_bytes += len(messages[-1].get("body", b""))
@@ -102,7 +101,7 @@ class IdempotencyMiddleware:
         async def record(message: Message) -> None:
             nonlocal start, is_complete
             if message["type"] == "http.response.start":
-                # Layers further out add headers of their own to the message, which are not to be kept.
+                # Copied, because outer middleware adds its own headers to the message; these must not be kept.
                 start = {**message, "headers": list(message.get("headers", []))}
             elif len(body) <= self._max_bytes:
                 body.extend(message.get("body", b""))
@@ -113,7 +112,7 @@ class IdempotencyMiddleware:
         self._running[place] = (fingerprint, ended)
         try:
             await self._app(scope, receive, record)
-            # A stream has status 200 whatever it ends in.
+            # A stream has status 200 even if it ends in an error.
             is_passing = any(isinstance(error, ServiceError | ModelError) for error in this_call().errors)
             is_lasting = is_complete and not is_passing and start["status"] < 500 and start["status"] not in PASSING
             if is_lasting and SIZE_OF_ENTRY + len(body) <= self._max_bytes:

@@ -1,7 +1,7 @@
 """`/metrics`: what the service does, for Prometheus.
 
-Counts are taken at two places: once a ticket, when it has ended (`observe_ticket`), and once an HTTP request, when its
-answer is out (`observe_call`).  Labels are names from fixed sets; no text of a request becomes one.
+Counts are taken at two places: for each ticket when it has ended (`observe_ticket`), and for each HTTP request when its
+answer has been sent (`observe_call`).  Labels are names from fixed sets; no text of a request becomes a label.
 """
 
 from __future__ import annotations
@@ -38,28 +38,30 @@ class Metrics:
         counter = partial(prometheus.Counter, registry=self.registry)
         histogram = partial(prometheus.Histogram, registry=self.registry)
         self._requests = counter("apply_http_requests", "HTTP requests by route and status.", ["path", "status"])
-        self._http_s = histogram("apply_http_seconds", "From request to whole answer.", ["path"], buckets=SECONDS)
+        self._http_s = histogram(
+            "apply_http_seconds", "Seconds from the request to the end of its answer.", ["path"], buckets=SECONDS
+        )
         self._errors = counter("apply_errors", "Errors by code.", ["code"])
-        about = "Edits that ended in an answer, by who decided and the edit's format."
+        about = "Edits that ended in an answer, by strategy and edit format."
         self._edits = counter("apply_edits", about, ["strategy", "format"])
         self._stages = histogram("apply_stage_seconds", "Seconds of an edit by stage.", ["stage"], buckets=SECONDS)
         self._verdicts = counter("apply_verdicts", "Verdicts by check and severity.", ["check", "severity"])
 
-        about = "Generated tokens by the source of their draft; `model`: not drafted."
+        about = "Generated tokens by the source of their draft; `model` for tokens without an accepted draft."
         self._tokens = counter("apply_tokens", about, ["origin"])
         self._prompt = counter("apply_prompt_tokens", "Prompt tokens.")
         self._cached = counter("apply_cached_prompt_tokens", "Prompt tokens that the prefix cache already held.")
-        about = "Prompts by whether the prefix cache held any."
+        about = "Prompts, by whether the prefix cache held a part of them."
         self._prefixes = counter("apply_prefix_cache_lookups", about, ["found"])
         self._drafted = counter("apply_drafted_tokens", "Tokens that were drafted.")
         self._accepted = counter("apply_accepted_tokens", "Drafted tokens that were accepted.")
-        about = "Accepted share of an edit's drafted tokens."
+        about = "Share of an edit's drafted tokens that was accepted."
         self._acceptance = histogram("apply_acceptance", about, buckets=SHARES)
-        self._rejections = histogram("apply_rejections", "Rejections an edit.", buckets=REJECTIONS)
+        self._rejections = histogram("apply_rejections", "Rejected drafts per edit.", buckets=REJECTIONS)
         self._passes = counter("apply_passes", "Forward passes by kind.", ["kind"])
 
     def observe_call(self, call: HttpCall, scope: Scope, status: int, seconds: float) -> None:
-        """Count an HTTP request, and the errors that it met."""
+        """Count an HTTP request and its errors."""
         path = getattr(scope.get("route"), "path", "other")
         self._requests.labels(path, str(status)).inc()
         self._http_s.labels(path).observe(seconds)

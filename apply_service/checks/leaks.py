@@ -1,6 +1,7 @@
-"""Text that is no code stands in the merged file: lazy markers, chat around the code, signs of an edit format.
+"""Finds text in the merged file that is not code: lazy markers, chat around the code, signs of an edit format.
 
-All three checks look only at arrivals: lines that neither the original nor what the update places accounts for.
+All three checks look only at arrivals: added lines that come neither from the original nor from the lines that the
+update was expected to place.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from apply_service.types import Verdict
 
 
 def find_arrivals(answer: CheckInput, expected: Iterable[str]) -> list[tuple[int, str]]:
-    """Lines of the merged text (blank ones aside) beyond the original's and the `expected`, indentation aside, each
-    with its 0-based number."""
+    """Added lines that equal no removed line of the original and no `expected` line, each with its 0-based number.
+
+    Indentation is ignored, and blank lines are left out.
+    """
     original, merged = answer.original.split("\n"), answer.merged.split("\n")
     changes = find_changes(answer.original, answer.merged)
     spare = Counter(original[number].strip() for number in changes.removed)
@@ -46,7 +49,7 @@ SUBJECT = (
 )
 WITH_DOTS = re.compile(rf"^[\[(<]?\s*{DOTS}.*\b{SUBJECT}\b|\b{SUBJECT}\b[^.]*{DOTS}\s*[\])>]?$", re.IGNORECASE)
 BARE = re.compile(rf"^[\[(<]?{DOTS}(?:\s+\w|.*\w\s*{DOTS}[\])>]?$)")
-"""Dots without a comment sign: `...existing,` is a spread, `... existing code` and `...existing code...` are not."""
+"""Dots without a comment sign: `... existing code` and `...existing code...`, but not the spread `...existing,`."""
 
 WHOLE = r"(?:code|file|function|method|class|implementation|module|component|config\w*)"
 PARTS = r"(?:code|content|imports?|methods?|functions?|logic|implementation|tests?)"
@@ -63,7 +66,7 @@ WITHOUT_DOTS = re.compile(
 def is_lazy_marker(line: str) -> bool:
     """Whether a line, by itself, can only be a lazy marker: a comment that says so, or bare dots with such words.
 
-    Stricter than the merger is with a snippet: here a line of a real file must never be taken for a marker.
+    This is stricter than the merger, because it must never take a line of a real file for a marker.
     """
     text = line.strip()
     if not text or len(text) > MAX_MARKER_CHARS:
@@ -78,16 +81,16 @@ def is_lazy_marker(line: str) -> bool:
 def find_marker_leak(answer: CheckInput) -> list[Verdict]:
     """A lazy marker of the update, or one that the target made up.  Error: code is missing.
 
-    A note of the update that is no marker (a hint, a file name) is a warning.  Counted against the original, so a file
-    that speaks of "existing code" may go on doing so.
+    A note of the update that is no marker (a hint, a file name) is a warning.  Only added lines count, so a file that
+    already speaks of "existing code" may keep that text.
     """
     edit = EditLines(answer)
     markers, notes = [], []
-    # What the update gives as content is content, whatever it says.
+    # Lines that the format took as content are expected, unless they are lazy markers.
     for number, line in find_arrivals(answer, [text for text in edit.taken if not is_lazy_marker(text)]):
         text = line.strip()
         is_note = text in edit.unplaced
-        # Dots and nothing else are a marker in most snippets, but also written by people.
+        # A comment of dots alone is a marker in most snippets, but people write it too.
         comment = COMMENT.match(text)
         is_dots = comment is not None and re.fullmatch(DOTS, comment["core"]) is not None
         if is_lazy_marker(text) or (is_note and is_dots):
@@ -115,15 +118,15 @@ PHRASE = re.compile(
     re.IGNORECASE,
 )
 EDGE_LINES = 3
-"""Phrases are looked for in this many lines of text at either end."""
+"""Phrases are searched in this many non-blank lines at each end of the file."""
 
 
 def find_chat_text(answer: CheckInput) -> list[Verdict]:
     """What a chat model says around code: fences and tags of a prompt format (errors), "Here is the updated code"
     (warning).
 
-    Fences count in a Markdown file only as its first line, tags only where neither the original nor the update holds
-    them: a file may be about such tags.
+    In a Markdown file a fence counts only as the first line.  A tag counts only if neither the original nor the update
+    holds it, because a file may be about such tags.
     """
     solid = [number for number, line in enumerate(answer.merged.split("\n")) if line.strip()]
     edges = {*solid[:EDGE_LINES], *solid[-EDGE_LINES:]}
@@ -155,9 +158,10 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
     """Signs of an edit format: block markers, a patch's directives, hunk headers, `+` and `-` prefixes, a fence around
     a snippet.  Error; a warning where the same line was in the original before.
 
-    Asked of new lines that are in the update as they are written.  A format that reads markers of its own leaves them
-    unplaced, and has looked at what it takes in spite of that; one that gives every line a sign, or puts its text in
-    strings, writes none as it is.  Fences in Markdown are text, and so are `+` and `-` in the languages of lists.
+    Examines only new lines that stand verbatim in the update.  If the edit's format has markers of its own, it leaves
+    them unplaced.  It has then examined the lines that it takes, so these are accepted.  A format that puts a sign
+    before every line, or its text into strings, has no line verbatim.  Fences are text in Markdown; `+` and `-` are
+    text in languages with lists.
     """
     edit = EditLines(answer)
     if not edit.is_given:
@@ -172,7 +176,7 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
         text = line.strip()
         if text in accepted or (line.rstrip() not in written and text not in written):
             continue
-        is_sign = False  # of a diff rather than of the file
+        is_sign = False  # whether `+` or `-` is a diff prefix and no text of the file
         if answer.language not in LIST_LANGUAGES and line[:2] not in ("++", "--"):
             is_plus = line[:1] == "+" and not has_plus and len(text) > 1
             is_minus = line[:1] == "-" and sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows

@@ -1,7 +1,7 @@
 """`apply-service apply`: one edit of one file, or one JSON request.  Several files: see `batch`.
 
 Reads the file (or, as a filter, standard input), asks for the answer (`request`), and prints it or writes it back.  The
-file is written only where every check passed, and only if it still is as it was read.
+file is written only if every check passed and the file has not changed since it was read.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from apply_service.settings import Settings
 from apply_service.types import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
-"""Options that go into the request as they are, where they were given."""
+"""Options that are copied into the request if the user gave them."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
-    """Run the command; the exit code.  Raises ApplyError."""
+    """Run the command and return the exit code.  Raises ApplyError."""
     refuse_unused(arguments, settings)
     if arguments.in_place:
         roll_back_dead(settings)
@@ -67,7 +67,7 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
     try:
         request = json.loads(body)
     except ValueError:
-        request = {}  # refused below, by whoever answers
+        request = {}  # `answer_request` refuses the body below
     if not isinstance(request, dict):
         request = {}
     try:
@@ -86,7 +86,7 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
 
 
 def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace) -> int:
-    """Say what the answer is worth; the exit code."""
+    """Print the summary of the answer, and return the exit code."""
     if not arguments.quiet:
         for line in output.summary_lines(answer):
             output.write_note(line)
@@ -99,7 +99,7 @@ def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[
 
 
 def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
-    """The file to edit and the request for it; an editor's buffer has the name that the editor gives, and no file."""
+    """The file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
     if arguments.file is None:
         raise InvalidField("No FILE is named.", value="FILE", remedy="Name the file to edit, or use --request -.")
     if arguments.file != STANDARD_INPUT:
@@ -109,7 +109,7 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
         source = SourceFile(path, path, read_bytes(STANDARD_INPUT), exists=False)
     request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
     if arguments.file != STANDARD_INPUT or arguments.stdin_path is not None:
-        # As Unicode text: bytes of the name that are not UTF-8 could not travel.
+        # JSON carries only Unicode text, so bytes of the name that are not UTF-8 are replaced.
         request["path"] = os.fsencode(source.path).decode("utf-8", "replace")
     if arguments.update is not None:
         request["update"] = read_text(arguments.update)

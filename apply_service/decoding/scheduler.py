@@ -1,7 +1,7 @@
-"""Many sequences decoded together, one packed pass after the other; a sequence may join or leave at any pass.
+"""Decodes many sequences together, in one packed pass after the other; a sequence may join or leave at any pass.
 
-A pass holds a window of every sequence that writes and chunks of the prompts that are still being read.  An error
-belongs to the sequence that caused it; the others go on.
+A pass holds a window of each sequence that is writing, and chunks of the prompts that are still being read.  An error
+ends only the sequence that caused it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Outcome = Step | BaseException | None
 for room)."""
 
 Answer = tuple[Step | None, ...] | BaseException
-"""What a task is sent for the decodings it asked a pass for."""
+"""What a task receives after the pass that it asked for."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NextPass:
-    """What a task yields when it needs a pass: the decodings to be served, none of them finished."""
+    """What a task yields when it needs a pass: the decodings to serve.  None of them is finished."""
 
     decodings: tuple[Decoding, ...]
 
@@ -55,8 +55,7 @@ class Entry:
         return 0 if self.decoding.session is None else self.decoding.session.n_pending
 
     def attempt(self, act: Callable[[], T]) -> T | None:
-        """Call `act`; its error becomes this sequence's outcome, even a `BaseException` such as a panic of native
-        code."""
+        """Call `act`.  An error becomes this sequence's outcome, even a `BaseException` like a panic in native code."""
         try:
             return act()
         except KeyboardInterrupt:
@@ -73,8 +72,8 @@ def _log_failure(error: Exception) -> None:
 class Scheduler:
     """Runs passes, on one thread at a time.
 
-    `on_failure` is called with the error of a pass of several sequences, before each of them is run alone, which is
-    slow; an error that it raises ends `run_pass`.
+    If a pass of several sequences fails, `on_failure` is called with the error.  Then each sequence runs alone, which
+    is slow.  An error that `on_failure` raises ends `run_pass`.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None] = _log_failure) -> None:
@@ -82,9 +81,10 @@ class Scheduler:
         self._on_failure = on_failure
 
     def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
-        """Run one pass on each engine; what it did for each of `decodings`, in order, none of which is finished.
+        """Run one pass on each engine, and return the outcome of each of `decodings`, in order.
 
-        They are admitted in order: none overtakes one that waits for room.  One that ends or fails has freed its slots.
+        No decoding may be finished before the call.  They are admitted in order: none overtakes one that waits for
+        room.  A decoding that ends or fails frees its slots.
         """
         self._n_passes += 1
         entries = [Entry(decoding) for decoding in decodings]
@@ -120,8 +120,11 @@ class Scheduler:
                 entry.outcome = entry.outcome if step is None else step
 
     def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """Give each admitted sequence its part: windows to those that write, the longest unserved first; chunks of
-        their prompts to the others."""
+        """Give each admitted sequence its part of the pass.
+
+        A sequence that writes gets a window; those that have waited longest come first.  The others get a chunk of
+        their prompt.
+        """
         admitted, is_waiting = [], False
         for entry in entries:
             if is_waiting and entry.decoding.session is None:
@@ -132,12 +135,12 @@ class Scheduler:
                 is_waiting = True
         max_rows = window_rows = max(engine.pass_times)
         reading = [entry for entry in admitted if entry.n_pending]
-        # In one half of the passes the first to come is read first, in the other the one with least left to read, so
-        # that neither a long prompt nor a stream of short ones holds up the others.
+        # Half of the passes read the oldest prompt first, the other half the one with the fewest tokens left.  So
+        # neither a long prompt nor a stream of short ones holds up the others.
         if self._n_passes // 2 % 2:
             reading.sort(key=lambda entry: entry.n_pending)
         if reading:
-            # Half of the rows are for windows where a chunk of a prompt fits beside them, else all and none in turn.
+            # Windows get half of the rows if a chunk of a prompt fits into the rest, else all or none, in turn.
             window_rows = min(max_rows // 2, max_rows - min(engine.prefill_grain, reading[0].n_pending))
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
         writing = [entry for entry in admitted if not entry.n_pending]
@@ -145,14 +148,14 @@ class Scheduler:
         n_left = max_rows - _plan_windows(engine, writing[:window_rows], window_rows)
         for entry in reading:
             session, n_read = entry.decoding.session, entry.n_pending
-            if n_read > n_left:  # whole chunks only, but for the end of a prompt
+            if n_read > n_left:  # whole chunks only, except at the end of a prompt
                 n_read = n_left // engine.prefill_grain * engine.prefill_grain
             if session is not None and n_read > 0:
                 entry.part = Prefill(session, n_read)
                 n_left -= n_read
 
     def _step(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        """Run the forward.  Where it fails, run each sequence alone, so that only those that cause it fail."""
+        """Run the forward.  If it fails, run each sequence alone, so that only those at fault fail."""
         try:
             answers = engine.step([entry.part for entry in entries if entry.part is not None])
         except Exception as error:
@@ -168,7 +171,7 @@ class Scheduler:
 
 
 def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> int:
-    """Give each of `entries` a window, its draft cut to its share of the rows; how many rows they take."""
+    """Give each of `entries` a window, with its draft cut to its share of the rows.  Returns the rows used."""
     drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in entries]
     writing = [(entry, draft) for entry, draft in drafts if draft is not None]
     if not writing:
@@ -181,10 +184,10 @@ def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> in
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------
 def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
-    """Run the passes that `task` asks for, with no neighbours; yields what else it yields.  Closing it closes the task.
+    """Run the passes that `task` asks for, without other sequences.  Yields all other items of `task`, and closes it.
 
     Raises:
-        Overloaded: the engine has no room, as others hold it.
+        Overloaded: the engine has no room, because others hold it.
     """
     scheduler = Scheduler()
     outcome: Answer | None = None
@@ -205,7 +208,7 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
 
 
 def joined(outcomes: Sequence[Outcome]) -> Answer:
-    """What a task is sent for the decodings it asked a pass for: its steps, or the first error."""
+    """What a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error
 
@@ -214,7 +217,7 @@ def decode_alone(decoding: Decoding) -> Generator[Step]:
     """The steps of one decoding, alone in its passes; closes it on every way out.
 
     Raises:
-        ApplyError: see `Decoding`.  What the engine raises goes on to the caller.
+        ApplyError: see `Decoding`.  Errors of the engine reach the caller unchanged.
     """
 
     def task() -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:

@@ -1,9 +1,10 @@
-"""What happens to an answer that may be wrong: the one policy, for all who hand it out or write it.
+"""What happens to an answer that may be wrong.  All code that returns or writes an answer follows this policy.
 
-The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on the answer
-stands by itself.  Below it the verdict `doubt` says how sure the merge is, why not more, and where the next reading
-differs: a warning, which `--in-place` refuses to write unless told otherwise.  Below `refuse` the answer is more likely
-wrong than right: an error, which every client that can't show a verdict is told instead of a file.
+The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on, the answer has
+no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and where the next reading
+differs.  This is a warning, and `--in-place` does not write such an answer unless told to.  Below `refuse` the answer
+is more likely wrong than right.  Then the verdict is an error, and a client that can't show verdicts gets it instead of
+a file.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
 
 MAX_RANGES = 3
-"""Places of another reading that are named."""
+"""The most places of another reading that a verdict names, and the most reasons."""
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
-    """The probability that `merged` is right, as the merger counted it; None where it was not measured, or where a
-    target wrote what is no reading of the edit."""
+    """The probability that `merged` is right, as the merger counted it.
+
+    None if it was not measured, or if a target wrote a text that is no reading of the edit.
+    """
     if prediction.probability is None:
         return None
     if merged == prediction.text:
@@ -27,11 +30,11 @@ def chance_of(prediction: Prediction, merged: str) -> float | None:
 
 
 def find_doubt(job: EditJob, merged: str) -> Verdict | None:
-    """The verdict on an answer that its edit does not make sure; None for a sure one, and for an instruction alone."""
+    """The verdict on an answer that may be wrong.  None if it is sure, or if there is only an instruction."""
     prediction = job.prediction
     if prediction.determined or not job.update.strip():
         return None
-    if prediction.probability is None:  # a format that names its reasons and counts nothing
+    if prediction.probability is None:  # a format that gives reasons but no probability
         if prediction.certainty is Certainty.CERTAIN:
             return None
         reasons = "; ".join(prediction.reasons) or "it shows no line of the file"
@@ -51,7 +54,7 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
 
 
 def in_words(chance: float) -> str:
-    """`93% sure`; never 100%, and never 0%."""
+    """The chance in words, such as `93% sure`; never 100% or 0%."""
     return f"{min(99, max(1, round(100 * chance)))}% sure"
 
 
@@ -72,7 +75,7 @@ def _difference(prediction: Prediction, merged: str) -> str:
 
 
 def _changed(ops: tuple[LineOp, ...]) -> set[tuple[int, str]]:
-    """What a reading changes: lines of the original that go, and new ones at the line that they stand above."""
+    """What a reading changes: removed lines of the original, and added lines with the line that they follow."""
     found, at = set(), 0
     for op in ops:
         if op.original_line is not None:

@@ -1,16 +1,16 @@
 """Byte fidelity: every line that an edit doesn't touch comes from the original's own bytes.
 
-First and last station of a request: bytes become text (`decode`), text gets LF line ends for everybody in between
-(`normalise`), and at the end the merged lines get back the endings, the byte-order mark and the wording that the
-original gave them (`restore`), looked at once more (`refuse_altered`), then bytes (`encode`).  Decides nothing about
-the edit itself.
+These are the first and the last steps of a request.  At the start bytes become text (`decode`), and the text gets LF
+line ends, which all other modules work on (`normalise`).  At the end the merged lines get back the original's wording,
+line ends and byte-order mark (`restore`).  The result is checked once more (`refuse_altered`) and becomes bytes
+(`encode`).  Nothing here decides about the edit itself.
 
 Line ends are `\\n` and `\\r\\n`, nothing else: form feeds, vertical tabs, NEL, U+2028 and a lone `\\r` are text inside
 their line.  The exception is a text without any `\\n`, where `\\r` ends lines (old Macintosh files).
 
-A file is UTF-8 unless its encoding is told; it is never guessed, because a wrong guess corrupts silently.  Names are
-Python's, and `-sig` after a Unicode encoding says that a byte-order mark stands before the text (`utf-8-sig`,
-`utf-16-le-sig`...).  So a name alone says how to write a text back; the text itself is free of the mark.
+A file is UTF-8 unless the caller names its encoding.  It is never guessed, because a wrong guess corrupts silently.
+Encoding names are Python's.  `-sig` after a Unicode encoding says that a byte-order mark comes before the text
+(`utf-8-sig`, `utf-16-le-sig`...).  So the name alone says how to write a text back, and the text has no mark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from apply_service.errors import AlteredBytes, BadEncoding, MalformedEdit, NulBy
 from apply_service.types import LineOp
 
 MARK = "\ufeff"
-"""A byte-order mark that a caller left on a text; it belongs to the file, not to its first line."""
+"""The byte-order mark, if a caller left it on a text.  It belongs to the file, not to its first line."""
 SIGNATURE = "-sig"
 MARKS = {
     "utf-8": codecs.BOM_UTF8,
@@ -37,13 +37,13 @@ MARKS = {
     "utf-16-be": codecs.BOM_UTF16_BE,
 }
 NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7", "hz", "iso2022")
-"""Codecs that are no file encodings, or whose bytes for a line depend on the lines before it."""
+"""Codecs that are not file encodings, or that encode a line in a way that depends on earlier lines."""
 
 
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with its own line ends, and what it is encoded in (canonical name)."""
+    """A file's text with its own line ends, and the canonical name of its encoding."""
 
     text: str
     encoding: str = "utf-8"
@@ -54,10 +54,10 @@ class SourceText:
 
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
-        """A text that came as text.
+        """From a text that the caller sent as text.
 
         Raises:
-            BadEncoding: no such encoding, or it can't hold the text.
+            BadEncoding: there is no such encoding, or it can't hold the text.
         """
         source = cls(text, _canonical_name(encoding))
         encode(text, source)
@@ -67,11 +67,12 @@ class SourceText:
 def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
     """The text of a file's bytes; `encode` gives the same bytes back.
 
-    UTF-16 and UTF-32 without a mark and without a byte order told are little endian, as nearly all such files are.
+    UTF-16 and UTF-32 are little endian if neither a mark nor the name tells the byte order, like nearly all such files.
 
     Raises:
-        BadEncoding: no such encoding, or the bytes are not in it; `value` is the offset of the first that isn't.
-        NulByte: a NUL character; `value` is its index.
+        BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
+            invalid one.
+        NulByte: the text holds a NUL character; `value` is its index.
     """
     if not data:
         return SourceText.of("", encoding)
@@ -109,7 +110,7 @@ def encode(text: str, source: SourceText) -> bytes:
     """`text` as bytes, encoded as `source` is.
 
     Raises:
-        BadEncoding: a character that the encoding has no bytes for.
+        BadEncoding: the encoding has no bytes for a character.
     """
     codec = source.encoding.removesuffix(SIGNATURE)
     try:
@@ -124,7 +125,7 @@ def encode(text: str, source: SourceText) -> bytes:
 
 
 def _canonical_name(encoding: str) -> str:
-    """Where neither byte order nor mark is told (`utf-16`): little endian with a mark, as programs write it."""
+    """Python's name; without a byte order (`utf-16`) it means little endian with a mark, as programs write it."""
     name = _python_name(encoding)
     return name + "-le" + SIGNATURE if name in ("utf-16", "utf-32") else name
 
@@ -155,13 +156,13 @@ def _python_name(encoding: str) -> str:
 
 # -- line ends and byte-order marks ------------------------------------------------------------------------------------
 def normalise(text: str) -> str:
-    """The text with LF line ends and without a byte-order mark: what the rest of the service works on."""
+    """The text with LF line ends and without a byte-order mark, on which the rest of the service works."""
     text = text.removeprefix(MARK)
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
 def split_ends(text: str) -> tuple[list[str], list[str]]:
-    """The lines of a text, as `normalise(text).split("\\n")` has them, and the end of each; the last has none."""
+    """The lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
     if "\n" not in text:
         lines = text.split("\r")
         return lines, ["\r"] * (len(lines) - 1) + [""]
@@ -172,10 +173,10 @@ def split_ends(text: str) -> tuple[list[str], list[str]]:
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """The text of a file with the byte-order mark that stands in its bytes, as a diff of them quotes it.
+    """The text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it.
 
     Raises:
-        MalformedEdit: there would be two, and nobody could say which of them is meant.
+        MalformedEdit: the text would have two marks, and it is unclear which of them an edit means.
     """
     if not encoding.endswith(SIGNATURE):
         return text
@@ -187,8 +188,10 @@ def with_mark(text: str, encoding: str) -> str:
 
 
 def with_own_ends(text: str, raw: str) -> str:
-    """The text, whose lines are those of `raw` or blanked, with the line ends that they have there; as it is where its
-    lines are others."""
+    """`text` with the line ends of `raw`.
+
+    Each line of `text` must be that line of `raw`, or blanked.  Otherwise `text` is returned unchanged.
+    """
     lines, ends = split_ends(raw.removeprefix(MARK))
     read = text.split("\n")
     if len(read) != len(lines) or any(
@@ -199,11 +202,13 @@ def with_own_ends(text: str, raw: str) -> str:
 
 
 def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | None = None) -> str:
-    """The merged text as the original would have it: kept lines with their own endings, new lines with those of the
-    lines they replace, else of the original line above them in the output, else below, else the file's most frequent.
+    """The merged text with the original's line ends.
 
-    `original_text` is the original before `normalise`; whether the last line has an end is what `ops` say.  `ends`:
-    those of all written lines but the last, where the edit tells them (`Prediction.ends`).
+    A kept line keeps its own end.  A new line gets the end of the line it replaces, else of the original line above it
+    in the output, else of the one below, else the file's most frequent end.
+
+    `original_text` is the original before `normalise`.  `ops` decide whether the last line has an end.  `ends`: of all
+    written lines but the last, if the edit specifies them (`Prediction.ends`).
     """
     body = original_text.removeprefix(MARK)
     lines, own_ends = split_ends(body)
@@ -218,8 +223,8 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
 def _ends_of(ops: Sequence[LineOp], own_ends: Sequence[str]) -> list[str]:
     """The end of each written line.
 
-    In each stretch of changes a new line takes that of the original line that says the same, and of those between, the
-    first that of the first and so on.
+    Within a stretch of changes, a new line takes the end of the removed line with the same text.  The lines between
+    such matches are paired in order: the first new line takes the end of the first removed line, and so on.
     """
     known: list[str | None] = []
     for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
@@ -250,12 +255,14 @@ def _ends_of(ops: Sequence[LineOp], own_ends: Sequence[str]) -> list[str]:
 
 
 def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) -> None:
-    """The last look at every answer: each line of the original is written or dropped, once and in order, and what is
-    written stands in the merged text with its own bytes, line end and byte-order mark included.  Only a last line may
-    get or lose its end.
+    """The last check of every answer.
+
+    Each line of the original must be written or dropped, once and in order.  Each line that is written must stand in
+    the merged text with its own bytes, including line end and byte-order mark.  Only the last line may get or lose its
+    end.
 
     Raises:
-        AlteredBytes: something outside the edit would change; names the line of the original.
+        AlteredBytes: something outside the edit would change; the error names the line of the original.
     """
     lines, ends = split_ends(original_text.removeprefix(MARK))
     rows = [op.original_line for op in ops if op.original_line is not None]
@@ -291,7 +298,7 @@ def _altered(row: int) -> AlteredBytes:
 def ops_from_texts(original_lf: str, merged_lf: str) -> tuple[LineOp, ...]:
     """The smallest line operations between the original and any merged text, such as one that a model wrote.
 
-    Both texts have LF line ends.  Added lines have no `update_line`: nothing says here where they come from.
+    Both texts have LF line ends.  Added lines have no `update_line`, as their source is not known here.
     """
     old, new = original_lf.split("\n"), merged_lf.split("\n")
     ops: list[LineOp] = []

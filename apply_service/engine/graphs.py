@@ -1,7 +1,7 @@
-"""Passes on the device: computed step by step, or captured once for each key as a CUDA graph and replayed.
+"""Runs passes on the device: step by step, or captured once for each key as a CUDA graph and then replayed.
 
-A pass of a model of 28 layers is some thousand kernels; launching them one by one takes longer than a GPU takes to run
-them on a small window.  Everything that changes between passes of one key lies in its `PassInputs`.
+A pass of a model with 28 layers is about a thousand kernels.  For a small window, launching them one by one takes
+longer than running them.  Everything that changes between passes of one key lies in its `PassInputs`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from apply_service.errors import MissingDependency
 
 GraphSetting = Literal["auto", "on", "off"]
 MAX_GRAPHS = 96
-"""The least recently used goes first; a graph of a large model holds some MiB of the driver's memory."""
+"""Beyond this number the least recently used graph is dropped.
+
+A graph of a large model holds some MiB of the driver's memory.
+"""
 
 
 class PassOutput(NamedTuple):
-    """What a pass leaves on the device: the `table` of `passes.decide` where it was greedy, else the logits
-    [n_head_rows, vocab]; neither where no row went through the head.  Of a replayed pass they hold until the next."""
+    """What a pass leaves on the device.
+
+    A greedy pass leaves the `table` of `passes.decide`, any other the logits [n_head_rows, vocab].  Both are None if no
+    row went through the head.  The next pass overwrites the output of a replayed pass.
+    """
 
     logits: torch.Tensor | None
     table: torch.Tensor | None
@@ -32,7 +38,7 @@ Fill = Callable[[PassInputs], None]
 Compute = Callable[[PassInputs], PassOutput]
 Replay = Callable[[], None]
 Capture = Callable[[Callable[[], PassOutput]], tuple[PassOutput, Replay]]
-"""Records what a function does on the device; its output, and how to do it again."""
+"""Records what a function does on the device.  Returns its output and a function that repeats it."""
 
 
 class EagerPasses:
@@ -48,7 +54,7 @@ class EagerPasses:
 
 
 class GraphedPasses:
-    """Captures the first pass of a key and replays it for all others.  `capture` is `CudaCapture()` but in tests."""
+    """Captures the first pass of a key and replays it for the others.  `capture`: `CudaCapture()`, except in tests."""
 
     def __init__(self, device: torch.device, capture: Capture, *, max_graphs: int = MAX_GRAPHS) -> None:
         self._device = device
@@ -57,11 +63,11 @@ class GraphedPasses:
         self._recorded: OrderedDict[PassKey, tuple[PassInputs, PassOutput, Replay]] = OrderedDict()
         self._logits: torch.Tensor | None = None
         self.n_captured = 0
-        """Captures so far: the time of a pass of a new kind says nothing of the next ones."""
+        """How many passes were captured so far.  The time of a captured pass does not predict the replays."""
 
     @property
     def keys(self) -> tuple[PassKey, ...]:
-        """Of the passes that are recorded, the least recently used first."""
+        """The keys of the recorded passes, the least recently used first."""
         return tuple(self._recorded)
 
     def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
@@ -80,8 +86,11 @@ class GraphedPasses:
         return output
 
     def _in_one_place(self, output: PassOutput) -> PassOutput:
-        """Copy logits to the place that all passes share: a captured pass would keep its own for good, 78 MB for 256
-        rows of 152,000 tokens.  The place is made where `capture` runs a pass before it records it."""
+        """Copy logits into a buffer that all passes share.
+
+        Otherwise every captured pass would keep its own logits for good: 78 MB for 256 rows of 152,000 tokens.  The
+        buffer is allocated when `capture` runs a pass before it records it.
+        """
         if output.logits is None:
             return output
         n_rows = len(output.logits)
@@ -91,10 +100,10 @@ class GraphedPasses:
 
 
 class CudaCapture:
-    """Captures into CUDA graphs that share one pool of memory: they never run at the same time.
+    """Captures into CUDA graphs that share one memory pool, as they never run at the same time.
 
-    On one stream of its own: the libraries keep a workspace for every stream that they ever saw, and memory is only
-    shared between captures of the same stream.
+    All captures use one stream of their own.  The libraries keep a workspace for every stream that they have ever seen,
+    and captures share memory only on the same stream.
     """
 
     def __init__(self) -> None:
@@ -102,8 +111,11 @@ class CudaCapture:
         self._stream: Any = None
 
     def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Replay]:
-        """Runs `compute` first, so that kernels are compiled and libraries have their workspaces; a pass may run any
-        number of times, as it writes the same keys and values into the same slots."""
+        """Capture `compute`.
+
+        It runs twice before the capture, so that kernels are compiled and libraries have their workspaces.  A pass may
+        run any number of times: it writes the same keys and values into the same slots.
+        """
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -120,14 +132,14 @@ class CudaCapture:
 def open_passes(
     setting: GraphSetting, device: torch.device, *, has_kernels: bool
 ) -> tuple[EagerPasses | GraphedPasses, str]:
-    """What runs the passes of an engine on `device`, and why without graphs where that was not asked for.
+    """What runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).
 
     Raises:
         MissingDependency: graphs were asked for by name and can't be captured here.
     """
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
-        lack = "the attention of PyTorch takes its lengths from the host"
+        lack = "PyTorch's attention needs its lengths on the host"
     if setting == "off":
         lack = "cuda_graphs is off"
     elif setting == "on" and lack:

@@ -1,6 +1,6 @@
-"""One pass over the parts of many sessions: where its rows lie, what the device is sent, and what it decides.
+"""One pass over the parts of many sessions: the layout of its rows, the inputs sent to the device, and its decisions.
 
-Windows come first, so that the head is computed on a leading slice of the rows, and never on those of a prefill.
+Windows come first, so that the head needs only the first rows, and never those of a prefill.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from apply_service.protocols import Part, Verification, Window
 FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
 """Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
 BOOST = 1e4
-"""Added to the logit of a known next token: more than random weights can outweigh."""
+"""Added to the logit of a known next token; random weights can't outweigh it."""
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
-"""First row, and the tokens that its row and the next ones are to choose (a replay target's)."""
+"""A first row, and the tokens that it and the following rows must choose (for a replay target)."""
 
 
 class Segment(NamedTuple):
-    """One session's rows in a pass: positions `position..` of its sequence, whose slots begin at `first_slot`.
+    """One session's rows in a pass.  They start at `position` of its sequence, whose slots start at `first_slot`.
 
-    `n_keys` slots are attended to; `n_padded` query rows go through PyTorch's attention, the last repeated.
+    Attention reads `n_keys` slots.  PyTorch's attention gets `n_padded` query rows: the last row is repeated.
     """
 
     first_row: int
@@ -60,15 +60,17 @@ def pack(
     n_keys: Callable[[TorchSession, int], int],
     n_padded: Callable[[int], int],
 ) -> Layout:
-    """Lay out `parts` in `n_rows` rows.  `n_keys(session, end)`: how many slots a segment that ends at position `end`
-    attends to; `n_padded(n)`: how many query rows n rows take in attention.
+    """Lay out `parts` in `n_rows` rows.
+
+    `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `n_padded(n)`: to
+    how many query rows attention pads n rows.
 
     Raises:
         EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
-            session; it would write into its neighbours' slots or break the device.
+            session.  It would write into other sessions' slots or break the device.
     """
     if len({id(part.session) for part in parts}) < len(parts):
-        raise EngineFailure("two parts of a pass are of one session", value=len(parts))
+        raise EngineFailure("two parts of a pass belong to one session", value=len(parts))
     ids: list[int] = []
     positions: list[int] = []
     segments: list[Segment] = []
@@ -110,8 +112,11 @@ def part_ids(part: Part) -> list[int]:
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
 class PassKey(NamedTuple):
-    """What a pass must have in common with a captured one to be replayed as it.  `n_head_rows` rows go through the
-    head, of which `n_choices` are chosen from; where `is_greedy`, the decisions are part of the pass."""
+    """What a pass and a captured pass must have in common, so that the captured one can be replayed for it.
+
+    `n_head_rows` rows go through the head, and the first `n_choices` of them choose a token.  If `is_greedy`, the
+    choices are a part of the pass.
+    """
 
     n_rows: int
     n_head_rows: int
@@ -122,18 +127,23 @@ class PassKey(NamedTuple):
 
 
 def power_of_two(n: int) -> int:
-    """The next one from `n` on, 0 for 0: so that few kinds of passes come up."""
+    """The smallest power of two that is at least `n`; 0 for 0.  It keeps the kinds of passes few."""
     return 1 << (n - 1).bit_length() if n else 0
 
 
 class PassInputs:
-    """Everything that a pass needs of its parts, in one block of integers, sent in one copy.  The block of a key never
-    moves, so a pass that was captured over it can be replayed with other contents.
+    """Everything that a pass needs of its parts, in one block of integers, which is sent in one copy.
 
-    Device tensors of int64, [n_rows] but for `tiles` [n_tiles, 3]: `ids`, `positions`; `slots`: where keys and values
-    go, -1 for rows of padding; `next_ids`: the draft token that is accepted if it is the row's choice, -1 for none;
-    `known_ids`: see `KnownRows`, -1 for none; `windows`: the number of the row's window (a row outside all windows has
-    its own row number, which is higher than any window's).
+    The block of a key never moves, so a captured pass can be replayed with other contents.
+
+    The device tensors are int64, [n_rows] except for `tiles` [n_tiles, 3]:
+
+    - `ids`, `positions`.
+    - `slots`: where keys and values go; -1 for rows of padding.
+    - `next_ids`: the draft token that is accepted if the row chooses it; -1 for none.
+    - `known_ids`: see `KnownRows`; -1 for none.
+    - `windows`: the number of the row's window.  A row outside all windows has its own row number, which is higher than
+      any window's.
     """
 
     def __init__(self, key: PassKey, device: torch.device) -> None:
@@ -148,7 +158,7 @@ class PassInputs:
         self.tiles = self._device[n_columns:].view(-1, 3)
 
     def fill(self, layout: Layout, known: KnownRows = (), tiles: Iterable[tuple[int, int, int]] = ()) -> None:
-        """Write a pass into the block and send it, once the contents before it have left."""
+        """Write a pass into the block and send it, after the previous contents have been sent."""
         if self._sent is not None:
             self._sent.synchronize()
         n_rows = self.key.n_rows
@@ -179,7 +189,7 @@ class PassInputs:
 
 # -- what the device decides -------------------------------------------------------------------------------------------
 def is_greedy(window: Window) -> bool:
-    """Whether the best token of each row is its choice: no temperature, and no mask."""
+    """Whether each row chooses its best token: there is no temperature and no mask."""
     is_masked = window.allowed is not None and any(tokens is not None for tokens in window.allowed)
     return window.sampling.temperature <= 0 and not is_masked
 
@@ -191,9 +201,12 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
 
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) -> torch.Tensor:
-    """All that the host needs of a pass, [4, n] float64 over its first n rows: choice and log probability of each row;
-    by window, accepted draft tokens and the session's new length.  A draft token is accepted while it equals the choice
-    before it: choices are functions of the prefix, so this is exact."""
+    """All that the host needs of a pass, [4, n] float64 over its first n rows.
+
+    The rows of the table are: choice and log probability of each row; then, by window, the number of accepted draft
+    tokens and the session's new length.  Draft tokens are accepted as long as each equals the choice of the row before
+    it.  A choice depends only on the tokens before it, so this is exact.
+    """
     n = len(choices)
     windows = inputs.windows[:n]
     rows = torch.arange(n, device=choices.device)
@@ -206,8 +219,10 @@ def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) ->
 
 
 def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[tuple[Verification, int]]:
-    """For the windows whose first rows are `firsts`: the accepted tokens and the bonus token, and how many tokens the
-    session holds then.  The one transfer of a pass from the device."""
+    """For each window, given by its first row: the accepted tokens with the bonus token, and the session's new length.
+
+    This is the only transfer from the device in a pass.
+    """
     choices, logprobs, accepted, lengths = table.tolist()
     found = []
     for i, first in enumerate(firsts):

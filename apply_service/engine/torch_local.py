@@ -1,7 +1,8 @@
 """The target on this machine: any Hugging Face causal language model, on CPU or CUDA, many sequences in one forward.
 
-Sees token ids only.  A pass has one of a few row counts (`buckets`), which `self_test` found to give rows that are
-equal in every bit wherever they lie.  That is why drafts, neighbours and the prefix cache cannot change a choice.
+The engine sees only token ids.  A pass has one of a few row counts (`buckets`).  `self_test` found that with these
+counts a row has the same bits at any place in the pass.  That is why drafts, other sequences and the prefix cache
+cannot change a choice.
 """
 
 from __future__ import annotations
@@ -43,30 +44,35 @@ from apply_service.protocols import Part, Session, Verification, Window
 
 DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
 KEY_GRAIN = 512
-"""Keys are attended to in multiples of this: the CPU kernel's key block, so that whole blocks beyond a row's position
-add exactly nothing.  The self-test crosses a multiple; on other devices all of a session's slots are attended to."""
+"""Attention reads keys in multiples of this, the key block of the CPU kernel.
+
+So whole blocks beyond a row's position add exactly nothing.  The self-test crosses a multiple.  On other devices,
+PyTorch's attention reads all slots of a session.
+"""
 QUERY_GRAIN = 4
 """Query rows of one session go through attention in multiples of this; the self-test may ask for more."""
 PREFILL_GRAIN = 64
 KV_CACHE_BYTES = 2**30
 PLAIN_SPLIT = 256
-"""Stretches of keys in the undrafted baseline, whose bits need not agree with anything: shorter ones keep more of a
-device busy with one row."""
+"""Keys per split of attention in the undrafted baseline.
+
+Its bits need not agree with any other run.  With shorter splits, a single row keeps more of a device busy.
+"""
 
 BETTER = 0.9
-"""A pass that takes less than this share of the time known for it corrects it."""
+"""If a pass takes less than this share of its known time, the known time is corrected."""
 
 KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
-"""The tokens that the rows of a window are to choose whatever the model says; None: the model's own choice."""
+"""The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
 
 class TorchEngine:
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
-    `buckets`: row counts of a pass.  `padded=False` is the undrafted baseline `plain`: no row and no key beyond what is
-    needed; `pool` lets it share its parent's slots.  `prefix_cache_bytes` 0 keeps no prompt.  `attention`: the Triton
-    kernel or PyTorch's own; `cuda_graphs`: whether passes are captured; `auto` takes both where they can run.
-    `kernels` replace the kernel in tests.
+    `buckets`: the row counts that a pass may have.  `padded=False` makes the undrafted baseline `plain`, whose passes
+    have only the rows and keys that they need.  `pool` lets it share the slots of its parent.  `prefix_cache_bytes` 0
+    keeps no prompt.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
+    captured.  `auto` uses the kernel, or graphs, wherever they can run.  `kernels` replace the kernel in tests.
 
     Raises:
         MissingDependency: the kernel or graphs are asked for by name and can't run here.
@@ -116,7 +122,7 @@ class TorchEngine:
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
         self.kernels, self.attention_note = kernels, ""
-        """What replaces PyTorch's attention; None where nothing does, and `attention_note` says why."""
+        """What replaces PyTorch's attention.  If it is None, `attention_note` says why."""
         if kernels is None:
             self.kernels, self.attention_note = find_kernels(attention, self.device)
         group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
@@ -135,7 +141,7 @@ class TorchEngine:
 
     @property
     def has_graphs(self) -> bool:
-        """Whether passes are captured and replayed; `graphs_note` says why not."""
+        """Whether passes are captured and replayed.  If not, `graphs_note` says why."""
         return isinstance(self.passes, GraphedPasses)
 
     def plain(self) -> TorchEngine:
@@ -150,7 +156,7 @@ class TorchEngine:
         slots = self.pool.take(_round_up(len(prompt_ids) + max_new_tokens, KEY_GRAIN))
         if slots is None:
             return None
-        # Where all slots of a session are attended to, only sessions of as many have the same bits.
+        # If attention reads all slots of a session, only sessions with equally many slots have the same bits.
         is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
         kept_for = f"{len(slots) if is_exact else 'any'} {owner}"
         n_cached = self.prefix_cache.restore(kept_for, prompt_ids, slots)
@@ -164,7 +170,7 @@ class TorchEngine:
         """To be called while no session is open.
 
         Raises:
-            EngineFailure: slots are neither free nor the prefix cache's, or both.
+            EngineFailure: a slot is neither free nor in the prefix cache, or it is both.
         """
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
@@ -180,8 +186,8 @@ class TorchEngine:
         output, layout, inputs = self.run(parts, n_rows, is_greedy=bool(windows) and all(map(is_greedy, windows)))
         table = output.table
         if windows and table is None:
-            # Masks and temperatures are in no captured pass: masks are of any size, and noise over a vocabulary costs
-            # as much as a small model.
+            # No captured pass has masks or temperatures.  Masks can have any size, and drawing noise for a whole
+            # vocabulary costs as much as a small model.
             assert output.logits is not None
             logits = output.logits[: layout.n_window_rows]
             choices = choose(logits, layout.windows)
@@ -194,7 +200,7 @@ class TorchEngine:
                 raise EngineFailure("the model's output is not a number", value=session.length)
         seconds = elapsed()
         if self._times_passes and len(windows) == len(parts) and seconds < BETTER * self.pass_times.get(n_rows, 0.0):
-            # The self-test measured on a busy machine.  Passes that read prompts have no head, and say nothing.
+            # The self-test measured on a busy machine.  Passes with prompts do not count: their rows skip the head.
             self.pass_times = consistent({**self.pass_times, n_rows: seconds})
         rest, answers = iter(decisions), list[Verification | None]()
         for part in parts:
@@ -205,7 +211,7 @@ class TorchEngine:
         return answers
 
     def row_count(self, n_rows: int) -> int:
-        """Rows that a pass (or its head) over `n_rows` rows takes."""
+        """The number of rows to which a pass (or its head) with `n_rows` rows is padded."""
         if not self.padded:
             return power_of_two(n_rows) if self.has_graphs else n_rows
         return next((bucket for bucket in self.buckets if bucket >= n_rows), n_rows)
@@ -213,8 +219,11 @@ class TorchEngine:
     def logits(
         self, parts: Sequence[Part], n_rows: int, *, n_head_rows: int | None = None
     ) -> tuple[torch.Tensor, Layout]:
-        """One forward in exactly `n_rows` rows: logits of the windows' rows, which hold until the next pass, and where
-        they lie.  The head takes `n_head_rows`, or as few as it may.  No session's length changes."""
+        """One forward with exactly `n_rows` rows: the logits of the windows' rows, and the layout of the pass.
+
+        The next pass overwrites the logits.  The head gets `n_head_rows` rows, by default as few as possible.  No
+        session's length changes.
+        """
         with torch.inference_mode():
             output, layout, _ = self.run(parts, n_rows, n_head_rows=n_head_rows, is_greedy=False)
         assert output.logits is not None
@@ -223,7 +232,7 @@ class TorchEngine:
     def run(
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
     ) -> tuple[PassOutput, Layout, PassInputs]:
-        """A pass over `parts`, which decides on the device if it `is_greedy`; where its rows lie; and its inputs."""
+        """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
         layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
@@ -232,7 +241,7 @@ class TorchEngine:
                 tiles += self.tile.cut(one.first_row, one.n_rows, one.first_slot)
             n_tiles = max(len(tiles), self.tile.least_tiles(n_rows))
             n_splits = self.tile.n_splits(max(one.position + one.n_rows for one in layout.segments))
-        elif self.padded:  # unpadded, every key that is attended to has been written
+        elif self.padded:  # without padding, attention reads only keys that have been written
             for part, segment in zip(windows_first(parts), layout.segments, strict=True):
                 session = cast(TorchSession, part.session)
                 if segment.n_keys > session.cleared:
@@ -258,8 +267,11 @@ class TorchEngine:
         return output, layout, used[0]
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
-        """The pass itself.  Where it may be captured it reads nothing but `inputs`: only PyTorch's own attention, which
-        is never captured, reads `layout`."""
+        """The pass itself.
+
+        A pass that may be captured reads only `inputs`.  `layout` is for PyTorch's own attention, which is never
+        captured.
+        """
         key = inputs.key
         attention: PackedPass | KernelPass = PackedPass(self.pool, layout.segments)
         if self.kernels is not None:
@@ -294,8 +306,10 @@ class TorchEngine:
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
-    """Measured times of passes without what only a busy machine can make of them: more rows never take less time, and
-    never more than as many smaller passes would."""
+    """Correct measured pass times that only a busy machine can explain.
+
+    More rows never take less time, and never more time than smaller passes with as many rows together.
+    """
     out: dict[int, float] = {}
     n_before, before = 0, 0.0
     for n_rows, seconds in sorted(times.items()):
@@ -307,8 +321,10 @@ def consistent(times: Mapping[int, float]) -> dict[int, float]:
 
 
 def stopwatch(device: torch.device) -> Callable[[], float]:
-    """Gives seconds since now; on a CPU those in which this process ran at all, where that is less: what other
-    processes take of a busy machine comes and goes."""
+    """Return a function that tells the seconds since this call.
+
+    On a CPU it tells the processor time of this process if that is less, because the load of other processes varies.
+    """
     wall, processor = time.perf_counter(), time.process_time()
     if device.type != "cpu":
         return lambda: time.perf_counter() - wall

@@ -1,7 +1,7 @@
-"""A model brought to its device layer by layer: number format of the linear layers, projections and norms joined.
+"""Brings a model to its device layer by layer: changes number formats, joins projections and fuses norms.
 
-At no time is more than one layer on the device in its old format beside those already changed.  The embeddings, the
-norms and the head, which turns small differences into another token, stay as they are.
+At any time at most one layer is on the device in its old format.  The embeddings, the norms and the head keep their
+format.  In the head, a small difference can lead to another token.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from apply_service.errors import MissingDependency, ModelNotLoadable, SettingsEr
 
 WeightsSetting = Literal["auto", "bf16", "fp8", "int8"]
 Weights = Literal["own", "fp8", "int8"]
-"""`own`: as the model has them."""
+"""`own`: the weights keep the type that the model has."""
 LEAST_SHARE = 0.5
-"""Of the layers' weights that must become smaller: below, the format is not what was asked for."""
+"""The format must make at least this share of the layers' weights smaller.  Otherwise the model is refused."""
 
 
 # -- what the setting means --------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, 
     Raises:
         MissingDependency: the device has no such format.
     """
-    # From Hopper on, matrices in fp8 take a scale for every row.
+    # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
     has_fp8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
     if setting == "bf16" or (setting == "auto" and device.type != "cuda"):
         return ("own",)
@@ -40,7 +40,7 @@ def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, 
         return ("own", "fp8", "int8") if has_fp8 else ("own", "int8")
     if setting == "fp8" and not (device.type == "cpu" or has_fp8):
         raise MissingDependency(
-            "the device has no fp8 arithmetic with a scale for every row",
+            "the device has no fp8 arithmetic with one scale per row",
             value=str(device),
             limit="CUDA devices of compute capability 9.0 and up; emulated on the CPU",
             remedy="use --weights int8",
@@ -49,13 +49,13 @@ def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, 
 
 
 def dtype_of(setting: WeightsSetting, dtype: str, device: torch.device) -> torch.dtype:
-    """The type of all that is not in 8 bits.  `dtype` auto: float32 on the CPU, bfloat16 elsewhere.
+    """The type of all weights that are not in 8 bits.  `dtype` auto: float32 on the CPU, bfloat16 elsewhere.
 
     Raises:
         SettingsError: `weights` and `dtype` contradict each other.
     """
     if setting == "bf16" and dtype not in ("auto", "bfloat16"):
-        raise SettingsError("weights bf16 are of dtype bfloat16", value=dtype, remedy="leave dtype or weights out")
+        raise SettingsError("weights bf16 needs dtype bfloat16", value=dtype, remedy="leave out dtype or weights")
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" and setting != "bf16" else torch.bfloat16
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
@@ -70,13 +70,14 @@ def bring(
     join: bool | None = None,
     fill: Callable[[nn.Module], object] | None = None,
 ) -> Any:
-    """`model` on `device`, changed in place.  `join`: multiply projections of one input as one (None: on CUDA).
+    """Move `model` to `device`; it is changed in place.
 
-    `fill` gives weights on `device` to what lies on the meta device in a layer, and at last in the model; without it
-    they are moved there.
+    `join`: whether projections of the same input become one multiplication (None: only on CUDA).  `fill` loads the
+    weights of a module that is on the meta device.  It is called for each layer, and last for the whole model.
+    Without `fill` the modules are moved to `device`.
 
     Raises:
-        ModelNotLoadable: most of its weights are not in linear layers (of sizes) that the format knows.
+        ModelNotLoadable: most of its weights are not in linear layers, or have sizes that the format does not support.
     """
     refuse_unknown_layers(model, weights)
     fill = fill or partial(nn.Module.to, device=device)
@@ -108,10 +109,10 @@ def refuse_unknown_layers(model: Any, weights: Weights) -> None:
     """
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(
-            f"most of its layers' weights are not in linear layers of sizes that {weights} knows",
-            value=f"{share:.0%} are",
+            f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",
+            value=f"{share:.0%} supported",
             limit=f"{LEAST_SHARE:.0%}",
-            remedy="use weights auto or bf16 (mixtures of experts keep theirs in tensors of their own)",
+            remedy="use weights auto or bf16 (a mixture of experts keeps its weights outside linear layers)",
         )
 
 
@@ -138,18 +139,18 @@ def weight_bytes(model: Any, weights: Weights) -> int:
 
 
 def fp8_ways(model: Any) -> dict[str, str]:
-    """By size of matrix (columns x outputs), whether CUDA scales its fp8 products within or after them."""
+    """For each matrix size (columns x outputs), whether CUDA applies the fp8 scales within the product or after it."""
     layers = [module for module in model.modules() if isinstance(module, EightBitLinear)]
     return {f"{one.values.shape[1]}x{len(one.values)}": one.way for one in layers if one.way is not None}
 
 
 # -- projections of the same input -------------------------------------------------------------------------------------
 JOINED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Names that a published architecture calls in this order, each with the same input."""
+"""Groups of projections.  Published architectures call each group in this order, with the same input."""
 
 
 class JoinedProjections(nn.Module):
-    """Multiplies once for a group of projections; a part of the product is kept until it is taken."""
+    """Multiplies once for a group of projections, and keeps each part of the product until `take` fetches it."""
 
     def __init__(self, linear: nn.Module, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -169,13 +170,13 @@ class JoinedProjections(nn.Module):
 
 
 class Projection(nn.Module):
-    """One projection of a group; the first owns what multiplies for all."""
+    """One projection of a group.  The first one owns the joined module."""
 
     def __init__(self, joined: JoinedProjections, index: int) -> None:
         super().__init__()
         if index == 0:
             self.joined = joined
-        self._shared = (joined,)  # in a tuple, so that it is no child of the others
+        self._shared = (joined,)  # a tuple hides it from nn.Module: only the first projection registers it
         self._index = index
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -184,11 +185,11 @@ class Projection(nn.Module):
 
 @torch.no_grad()
 def join_projections(parent: nn.Module) -> None:
-    """Have the projections of one input multiplied as one, in place: queries, keys and values; gate and up.
+    """Join the projections that have the same input, in place: queries, keys and values; gate and up.
 
-    On a GPU a matrix of few outputs keeps few of its processors busy, so keys and values by themselves take about as
-    long as a matrix several times their size.  The modules keep their names and places; groups that don't have the same
-    input size, type and use of a bias are left alone.
+    A matrix with few outputs keeps few of a GPU's processors busy.  So keys and values by themselves take about as long
+    as a matrix several times their size.  The modules keep their names and places.  A group is left alone if its
+    members differ in input size, type or use of a bias.
     """
     for module in list(parent.modules()):
         for names in JOINED:
@@ -208,19 +209,19 @@ def join_projections(parent: nn.Module) -> None:
 
 # -- norms -------------------------------------------------------------------------------------------------------------
 NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
-"""Modules whose `weight` and `variance_epsilon` say all."""
+"""Norm classes that are fully described by `weight` and `variance_epsilon`."""
 NORM_TOLERANCE = 2e-2
-"""Of the largest value: two roundings in bfloat16."""
+"""The largest allowed difference, as a share of the largest value: two roundings in bfloat16."""
 
 Normalise = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 
 
 @torch.inference_mode()
 def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
-    """Have the norms of `model` computed by one kernel each; how many are.
+    """Let one kernel compute each norm of `model`, and return how many norms this changed.
 
-    None are on a device without kernels, of kinds that are not known, and where the results differ from the library's.
-    `normalise` replaces the kernel in tests.
+    Norms of other classes than `NORMS` are left alone.  No norm is changed if the device has no kernels, or if a result
+    differs from the library's.  `normalise` replaces the kernel in tests.
     """
     norms = [module for module in model.modules() if type(module).__name__ in NORMS]
     try:
@@ -236,7 +237,7 @@ def fuse_norms(model: Any, normalise: Normalise | None = None) -> int:
             found = normalise(x, norm.weight, norm.variance_epsilon).float()
             if not (found - wanted).abs().max() <= NORM_TOLERANCE * wanted.abs().max():
                 return 0
-    except Exception:  # a broken driver or compiler raises anything; then the library's own way stays
+    except Exception:  # a broken driver or compiler can raise anything; keep the library's norms
         return 0
     for norm in norms:
         norm.forward = partial(_forward, norm, normalise)
@@ -249,7 +250,7 @@ def n_fused(model: Any) -> int:
 
 
 def _forward(norm: Any, normalise: Normalise, hidden_states: torch.Tensor) -> torch.Tensor:
-    """The library's own way where gradients are asked for, or the input is not of the weights' type."""
+    """Use the library's norm if gradients are on or the input's type differs from the weights'; else the kernel."""
     if hidden_states.dtype != norm.weight.dtype or torch.is_grad_enabled():
         return type(norm).forward(norm, hidden_states)  # type: ignore[no-any-return]
     return normalise(hidden_states, norm.weight, norm.variance_epsilon)

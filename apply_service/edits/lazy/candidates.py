@@ -1,7 +1,8 @@
-"""Where in the original each line of a snippet may stand, and how much a match there says.
+"""Where in the original each line of a snippet may stand, and how much weight a match there has.
 
-Exact and whitespace-insensitive equality by hashing; similar lines only for those without an equal, among lines that
-share rare words with them, by rapidfuzz.  Knows nothing of the lines around; `rows` does.
+Equal lines, with or without regard to white space, are found by hashing.  Similar lines are searched only for lines
+without an equal one: rapidfuzz compares them with lines that share rare words.  This module looks at single lines;
+`rows` looks at the lines around them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ MAX_PLACES = 4000
 """A line that occurs more often is no anchor."""
 MAX_SIMILAR = 6
 MIN_MOVED = 0.3
-"""A line that says less than this is no anchor at another indentation."""
+"""A line with less `substance` than this is no anchor at another indentation."""
 MAX_JOINED = 5
-"""Statements in a row that may stand in one line elsewhere."""
+"""The most consecutive statements that may stand in one line elsewhere."""
 MAX_TOKENS = 400
 NO_SCOPE = 1 << 20
 """Indentation of lines that mark no scope."""
@@ -54,7 +55,7 @@ _GRAMMAR = frozenset(
     ]
 )
 # fmt: on
-"""Words that make no two lines alike."""
+"""Words that do not count when lines are compared by their words."""
 
 
 class Kind(IntEnum):
@@ -62,11 +63,11 @@ class Kind(IntEnum):
 
     SAME = 0
     REMARKED = 1
-    """Equal but for a trailing remark in the update."""
+    """Equal except for a trailing remark in the update."""
     MOVED = 2
-    """Equal but for the indentation."""
+    """Equal except for the indentation."""
     SPACED = 3
-    """Equal but for white space inside."""
+    """Equal except for white space inside."""
     ELIDED = 4
     """Dots in the update stand for part of the line."""
     SIMILAR = 5
@@ -77,7 +78,7 @@ FACTOR = {Kind.SAME: 1.0, Kind.REMARKED: 0.9, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Possible columns of one line, rising, each with score and kind."""
+    """Possible columns of one line in ascending order, each with score and kind."""
 
     columns: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float64]
@@ -87,17 +88,17 @@ class Candidates:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
     def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
-        """The same, every other column costing more."""
+        """The same candidates; all columns but these cost more by `cost`."""
         others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Candidates:
-        """Those of them that are chosen, one flag each."""
+        """The candidates whose flag in `chosen` is set."""
         kinds = tuple(kind for kind, is_in in zip(self.kinds, chosen.tolist(), strict=True) if is_in)
         return Candidates(self.columns[chosen], self.scores[chosen], kinds)
 
     def joined(self, columns: Sequence[int], worth: float, kind: Kind = Kind.SIMILAR) -> Candidates:
-        """These and `columns` besides, worth at least so much in all."""
+        """These candidates and `columns`, which share the score `worth` equally; a higher score stays."""
         known = set(self.columns.tolist())
         scores = dict(zip(self.columns.tolist(), self.scores.tolist(), strict=True))
         for column in columns:
@@ -115,7 +116,7 @@ NOTHING = Candidates(np.empty(0, np.int64), np.empty(0), ())
 
 
 def substance(text: str) -> float:
-    """How much a line says by itself: 0.1 for a bracket, 1 from sixteen letters on."""
+    """How much information a line carries by itself: about 0.1 for a bracket, 1 from sixteen letters or digits on."""
     letters = sum(map(str.isalnum, text[:40]))
     return 0.1 + 0.9 * min(1.0, letters / 16)
 
@@ -132,7 +133,7 @@ _KEY = re.compile(
 
 
 def key_of(line: str) -> str | None:
-    """What a line sets: the name before its first `=` or `:`."""
+    """The name that a line sets: the text before its first `=` or `:`."""
     found = _KEY.match(line[:200])
     return found.group(1).strip("\"'") if found else None
 
@@ -173,7 +174,7 @@ class LineIndex:
 
     @cached_property
     def keys(self) -> dict[tuple[str, int], list[int]]:
-        """The lines that set each key, by it and their indentation."""
+        """The lines that set a key, by the key and the line's indentation."""
         table: dict[tuple[str, int], list[int]] = defaultdict(list)
         for j, line in enumerate(self.lines):
             key = key_of(line)
@@ -192,7 +193,7 @@ class LineIndex:
 
     @cached_property
     def long_statements(self) -> tuple[list[Statement], ElidedLines]:
-        """The statements of several lines, and each as one line without white space."""
+        """The statements that span several lines, and each of them as one line without white space."""
         parts = [part for part in self.statements if part.stop - part.start > 1]
         return parts, ElidedLines([squeeze("".join(self.lines[part.start : part.stop])) for part in parts])
 
@@ -232,18 +233,18 @@ class LineIndex:
         return np.array([0.0 if not text else 1.0 for text in self.stripped])
 
     def has(self, line: str) -> bool:
-        """Whether the file has the line (trailing white space aside; `line` without it)."""
+        """Whether the file has the line, ignoring trailing white space; `line` must have none."""
         return line in self._exact
 
     def places(self, text: str) -> list[int]:
-        """Lines equal to `text` but for the white space around."""
+        """Lines equal to `text`, ignoring white space at both ends."""
         return self._by_text.get(text.strip(), [])
 
     def count(self, text: str) -> int:
         return len(self.places(text))
 
     def equal(self, text: str) -> Candidates:
-        """Lines equal to `text` up to white space."""
+        """Lines equal to `text`, ignoring all white space."""
         if text not in self._equal:
             self._equal[text] = self._find_equal(text)
         return self._equal[text]
@@ -266,7 +267,7 @@ class LineIndex:
         return Candidates(np.array(places, np.int64), np.array([worth * FACTOR[kind] for kind in kinds]), kinds)
 
     def elided(self, text: str) -> Candidates:
-        """Lines that `text` gives with dots for a part of them."""
+        """Lines that match `text`, in which dots stand for a part of the line."""
         here = text.strip()
         if ("..." not in here and "…" not in here) or len(here) > MAX_FUZZY_LENGTH:
             return NOTHING
@@ -301,7 +302,7 @@ class LineIndex:
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
 
     def sharing(self, text: str) -> list[int]:
-        """Lines that share the most, and rarest, words."""
+        """The lines that share most words with `text`; rare words count more."""
         shared: dict[int, float] = defaultdict(float)
         for word in set(_WORDS.findall(text)):
             places = self._by_word.get(word, ()) if word.lower() not in _GRAMMAR else ()
