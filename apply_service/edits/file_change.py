@@ -135,6 +135,12 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         lacks_newline = bool(change.hunks) and change.hunks[-1].new_lacks_newline
         return write_file(original, update, new, trust, has_final_newline=not lacks_newline)
     if change.action == "delete":
+        if not change.hunks and change.old_mode is not None and original:  # git says so too; V4A deletes without hunks
+            raise MalformedEdit(
+                f"the diff deletes {change.path} but does not show the lines that go",
+                value=change.path,
+                remedy="send the whole diff of the deleted file, or delete the file yourself",
+            )
         quoted = [text for hunk in change.hunks for text in hunk.old]
         if change.hunks and quoted != list(FileLines(original).lines):
             trust.guess("the file is not what the edit deletes")

@@ -42,6 +42,9 @@ _PREPROCESSOR = re.compile(
     r"^#\s*(?:if|ifdef|ifndef|else|elif|endif|define|include|pragma|undef|region|endregion|error)\b"
 )
 _LABEL = re.compile(r"^\s*(?:public|private|protected|default|case\b.{0,60}|[A-Za-z_]\w*):\s*$")
+KEYED = ("yaml", "toml", "json", "ini", "markdown", "make", "dockerfile", "html", "css")
+"""Languages without labels: such a line opens a key, a target or a heading."""
+_BRANCH = re.compile(r"^\s*(?:else|try|finally|except|default):\s*$")
 
 
 # fmt: off
@@ -138,11 +141,21 @@ def key_of(line: str) -> str | None:
     return found.group(1).strip("\"'") if found else None
 
 
+def has_labels(original: Sequence[str], language: str | None) -> bool:
+    """Whether a name and a colon alone on a line may be a label.  In a file of unknown language: if its lines end as
+    those of C do."""
+    if language is None:
+        return any(line.rstrip().endswith(("{", ";")) for line in original)
+    return language not in KEYED
+
+
 class LineIndex:
     """The original's lines, looked up by text, by words and by similarity."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], *, has_labels: bool = True) -> None:
+        """`has_labels`: a line with nothing but a name and a colon is a label, as in C; not a key, as in YAML."""
         self.lines = lines
+        self.has_labels = has_labels
         self.stripped = [line.strip() for line in lines]
         self._equal: dict[str, Candidates] = {}
         self._elided_places: dict[str, list[int]] = {}
@@ -219,8 +232,9 @@ class LineIndex:
     @cached_property
     def scope_indents(self) -> npt.NDArray[np.int64]:
         """Columns of indentation; NO_SCOPE for blank lines, preprocessor lines and labels."""
+        label = _LABEL if self.has_labels else _BRANCH
         marks_none = (
-            line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and _LABEL.match(line))
+            line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and label.match(line))
             for line in self.lines
         )
         indents = (

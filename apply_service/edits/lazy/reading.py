@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
-from apply_service.edits.lazy.candidates import LineIndex
+from apply_service.edits.lazy.candidates import LineIndex, has_labels
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.markers import (
@@ -271,7 +271,7 @@ class Reading:
         self.language = language
         self.path = path
         self.doubts: list[str] = []
-        self.index = index if index is not None else LineIndex(original)
+        self.index = index if index is not None else LineIndex(original, has_labels=has_labels(original, language))
         known = set(self.index.stripped)
         roles = classify(update, original, language=language, path=path)
         for i in passed_over:

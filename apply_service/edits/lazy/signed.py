@@ -403,10 +403,16 @@ class _Writer:
             for k in quoted or columns
             if self._lines[k].text.strip() and reader.kind_at(k, columns[k]) in EQUAL
         )
+        shifted = list(hunk)
         if 2 * sum(n for (ours, theirs), n in votes.items() if ours == theirs) >= votes.total():
-            return
+            # Signs may stand in the place of a blank, beside context that has none: then all removed lines are off.
+            shifted = [k for k in hunk if self._lines[k].sign != " "]
+            removed = [k for k in quoted if self._lines[k].sign == "-" and reader.kind_at(k, columns[k]) in EQUAL]
+            votes = Counter((leading(self._lines[k].text), leading(self._original[columns[k]])) for k in removed)
+            if not votes or any(ours == theirs for ours, theirs in votes):
+                return
         shift = Reindent.of([(ours + "x", theirs + "x") for (ours, theirs), _ in votes.most_common()])
-        for k in hunk:
+        for k in shifted:
             number = self._lines[k].number
             self._texts[number] = shift.apply(self._texts[number])
         self._doubts["reindented"] += 1

@@ -330,12 +330,22 @@ class Writer:
         low = 0
         for b, (span, high) in enumerate(zip(spans, below[::-1], strict=False)):
             if span is None:
-                placement = place_block(self._reading, b, low, max(low, high))
+                placement = place_block(self._reading, b, low, max(low, min(high, self._end_of_scope(b))))
                 self.doubts.append(placement.reason)
                 span = Span(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)
         return placed
+
+    def _end_of_scope(self, b: int) -> int:
+        """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
+        block, texts = self._reading.snippet.blocks[b], self._reading.texts
+        above = [i for number, i in self._reading.visible if number < b and texts[i].strip()]
+        indent = indent_of(texts[block.lines[0]])
+        header = next((i for i in reversed(above) if indent_of(texts[i]) < indent), None)
+        if header not in self._columns or block.hint is not None:
+            return len(self._original)
+        return self._reading.close_of(self._columns[header])
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
         """The block's lines with the blank lines that part it from its neighbours, taken from the gaps' lines."""
