@@ -287,6 +287,8 @@ def test_each_file_is_read_from_its_own_part_of_the_patch() -> None:
 def test_a_diff_that_deletes_a_file_without_its_lines_is_refused() -> None:
     header = "diff --git a/a.py b/a.py\ndeleted file mode 100644\n"
     (refused,) = apply_changes(header, {"a.py": "x = 1\n"})
-    assert isinstance(refused, FailedChange) and refused.error.code == "malformed_edit"
+    assert isinstance(refused, FailedChange)
+    assert refused.error.code == "malformed_edit"
     (gone,) = apply_changes(header + "index e69de29..0000000\n", {"a.py": ""})
-    assert isinstance(gone, PatchedFile) and gone.path is None
+    assert isinstance(gone, PatchedFile)
+    assert gone.path is None

@@ -8,7 +8,7 @@ from apply_service.edits.lazy.merge import merge
 
 YAML = "a:\n  - 1\nb:\n  q: 2\nc:\n  z: 3\n"
 MAKE = "all: x\n\techo all\ntest:\n\techo test\nclean:\n\trm -f x\n"
-CLASS = "class A:\n    def one(self):\n        return 1\n\n\ndef main():\n    A().one()\n\n\nif __name__ == '__main__':\n    main()\n"
+CLASS = "class A:\n    def one(self):\n        return 1\n\n\ndef main():\n    A().one()\n\n\nif True:\n    main()\n"
 
 
 @pytest.mark.parametrize(
