@@ -53,7 +53,7 @@ class Sum(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """From `apply` on an answer is applied unseen; below `refuse` it is more likely wrong than right."""
+    """From `apply` on an answer is applied unseen; below `refuse` the chat dialects and MCP refuse it."""
 
     apply: float
     refuse: float
