@@ -1,4 +1,4 @@
-"""Where in the original each line of a snippet may stand, and how much weight a match there has.
+"""Finds the places in the original where each line of a snippet may stand, and scores a match there.
 
 Equal lines, with or without regard to white space, are found by hashing.  Similar lines are searched only for lines
 without an equal one: rapidfuzz compares them with lines that share rare words.  This module looks at single lines;

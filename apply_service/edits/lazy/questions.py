@@ -178,7 +178,7 @@ def _context(laid: Laid, b: int, step: int) -> range:
 
 
 def _occurrences(index: LineIndex, run: range, low: int, high: int) -> list[int]:
-    """Where in `low:high` these lines of the original occur, ignoring white space at both ends of lines."""
+    """The first lines of all runs in `low:high` that equal these lines, ignoring white space at both ends of lines."""
     wanted = index.stripped[run.start : run.stop]
     said = next((k for k, text in enumerate(wanted) if text), None)
     starts = (j - said for j in index.places(wanted[said])) if said is not None else ()
