@@ -75,7 +75,7 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
 
 def _no_target(model: str) -> NoReturn:
-    raise AssertionError(f"{model} was asked for where no target is needed")
+    raise AssertionError(f"{model} was requested, but no target is needed here")
 
 
 def active_limit(settings: Settings) -> int:

@@ -388,7 +388,7 @@ class _Placement:
             return made[0]._replace(is_applied=True)
         self._n_searched += 1
         if self._n_searched > MAX_SEARCHED:
-            raise _needs_context(hunk, f"its lines are not in the file, nor are those of {MAX_SEARCHED} others")
+            raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
         found, shown = find_similar(self._file, hunk.old), nearest_lines(self._file, hunk.old)
         if not found:
             raise _needs_context(hunk, "its lines are not in the file", shown)
@@ -489,7 +489,7 @@ class _Canvas:
                 raise MalformedEdit(
                     f"{self._dropped[row]} and {hunk.label} both change line {row + 1}",
                     value=self._file.lines[row][:200],
-                    remedy="say each change once",
+                    remedy="state each change only once",
                 )
             gap, is_new_gap = row + 1, True
 
