@@ -1,4 +1,7 @@
-"""Composition root: settings -> targets, runtime, service.  Imports torch only when a model is first asked for."""
+"""Composition root: builds the targets, the runtime and the service from the settings.
+
+It imports torch only when a model is first needed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ ACTIVE_ELSEWHERE = 64
 
 # -- the service -------------------------------------------------------------------------------------------------------
 def open_service(runtime: Runtime, settings: Settings) -> Service:
-    """A service over the pipeline.  Worker processes are started when first needed, but for one that reads."""
+    """A service that runs the pipeline.
+
+    Worker processes start when they are first needed, except one that reads small edits, which starts now.
+    """
     from apply_service.pipeline import read_or_apply, run
     from apply_service.service import Readers, Service, count_chars
     from apply_service.serving.workers import WorkerPool
@@ -69,12 +75,14 @@ def open_service(runtime: Runtime, settings: Settings) -> Service:
 
 
 def _no_target(model: str) -> NoReturn:
-    raise AssertionError(f"{model} was asked for where no target is needed")
+    raise AssertionError(f"{model} was requested, but no target is needed here")
 
 
 def active_limit(settings: Settings) -> int:
-    """Requests decoded at a time here: `max_active`, else what suits the device.  An accelerator gains by more at a
-    time, a CPU does not."""
+    """The most requests to decode at a time in this process: `max_active`, else a number that suits the device.
+
+    More requests at a time make an accelerator more efficient, but not a CPU.
+    """
     if settings.max_active is not None:
         return settings.max_active
     has_driver = settings.device == "auto" and shutil.which("nvidia-smi") is not None
@@ -83,8 +91,10 @@ def active_limit(settings: Settings) -> int:
 
 # -- targets -----------------------------------------------------------------------------------------------------------
 def build_runtime(settings: Settings) -> Runtime:
-    """Targets by name, each loaded once, on first use.  Requests may name the embedded model and the configured ones;
-    nobody loads anything else through a request."""
+    """The runtime, which loads each target by name, once, on first use.
+
+    Requests may name the embedded model and the configured models.  A request can't load any other model.
+    """
     has_draft_model = settings.draft_model is not None
     try:
         check_drafter(settings.drafter, has_draft_model=has_draft_model)
@@ -112,10 +122,12 @@ def build_runtime(settings: Settings) -> Runtime:
 
 
 def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Decider:
-    """A model by its name in the settings: on its server, which is not asked yet, or loaded here.
+    """The target for a model by its name in the settings.
+
+    A model in this process is loaded.  A model on a server is not contacted yet.
 
     Raises:
-        SettingsError: it is on a server, and the settings don't say which.
+        SettingsError: the model is on a server, and the settings do not name the server.
         ModelError, UnknownModel: see `load_target`.
     """
     source = _source(name, settings)
@@ -128,8 +140,9 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedModel] | None = None) -> Target:
-    """Weights, self-test and prompt format of one model, by its name in the settings; `draft_model` gives the model
-    that drafts for it, where one is set.
+    """The target with the weights, self-test and prompt format of one model, by its name in the settings.
+
+    `draft_model` gives the model that drafts for it; None if none is set.
 
     Raises:
         ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
@@ -143,7 +156,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     prompt_format: PromptFormat
     if loaded.record.prompt_format == REPLAY:
         assert isinstance(loaded.engine, ReplayEngine)
-        # What nobody tells the engine, the format does: the predicted merge of each prompt, as its answer.
+        # The engine does not know what to answer, so the format suggests the predicted merge of each prompt.
         prompt_format = Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
     else:
         prompt_format = open_prompt_format(loaded.source)
@@ -160,10 +173,10 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_draft_model(settings: Settings) -> LoadedModel:
-    """The smaller model of the settings, with no prefix cache: its sessions belong to nobody.
+    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.
 
     Raises:
-        ModelNotLoadable: it can't take back what it drafted.  Otherwise as `load_target`.
+        ModelNotLoadable: the model can't take back tokens that it drafted.  Other errors are those of `load_target`.
     """
     assert settings.draft_model is not None
     loaded = _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
@@ -177,13 +190,15 @@ def load_draft_model(settings: Settings) -> LoadedModel:
 
 
 def self_test(name: str, settings: Settings) -> SelfTest | None:
-    """What the engine's self-test finds on this machine with this model, measured anew; None for a model that takes
-    no drafts."""
+    """The result of the engine's self-test with this model on this machine, measured now.
+
+    None for a model that takes no drafts.
+    """
     return _load(_source(name, settings), settings, is_fresh=True).self_test
 
 
 def _source(name: str, settings: Settings) -> str:
-    """Where a model is, by its name in the settings."""
+    """The folder, id or server-side name of a model, by its name in the settings."""
     return settings.model_sources.get(name, name)
 
 
@@ -198,14 +213,14 @@ def _draft_engine(target: LoadedModel, draft_model: Callable[[], LoadedModel]) -
             limit=target.source,
             remedy="name another drafter, or set draft_model to a smaller model of the target's family",
         )
-    # Ids that both models know: more than their tokenizer's where the tables are padded.
+    # Ids that both models have; these are more than the tokenizer's ids if the tables are padded.
     sizes = (int(one.engine.model.config.get_text_config().vocab_size) for one in (draft, target))
     return DraftEngine(draft.engine, min(sizes))
 
 
 @cache
 def _vocabulary(source: str) -> Mapping[str, int]:
-    """Every token and its id, control tokens included."""
+    """All tokens with their ids, including control tokens."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 

@@ -59,7 +59,7 @@ Run = Callable[[ApplyRequest, Deadline], Running]
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Where edits are read.  If a pool is None, the engine thread reads such edits itself."""
+    """The worker pools that read edits.  If a pool is None, the engine thread reads such edits itself."""
 
     small: WorkerPool | None
     large: WorkerPool | None
@@ -94,9 +94,9 @@ class Task:
         self.decodings: tuple[Decoding, ...] = ()
         """The decodings that need a pass; empty when the task has ended."""
         self.rest: InWorker | None = None
-        """What a worker process has to do after the last pass."""
+        """The call for a worker process after the last pass."""
 
-        def events() -> Running:  # `run` is called at the first step only, where its errors are caught
+        def events() -> Running:  # `run` is called only at the first step, because its errors are caught there
             return (yield from run(ticket.request, ticket.deadline))
 
         self._events = events()

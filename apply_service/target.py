@@ -39,7 +39,7 @@ Candidate = tuple[EditJob, Prediction]
 
 
 class Decided(NamedTuple):
-    """What the target wrote or scored for one job."""
+    """The text that the target wrote or scored for one job."""
 
     merged: str
     line_logprobs: Mapping[int, float]
@@ -48,7 +48,7 @@ class Decided(NamedTuple):
     invented_lines: int | None
     """How many lines no source has; None if the target was not constrained to the sources."""
     logprob: float | None = None
-    """Log probability of all decisions together; None where the engine can't say."""
+    """Log probability of all decisions together; None if the engine does not know it."""
 
 
 Steps = tuple[Step | None, ...] | None
@@ -90,7 +90,7 @@ class Decider(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """How often an answer is right, by how sure the target is of it; None where that was never measured."""
+        """How often an answer is right, by how sure the target is of it; None if this was never measured."""
 
     @property
     def windows(self) -> str:
@@ -119,12 +119,12 @@ class Decider(Protocol):
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
         """How likely the target finds these texts after the prompts of their jobs; it writes nothing.
 
-        None if it can't say.  Raises as `decide` does.
+        None if it can't score texts.  Raises the errors of `decide`.
         """
 
 
 class TargetInfo(NamedTuple):
-    """What an answer says about the target that decided: the properties of a `Decider` as plain values."""
+    """The properties of the target that decided, as plain values for an answer.  See `Decider`."""
 
     name: str
     determinism: Literal["bitwise", "tolerant"] | None
@@ -140,7 +140,7 @@ class TargetInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What all requests share.  It and its targets are for one thread at a time.
+    """The state that all requests share.  Only one thread at a time may use it and its targets.
 
     `load` gives a target by name, and loads it on first use.
     """

@@ -6,7 +6,7 @@ line ends and byte-order mark (`restore`).  The result is checked once more (`re
 (`encode`).  Nothing here decides about the edit itself.
 
 Line ends are `\\n` and `\\r\\n`, nothing else: form feeds, vertical tabs, NEL, U+2028 and a lone `\\r` are text inside
-their line.  The exception is a text without any `\\n`, where `\\r` ends lines (old Macintosh files).
+their line.  The exception is a text without any `\\n`: in such a text `\\r` ends lines (old Macintosh files).
 
 A file is UTF-8 unless the caller names its encoding.  It is never guessed, because a wrong guess corrupts silently.
 Encoding names are Python's.  `-sig` after a Unicode encoding says that a byte-order mark comes before the text

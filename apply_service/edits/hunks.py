@@ -1,11 +1,13 @@
-"""What search/replace blocks, diffs and patches come down to: hunks of lines that stay, go and come.
+"""Hunks: the common form of search/replace blocks, diffs and patches.  A hunk keeps, removes and adds lines.
 
-The formats make hunks of their text; `merge_hunks` finds where each belongs and writes them into the file.
+Each format turns its text into hunks.  `merge_hunks` finds the place of each hunk and writes it into the file.
 
-Placing: a quote found once, as it stands, leaves no choice.  A quote found several times is settled by what else the
-edit says, best first: its line number, its scopes, the hunks around it; what settles it decides the certainty.  A quote
-not found is looked for as already replaced, then as misquoted.  Writing: quoted lines that stay keep the file's own
-wording.
+Placing: a quote that occurs exactly once leaves no choice.  For a quote that occurs several times, the rest of the edit
+decides, in this order: its line number, its scopes, and the hunks around it.  The certainty depends on which of these
+decided.  If a quote is not found, the search continues for its result, which may be in the file already, and then for
+similar lines.
+
+Writing: quoted lines that stay keep the file's own wording.
 """
 
 from __future__ import annotations
@@ -27,41 +29,44 @@ from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, LineOp, Prediction
 
 CLEAR_MARGIN = 0.08
-"""A misquoted stretch whose second-best place scores closer than this is named ambiguous."""
+"""A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
 MAX_SEARCHED = 20
-"""Misquoted hunks that are looked for: each search reads the whole file."""
+"""The most misquoted hunks that are searched for, because each search reads the whole file."""
 RANK = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.GUESS: 2}
 
 
 class Trust:
-    """How far an edit's reading can be trusted: the worst thing said while it is parsed, placed and written decides."""
+    """How far an edit's reading can be trusted.
+
+    The worst reason that comes up while the edit is parsed, placed and written decides.
+    """
 
     def __init__(self) -> None:
         self.certainty = Certainty.CERTAIN
         self._said: dict[str, None] = {}
 
     def guess(self, reason: str) -> None:
-        """The edit does not say what is done."""
+        """Record that the edit does not say what the merge does."""
         self.certainty = Certainty.GUESS
         self.note(reason)
 
     def doubt(self, reason: str) -> None:
-        """What is done is likely what the edit says."""
+        """Record that the merge probably does what the edit says, but not certainly."""
         self.certainty = max(self.certainty, Certainty.LIKELY, key=RANK.__getitem__)
         self.note(reason)
 
     def note(self, reason: str) -> None:
-        """Something the caller should know that makes the answer no less sure."""
+        """Record something that the caller should know.  It does not lower the certainty."""
         self._said.setdefault(reason)
 
     def prediction(self, ops: Sequence[LineOp], update_lines: Sequence[str]) -> Prediction:
-        """The operations with what was said of them, each thing once."""
+        """The operations together with the recorded reasons, each reason once."""
         is_certain = self.certainty is Certainty.CERTAIN
         return Prediction(tuple(ops), tuple(update_lines), self.certainty, tuple(self._said), determined=is_certain)
 
 
 class HunkLine(NamedTuple):
-    """One line of a hunk, its prefix off.  `update_line`: where in the update it stands."""
+    """One line of a hunk, without its prefix.  `update_line`: the number of its line in the update."""
 
     kind: Literal["context", "remove", "add"]
     text: str
@@ -70,27 +75,27 @@ class HunkLine(NamedTuple):
 
 @dataclass(frozen=True)
 class QuotedHunk:
-    """One change with what is quoted of the file around it."""
+    """One change, with the lines of the file that the edit quotes around it."""
 
     label: str
-    """How messages name it: "block 2", "hunk 3"."""
+    """The name of the hunk in messages, such as "block 2" or "hunk 3"."""
     lines: tuple[HunkLine, ...]
     stated_line: int | None = None
-    """0-based line of the original where the edit says that the hunk starts."""
+    """The line of the original, counted from 0, at which the hunk starts according to the edit."""
     scopes: tuple[str, ...] = ()
-    """Headers under which the hunk lies, outermost first."""
+    """The headers of the scopes that hold the hunk, outermost first."""
     scopes_bind: bool = False
-    """The format defines that the hunk lies under its scopes; otherwise they are a hint."""
+    """By the format's definition the hunk lies in its scopes; otherwise the scopes are only a hint."""
     is_at_end: bool = False
     """The edit says that the hunk reaches the end of the file."""
     old_lacks_newline: bool = False
     new_lacks_newline: bool = False
     newline_note: int | None = None
-    """Line of the update that speaks of the final newline."""
+    """The line of the update that tells whether the file ends in a newline."""
     may_be_cut: bool = False
-    """The edit ends with this hunk, before all its lines were there by its own count."""
+    """The edit ends with this hunk, and the hunk has fewer lines than its own count says."""
     is_well_formed: bool = False
-    """The edit's own counts are right, so that its line numbers deserve trust."""
+    """The edit's own counts are right, so its line numbers deserve trust."""
 
     @cached_property
     def old(self) -> tuple[str, ...]:
@@ -99,22 +104,25 @@ class QuotedHunk:
 
     @cached_property
     def new(self) -> tuple[str, ...]:
-        """The lines that it leaves there."""
+        """The lines that the hunk leaves in the file."""
         return tuple(line.text for line in self.lines if line.kind != "remove")
 
     @property
     def quotes(self) -> bool:
-        """Whether the old lines have anything to find."""
+        """Whether an old line is not blank, so that it can be searched for."""
         return any(line.strip() for line in self.old)
 
     @property
     def anchor(self) -> str:
-        """The quoted line that says most, for messages."""
+        """The longest quoted line, for messages."""
         return max((line.strip() for line in self.old), key=len, default="")[:200]
 
 
 def signed_line(at: int, text: str, *, keeps_blank: bool) -> HunkLine:
-    """A line of a diff or patch.  Where some context lines lack their leading blank, none is taken to have it."""
+    """A line of a diff or patch.
+
+    `keeps_blank`: some context lines lack their leading blank, so no context line loses one here.
+    """
     if text[:1] == "-":
         return HunkLine("remove", text[1:], at)
     if text[:1] == "+":
@@ -125,7 +133,7 @@ def signed_line(at: int, text: str, *, keeps_blank: bool) -> HunkLine:
 def hunk_of_replacement(
     label: str, search: Sequence[tuple[int, str]], replace: Sequence[tuple[int, str]], *, stated_line: int | None = None
 ) -> QuotedHunk:
-    """A hunk from old and new text, both as (line of the update, text); what they share is context."""
+    """A hunk from old and new text, both as (line of the update, text).  The lines that they share become context."""
     lines: list[HunkLine] = []
     b = 0
     for a0, a1, b0, b1 in diff_lines([text for _, text in search], [text for _, text in replace]):
@@ -141,10 +149,10 @@ def hunk_of_replacement(
 def merge_hunks(
     original: str, update: str, hunks: Sequence[QuotedHunk], *, is_ordered: bool, trust: Trust
 ) -> Prediction:
-    """The original with the hunks in it.
+    """The merge of the original with the hunks.
 
-    `is_ordered`: the format puts hunks in the file's order and means them for the original alone; otherwise a hunk may
-    change what an earlier one wrote.  `trust`: what the parser has found to be said already.
+    `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
+    may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
 
     Raises:
         NeedsMoreContext: a hunk has no place.
@@ -176,7 +184,7 @@ def merge_hunks(
 def write_file(
     original: str, update: str, new: Sequence[tuple[int, str]], trust: Trust, *, has_final_newline: bool = True
 ) -> Prediction:
-    """The original replaced wholly by (line of the update, text)."""
+    """The merge that replaces the whole original by the given lines, each as (line of the update, text)."""
     file, update_lines = FileLines(original), update.split("\n")
     ops = [LineOp("drop", row, None, line) for row, line in enumerate(file.lines)]
     if file.has_final_newline and not has_final_newline:
@@ -192,7 +200,7 @@ def write_file(
 
 
 def compose(first: Sequence[LineOp], second: Sequence[LineOp]) -> list[LineOp]:
-    """The operations that do `first` and then, on its output, `second`."""
+    """The operations that have the effect of `first` and then of `second` on its output."""
     ops: list[LineOp] = []
     at = 0
     steps = iter(second)
@@ -227,7 +235,7 @@ def _text(ops: Sequence[LineOp]) -> str:
 
 
 def _cut_at_markers(hunk: QuotedHunk) -> list[QuotedHunk]:
-    """The hunk cut where a context line stands for lines left out (`...`); the parts keep its label and order."""
+    """The parts of the hunk between context lines that stand for omitted lines (`...`), in order and with its label."""
     parts: list[list[HunkLine]] = [[]]
     for line in hunk.lines:
         if line.kind == "context" and is_marker(line.text):
@@ -242,7 +250,7 @@ def _cut_at_markers(hunk: QuotedHunk) -> list[QuotedHunk]:
 def _draw(
     file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool
 ) -> list[LineOp]:
-    """The operations of the hunks; `update_lines` becomes what they read and write."""
+    """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
     places = _Placement(file, hunks, trust).run()
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks are not in the file's order")
@@ -254,10 +262,10 @@ def _draw(
 
 # -- placing -----------------------------------------------------------------------------------------------------------
 class _Placement:
-    """A place for every hunk, in the hunks' order.
+    """Finds a place for every hunk, in the order of the hunks.
 
     Raises:
-        NeedsMoreContext: a hunk has no place, not even a probable one; names its anchor.
+        NeedsMoreContext: a hunk has no place, not even a probable one; the error names its anchor.
     """
 
     def __init__(self, file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
@@ -268,13 +276,13 @@ class _Placement:
 
     def run(self) -> list[Place]:
         found = [self._file.find(hunk.old) for hunk in self._hunks]
-        # for each hunk, where the first of those after it starts that leave no choice
+        # For each hunk: the first line of all later hunks that have only one possible place.
         below = [len(self._file) + 1]
         for places in reversed(found[1:]):
             below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
         chosen: list[Place] = []
-        above = 0  # where the hunks so far end
-        drift = 0  # how far from its stated line the last hunk was found
+        above = 0  # the end of the hunks so far
+        drift = 0  # the distance between the last hunk's stated line and its place
         for hunk, places, first_below in zip(self._hunks, found, reversed(below), strict=False):
             if not hunk.old:
                 place = Place((), Likeness.EXACT, gap=self._gap(hunk))
@@ -292,7 +300,7 @@ class _Placement:
         return chosen
 
     def _choose(self, hunk: QuotedHunk, places: list[Place], between: tuple[int, int], drift: int) -> Place:
-        """One of several places."""
+        """Choose one of several places."""
         trust, label = self._trust, hunk.label
         if hunk.stated_line is not None and self._file.stands_at(hunk.old, hunk.stated_line):
             if not hunk.is_well_formed:
@@ -334,7 +342,7 @@ class _Placement:
         return spans
 
     def _rows_of_scope(self, scope: str, start: int, end: int) -> list[int]:
-        """Lines that the scope names: equal, else beginning so, else holding it."""
+        """The lines that equal the scope's header; else those that begin with it; else those that contain it."""
         wanted = scope.strip()
         first = last = bisect_left(self._stripped, (wanted, start))
         while last < len(self._stripped) and self._stripped[last][0] == wanted and self._stripped[last][1] < end:
@@ -349,11 +357,11 @@ class _Placement:
 
     @cached_property
     def _stripped(self) -> list[tuple[str, int]]:
-        """The file's lines without blanks around them, in order, with their rows."""
+        """The file's lines without white space at their ends, sorted, with their rows."""
         return sorted((line.strip(), row) for row, line in enumerate(self._file.lines))
 
     def _gap(self, hunk: QuotedHunk) -> int:
-        """The place of new lines alone: what the edit states, if anything."""
+        """The place of a hunk that quotes no line: the place that the edit states, if it states one."""
         n_lines, trust, label = len(self._file), self._trust, hunk.label
         if n_lines == 0:
             return 0
@@ -372,7 +380,7 @@ class _Placement:
         return spans[0][1]
 
     def _find_lost(self, hunk: QuotedHunk) -> Place:
-        """Where a hunk probably goes whose quote stands nowhere: its result stands there already, or similar lines."""
+        """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
         made = self._file.find(hunk.new, loosest=Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
         made = [place for place in made if place.likeness <= Likeness.TRAILING]
         if len(made) == 1:
@@ -380,7 +388,7 @@ class _Placement:
             return made[0]._replace(is_applied=True)
         self._n_searched += 1
         if self._n_searched > MAX_SEARCHED:
-            raise _needs_context(hunk, f"its lines are not in the file, nor are those of {MAX_SEARCHED} others")
+            raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
         found, shown = find_similar(self._file, hunk.old), nearest_lines(self._file, hunk.old)
         if not found:
             raise _needs_context(hunk, "its lines are not in the file", shown)
@@ -391,7 +399,7 @@ class _Placement:
 
     def _judge(self, hunk: QuotedHunk, place: Place) -> None:
         for scope in hunk.scopes if hunk.scopes_bind else ():
-            # a scope that stands nowhere is no part of the file, however well the lines below it are found
+            # Doubt a scope that the file lacks, even if the lines below it are found exactly.
             if not self._rows_of_scope(scope, 0, len(self._file)):
                 self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
         if place.is_applied:
@@ -422,7 +430,7 @@ def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreCo
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 class _Canvas:
-    """What happens to each line of the file, hunk by hunk."""
+    """Collects, hunk by hunk, the change of each line of the file."""
 
     def __init__(self, file: FileLines, update_lines: list[str], trust: Trust) -> None:
         self._file = file
@@ -481,7 +489,7 @@ class _Canvas:
                 raise MalformedEdit(
                     f"{self._dropped[row]} and {hunk.label} both change line {row + 1}",
                     value=self._file.lines[row][:200],
-                    remedy="say each change once",
+                    remedy="state each change only once",
                 )
             gap, is_new_gap = row + 1, True
 
@@ -495,14 +503,14 @@ class _Canvas:
         elif hunk.new_lacks_newline and not says_old:
             self._loses_newline, self._newline_from = True, None
         elif says_old and not hunk.new_lacks_newline:
-            # the update's own empty last line, else the line with the remark, stands for the new line end
+            # The update's own empty last line stands for the new line end, or else the line with the remark.
             at = len(self._update_lines) - 1 if self._update_lines[-1] == "" else hunk.newline_note
             self._loses_newline, self._newline_from = False, at
             if at is not None:
                 self._update_lines[at] = ""
 
     def ops(self) -> Iterator[LineOp]:
-        """Every line of the file once, in order, and the new ones between."""
+        """Every line of the file once and in order, with the new lines between them."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
             self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another one keeps")

@@ -1,10 +1,12 @@
-"""What a model's reply holds: which format its edit is in, the text that the format reads, and what is only said.
+"""Finds the edit in a model's reply: its format, the text that the format reads, and the prose around it.
 
-First step of a request.  Complete markers decide the format, whatever prose, fences, headings or wrappers stand around
-them: search/replace blocks, V4A patches, unified diffs, JSON edits.  What has none is a lazy snippet, out of its fence
-where prose stands around it.  Content is never control: where the text around the markers is code, and what they quote
-does not stand in the file, they are text of that code (a test that holds a diff, a page about one).  Nothing that is
-left out goes unsaid: it is in `prose` and `findings`.
+This is the first step of a request.  Complete markers decide the format: those of search/replace blocks, V4A patches,
+unified diffs or JSON edits.  Prose, fences, headings and wrappers around them do not matter.  A reply without such
+markers is a lazy snippet, and is taken out of its fence if prose stands around it.
+
+Content is never control.  If the text around the markers is code, and the file lacks the lines that they quote, the
+markers are text of that code, as in a test that holds a diff.  Everything that is left out is reported in `prose` and
+`findings`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from apply_service.types import Prediction, Severity, Verdict
 
 CHECK = "reply"
 OTHER_FILES = "other_files"
-"""Checks of findings: what is left out, and that other files are spoken of."""
+"""The names of two checks: some lines of the reply are left out, or the reply also changes other files."""
 DIFF_TITLES = ("diff", "patch", "udiff")
 CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
@@ -52,44 +54,44 @@ CODE_WORDS = (
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
 MIN_WORDS = 4
 MIN_KNOWN = 6
-"""Letters and digits that a line needs to be known for one of the file."""
+"""The letters and digits that a line needs to be recognised as a line of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundEdit:
-    """The edit that a reply holds, as read for one file."""
+    """The edit in a reply, as read for one file."""
 
     format: str
     update: str
-    """What the format reads; LF line ends."""
+    """The text that the format reads, with LF line ends."""
     prose: str = ""
-    """What stands around the edit, which may say where it belongs."""
+    """The text around the edit, which may say where the edit belongs."""
     findings: tuple[Verdict, ...] = ()
-    """What was left out."""
+    """Reports of the parts of the reply that were left out."""
     is_patch: bool = False
     """`update` is a patch over any number of files."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """The files that the edit names, each with its own part, where the edit falls into such parts; else empty."""
+    """The part of the edit for each file that it names; empty if the edit can't be divided by files."""
 
 
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """The edit of the file at `path` that a reply tells.  `named`: the format that the caller says it has.
+    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.
 
     Raises:
-        UnknownEditFormat: `named` is none that the service knows.
-        MalformedEdit: the reply is for several files or in several texts, and it is not clear which is this one's.
+        UnknownEditFormat: the service does not know the format `named`.
+        MalformedEdit: the reply has edits of several files or several texts, and it is unclear which is for this file.
     """
     reader = _Reader(text, original, path, language)
     return reader.read(reader.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """The name, in the registry, of the format that a reply's edit is in.  `update` has LF line ends.
+    """The registry's name of the format of a reply's edit.  `update` has LF line ends.
 
     Raises:
-        UnknownEditFormat: `named` is none that the service knows.
+        UnknownEditFormat: the service does not know the format `named`.
     """
     if named is None:
         return _Reader(update, original).format
@@ -101,14 +103,19 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
 
 
 def named_files(text: str, known: Collection[str] = ()) -> tuple[str, ...]:
-    """The files that a reply names as those it edits, in its order; a fence's name that only the sentence above it
-    mentions counts where it is one of the `known` files'."""
+    """The files that a reply says it edits, in the order of the reply.
+
+    A file that only the sentence above a fence mentions counts if it is one of the `known` files.
+    """
     return _Reader(text, "").named_files(known)
 
 
 def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
-    """A reply over several files.  A unified diff or V4A patch comes without anything around it; of any other format
-    `update` is the reply as it is, to be read for each file, or the file's part of it where there are `parts`."""
+    """The edit in a reply over several files.
+
+    A unified diff or V4A patch comes without the text around it.  For any other format `update` is the whole reply: the
+    caller reads for each file its part in `parts`, or the whole reply if there are no parts.
+    """
     reader = _Reader(text, "\n".join(originals))
     if reader.format == "unified_diff" and reader.diff_start is not None:
         return replace(reader.read("unified_diff"), is_patch=True)
@@ -120,7 +127,7 @@ def read_patch_reply(text: str, originals: Iterable[str] = ()) -> FoundEdit:
 
 
 def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
-    """A warning where the first line of a snippet was left out because it reads as the file's name."""
+    """A warning if the first line of a snippet was left out because it looks like the file's name."""
     if edit.format != "lazy_snippet":
         return None
     lines = edit.update.split("\n")
@@ -133,7 +140,7 @@ def name_finding(edit: FoundEdit, prediction: Prediction) -> Verdict | None:
 
 
 class _Reader:
-    """A reply beside the file that it is read for: which markers it has, and what each format makes of it."""
+    """Reads a reply for one file: finds its markers, and gives the text that each format reads."""
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
@@ -155,23 +162,23 @@ class _Reader:
         if self._patch_spans:
             with suppress(MalformedEdit):
                 self._patch = parse_v4a(self._text)
-        # in the lines of blocks and patches nothing else begins
+        # Nothing else begins inside the lines of blocks and patches.
         in_patches = self._within(self._patch_spans)
         self._in_marked = [a or b for a, b in zip(self._in_blocks, in_patches, strict=True)]
         self._fences = find_fences(lines, self._in_marked)
-        # the fences where no marker is taken for one
+        # The fences if no line counts as a marker.
         self._plain_fences = find_fences(lines) if any(self._in_marked) else self._fences
         self._json_fences = [f for f in self._fences if f.body and _opens_json(lines[f.opening + 1])]
         self._replacements = read_replacements(self._text)
 
     @cached_property
     def diff_start(self) -> int | None:
-        """The line with which a diff begins.  Raises MalformedEdit where that is a combined one."""
+        """The line with which a diff begins.  Raises MalformedEdit if it is a combined diff."""
         starts = (at for at in range(len(self._lines)) if not self._in_marked[at] and starts_diff(self._lines, at))
         return next(starts, None)
 
     def _within(self, stretches: Iterable[tuple[int, int]]) -> list[bool]:
-        """Whether each line is in one of the stretches, whose last line is part of them."""
+        """Whether each line is in one of the stretches.  A stretch includes its last line."""
         inside = [False] * len(self._lines)
         for first, last in stretches:
             last = min(last, len(inside) - 1)
@@ -181,8 +188,8 @@ class _Reader:
     # -- which format --------------------------------------------------------------------------------------------------
     @cached_property
     def format(self) -> str:
-        """The format whose markers the reply has; of several the one that quotes the file."""
-        # a text that can only be meant as JSON edits is one of them, however broken
+        """The format whose markers the reply has; if there are several, the one that quotes the file."""
+        # A text that can only be meant as JSON edits has this format even if it is broken.
         names_pair = has_pair(self._text, PAIRS[:-1]) or (
             '"command"' in self._text and any(f'"{name}"' in self._text for name in OTHER_CALLS)
         )
@@ -200,7 +207,7 @@ class _Reader:
         if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0])):
             return found[0]
         if found == ["unified_diff"]:
-            # begins with a diff's names of files: what follows has to be a diff, or is refused
+            # The text begins with a diff's file names, so the rest must be a diff.  Otherwise it is refused.
             first = next(at for at, line in enumerate(self._lines) if line.strip())
             is_named = self._lines[first].startswith(("diff --git ", "--- "))
             if is_named and first == self.diff_start and not self._is_of_file(first):
@@ -208,7 +215,7 @@ class _Reader:
         return "lazy_snippet"
 
     def _stands(self, name: str) -> bool:
-        """Whether the format's quotes stand in the file, other than inside such markers of the file's own."""
+        """Whether the file has the lines that the format quotes, and not only inside such markers of its own."""
         is_new_file = not self._original.strip()
         if name == "search_replace":
             for block in self._blocks:
@@ -223,11 +230,11 @@ class _Reader:
             return False
         if name == "json_edit":
             if any(self._is_code(at) for at in self._outside(name)):
-                return False  # a value in a program
+                return False  # It is a value in a program.
             return any(item.old in self._original if item.old.strip() else is_new_file for item in self._replacements)
         text = self._patch if name == "v4a_patch" else self._diff
         for change in text.changes if text is not None else ():
-            # A hunk that changes nothing is none: code may hold a line like a hunk's header.
+            # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
             quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
             if any(self._file.stands(quote) for quote in quotes) or (not quotes and change.path and is_new_file):
                 return True
@@ -255,7 +262,7 @@ class _Reader:
         return lines
 
     def _outside(self, name: str) -> Sequence[int]:
-        """The lines that are no part of the format's edit; of fenced text only what stands beside a part of it."""
+        """The lines outside the format's edit.  Fenced text counts only if its fence holds a part of the edit."""
         inside = [*self._in_marked]
         for at in self._used(name):
             inside[at] = True
@@ -277,7 +284,7 @@ class _Reader:
         return line.strip() in self._known or (strip_comment(line).is_comment and is_marker(line))
 
     def _is_code(self, at: int) -> bool:
-        """Whether a line is code rather than something said: the file's own, a marker for code, or shaped so."""
+        """Whether a line is code and not prose: it is a line of the file, marks code, or looks like code."""
         return self._is_of_file(at) or _is_code_shaped(self._lines[at])
 
     # -- what each format reads ----------------------------------------------------------------------------------------
@@ -291,14 +298,17 @@ class _Reader:
         return self._found(name, self._text, self._used(name), others)
 
     def read_patch(self) -> FoundEdit:
-        """The patches with all else blanked; as they are where they can't be read, which says why."""
+        """The patches with all other lines blanked.
+
+        If they can't be read, the text stays as it is, so that the error of the format says why.
+        """
         if self._patch is None:
             return FoundEdit("v4a_patch", self._text)
         kept = self._within(self._patch_spans)
         return self._found("v4a_patch", "\n".join(self._blanked(kept)), self._used("v4a_patch"), ())
 
     def parts(self) -> dict[str, str]:
-        """The blocks or JSON edits of each file; nothing where not every one names its file outright."""
+        """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
         parts: defaultdict[str, list[str]] = defaultdict(list)
         if self.format == "search_replace" and all(
             block.path and named_path(block.path) == block.path for block in self._blocks
@@ -331,7 +341,7 @@ class _Reader:
         return [change.path for change in changes if change.path]
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
-        """The files of the reply's format."""
+        """The files that the edit in the reply's format names."""
         fenced = [fence.path for fence in self._fences if fence.path]
         mentions = [block.mention for block in self._blocks if block.mention]
         is_known = match_files([*fenced, *mentions], known)
@@ -344,7 +354,7 @@ class _Reader:
         return tuple(dict.fromkeys(found))
 
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
-        """The edit with what is left out: prose by the way, code and other files as warnings."""
+        """The edit with reports of the parts left out: prose as a remark, code and other files as warnings."""
         kept = set(used)
         left = [at for at, line in enumerate(self._lines) if at not in kept and not _is_wrapping(line)]
         findings: list[Verdict] = []
@@ -364,10 +374,13 @@ class _Reader:
     # -- diffs ---------------------------------------------------------------------------------------------------------
     @cached_property
     def _diff_kept(self) -> list[bool]:
-        """Which lines a diff may stand in: the fences that hold one, else all from its first header on."""
+        """For each line, whether it may belong to a diff.
+
+        These are the fences that hold a diff; without such fences, all lines from the first header on.
+        """
         holding = self._diff_fences
         mine = [f for f in holding if f.path is None or not f.is_surely_named or is_same_file(f.path, self._path)]
-        # a fence's end is kept, too: it says that the diff is whole
+        # Keep a fence's end too: it shows that the diff is complete.
         kept = self._within((fence.opening + 1, fence.closing) for fence in mine or holding)
         if self.diff_start is not None and not any(kept[self.diff_start :]):
             kept[self.diff_start :] = [True] * (len(kept) - self.diff_start)
@@ -381,14 +394,14 @@ class _Reader:
 
     @cached_property
     def _diff_fences(self) -> list[Fence]:
-        """The fences that hold a diff; a line with a sign is a hunk's and no fence."""
+        """The fences that hold a diff.  A line with a sign belongs to a hunk and opens no fence."""
         signed = [
             is_in or line[:1] in (" ", "+", "-") for is_in, line in zip(self._in_marked, self._lines, strict=True)
         ]
         return [fence for fence in find_fences(self._lines, signed) if self._first_header(fence) is not None]
 
     def _first_header(self, fence: Fence) -> str | None:
-        """The line with which a diff begins in the fence."""
+        """The first line of a diff in the fence."""
         body = self._lines[fence.opening + 1 : fence.closing]
         return next((line for at, line in enumerate(body) if starts_diff(body, at)), None)
 
@@ -400,7 +413,7 @@ class _Reader:
             return None
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
-        """The lines, those that are not kept blank, so that they keep their numbers."""
+        """All lines, with those outside `kept` blanked, so that the others keep their numbers."""
         lines, kept = ["```" if fence_tag(line) else line for line in self._lines], list(kept)
         for fence in self._diff_fences:
             if fence.path and fence.is_surely_named and HUNK_HEADER.match(self._first_header(fence) or ""):
@@ -409,7 +422,7 @@ class _Reader:
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
 
     def _read_diff(self) -> FoundEdit:
-        """The diff with all else blanked; without headers what a snippet is."""
+        """The diff with all other lines blanked.  A diff without headers is read like a snippet."""
         if self.diff_start is None:
             return replace(self._read_snippet(), format="unified_diff")
         kept = list(self._diff_kept)
@@ -425,11 +438,13 @@ class _Reader:
 
     # -- snippets ------------------------------------------------------------------------------------------------------
     def _own_fences(self) -> list[Fence]:
-        """The fences that a snippet of this file stands in, out of the prose around them: those that name it, those
-        that name none, or all where one other name stands; none where the fences are text of the file.
+        """The fences that hold the snippet of this file, without the prose around them.
+
+        These are the fences that name the file and those that name no file.  If no fence names this file, they are all
+        fences.  The list is empty if the fences are text of the file.
 
         Raises:
-            MalformedEdit: the fences are of several files, and none is known to be this one.
+            MalformedEdit: the fences name several files, and none of them is known to be this one.
         """
         fences = self._plain_fences
         inside = self._within((fence.opening, fence.closing) for fence in fences)
@@ -463,7 +478,7 @@ class _Reader:
         return fences
 
     def _body(self, fences: Sequence[Fence]) -> list[str]:
-        """The text of one fence; of several, with their fences as the gaps between them."""
+        """The text of the fences.  With several fences, their fence lines stay as the gaps between them."""
         if len(fences) == 1:
             return [self._lines[at] for at in fences[0].body]
         return [line for f in fences for line in self._lines[f.opening : f.closing + 1]]
@@ -490,7 +505,7 @@ class _Reader:
 
 
 def _is_code_shaped(line: str) -> bool:
-    """Whether the line reads as code by its shape alone: deeply indented, a statement's first word, a string's edge."""
+    """Whether the line looks like code by its indentation, its first word, or a multi-line string's delimiter."""
     text = line.strip()
     if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
         return True
@@ -498,12 +513,12 @@ def _is_code_shaped(line: str) -> bool:
 
 
 def _ends_as_code(line: str) -> bool:
-    """Whether the line ends as a statement does and has too few words for a sentence."""
+    """Whether the line ends like a statement and has too few words for a sentence."""
     return line.rstrip().endswith((";", "{", "}")) and sum(word.isalpha() for word in line.split()) < MIN_WORDS
 
 
 def _is_wrapping(line: str) -> bool:
-    """Whether a line outside an edit says nothing that a reader would miss."""
+    """Whether a line outside an edit carries no information."""
     is_usual = is_fence(line) or fence_tag(line) is not None or is_call(line) or named_path(line) is not None
     return line.strip() in ("", "...", "…") or is_usual
 
@@ -513,7 +528,7 @@ def _opens_json(line: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """The edit out of the JSON of a tool's call: its one string with markers of an edit."""
+    """The edit in the JSON of a tool call: its only string with markers of an edit."""
     if not _opens_json(text) or not any(sign in text for sign in WRAPPED_SIGNS) or has_pair(text):
         return text
     try:
@@ -531,9 +546,10 @@ def _unwrapped(text: str) -> str:
 
 
 def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
-    """The lines with fenced text and blocks at the left edge where they stand in an item of a list.
+    """The lines, with fenced text and blocks inside list items moved to the left edge.
 
-    An indented block stays where it is unless what it quotes stands in the file: it may be text of the file."""
+    An indented block moves only if the file has the lines that it quotes.  Otherwise it may be text of the file.
+    """
     found = list(lines)
 
     def can_shift(rows: range, blanks: str) -> bool:

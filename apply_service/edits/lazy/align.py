@@ -1,11 +1,13 @@
 """Global monotone alignment of a snippet's lines to the original's, by dynamic programming.
 
-Rows are the snippet's visible lines, columns the original's lines.  A row matches one of its candidates or is taken as
-new, and a *group* of rows may match several columns at once (a statement that the snippet breaks into other lines).
-Between rows the original is *skipped* where a marker stands (free, but leaving the scope costs) and *dropped* inside a
-block (concave cost).  All columns of a row are computed at once with numpy; every number is a score, higher is better.
-Problems of any size: small ones are solved at once, large ones between pinned lines, which keeps the cost near linear.
-Knows nothing of text.
+Rows are the snippet's visible lines; columns are the original's lines.  A row matches one of its candidates or is taken
+as new.  A *group* of rows may match several columns at once, if the snippet breaks a statement into other lines.
+Original lines between two rows are *skipped* if a marker stands there; this is free unless it leaves the scope.  Inside
+a block they are *dropped* at a concave cost.  All columns of a row are computed at once with numpy.  Every number is a
+score; higher is better.
+
+A small problem is solved at once.  A large one is solved in parts between pinned lines, so that the cost stays nearly
+linear.  This module knows no text.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ Scores = npt.NDArray[np.float64]
 TAKE = -1
 """Column of a row that matches nothing."""
 MAX_AT_ONCE = 1_500_000
-"""Cells (rows times columns) up to which a problem is solved whole."""
+"""The most cells (rows times columns) of a problem that is solved at once."""
 MAX_CELLS = 12_000_000
 MIN_PIN_SCORE = 0.5
 FORCED = 1e6
@@ -35,23 +37,23 @@ FORCED = 1e6
 INSERT_COST = 0.05
 LEAVE_SCOPE_COST = 0.4
 DROP_PIECES = ((0.0, 0.3), (1.0, 0.08), (2.4, 0.006))
-"""Cost of dropping lines inside a block: the least of open + rate * lines."""
+"""Pairs of (open, rate).  Dropping lines inside a block costs the least value of open + rate * lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One visible line of the snippet.  `columns` rise; `scores[k]` is what matching `columns[k]` is worth."""
+    """One visible line of the snippet.  `columns` are ascending; `scores[k]` is the score of matching `columns[k]`."""
 
     columns: npt.NDArray[np.int64]
     scores: Scores
     gap_before: bool
     scope_indent: int
-    """At a gap: skipping an original line indented less than this leaves the scope."""
+    """At a gap, skipping an original line that is indented less than this leaves the scope."""
     take_cost: float = INSERT_COST
 
 
 class Group(NamedTuple):
-    """Rows `row:row + n_rows` that together may match columns `column:column + n_columns`, and what that is worth."""
+    """Rows `row:row + n_rows` that together may match columns `column:column + n_columns`, and the score of that."""
 
     row: int
     n_rows: int
@@ -71,12 +73,12 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Terrain:
-    """The original as the alignment sees it, one entry a line."""
+    """The original as the alignment sees it, with one entry for each line."""
 
     weights: Scores
-    """What dropping the line costs, relative: 0 for blank lines."""
+    """The relative cost of dropping the line; 0 for blank lines."""
     indents: npt.NDArray[np.int64]
-    """Columns of indentation; a large number for lines that never mark a scope (blank, preprocessor)."""
+    """Columns of indentation; a large number for lines that never mark a scope, such as blank lines."""
 
     @property
     def n_lines(self) -> int:
@@ -88,8 +90,11 @@ class Terrain:
 
 
 class Alignment:
-    """The solved table of one problem.  `from_start`: everything left of the first match is skipped or dropped from
-    the first line on, as after a match just above."""
+    """The solved table of one problem.
+
+    `from_start`: lines before the first match are skipped or dropped from the first line on, as if a match came just
+    before it.
+    """
 
     def __init__(
         self, rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = (), *, from_start: bool = False
@@ -123,7 +128,7 @@ class Alignment:
             after[stop] = max(after[stop], self._entry[group.row][group.column] + group.score)
 
     def _moved(self, scores: Scores, row: Row) -> Scores:
-        """Best score of standing at each column before the row, having moved there from anywhere to its left."""
+        """The best score at each column before the row, after a move there from any column to its left."""
         if row.gap_before:
             passed = self._leaving_costs(row.scope_indent)
             inside = np.maximum.accumulate(scores + passed) - passed
@@ -139,7 +144,7 @@ class Alignment:
         return best
 
     def _leaving_costs(self, indent: int) -> Scores:
-        """What passing all lines up to each costs that are indented less than `indent`."""
+        """For each column, the cost of passing all lines before it that are indented less than `indent`."""
         if indent not in self._leaving:
             crossed = np.concatenate(([0.0], np.cumsum(self._terrain.indents < indent)))
             self._leaving[indent] = crossed * LEAVE_SCOPE_COST
@@ -163,7 +168,7 @@ class Alignment:
         return found[::-1]
 
     def _last_match(self, i: int, at: int) -> Match | None:
-        """How row i - 1 came to stand at `at`: matched, alone or in a group; None: taken."""
+        """The match, of one row or a group, that ends with row i - 1 at `at`; None if the row was taken as new."""
         score = self._ahead[i][at]
         row = self._rows[i - 1]
         k = int(np.searchsorted(row.columns, at - 1))
@@ -177,7 +182,7 @@ class Alignment:
         return None
 
     def _origin(self, i: int, at: int) -> int:
-        """Where the pointer stood after row i - 1 so that the move to `at` before row i is the best; the leftmost."""
+        """The leftmost column after row i - 1 from which the move to `at` before row i has the best score."""
         row = self._rows[i]
         before = self._ahead[i][: at + 1]
         if row.gap_before:
@@ -194,7 +199,7 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
     """The matches of the best alignment, in order.
 
     Raises:
-        TooLarge: too many lines without a line between them that occurs once.
+        TooLarge: a part between two pinned lines has too many cells.
     """
     if len(rows) * terrain.n_lines <= MAX_AT_ONCE:
         return Alignment(rows, terrain, groups).best()
@@ -208,8 +213,10 @@ def align(rows: Sequence[Row], terrain: Terrain, groups: Sequence[Group] = ()) -
 
 
 def _find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """(row, column) of the longest rising chain of rows that match one column only, that no other row matches; by
-    patience sorting."""
+    """The (row, column) pairs of the longest chain of pinned rows whose columns are ascending, by patience sorting.
+
+    A pinned row matches only one column, and no other pinned row matches that column.
+    """
     wanted: dict[int, int] = {}
     for row in rows:
         if len(row.columns) == 1:
@@ -241,7 +248,10 @@ def _find_pins(rows: Sequence[Row]) -> list[tuple[int, int]]:
 def _between(
     rows: Sequence[Row], groups: Sequence[Group], terrain: Terrain, part: tuple[int, int], pins: tuple[int, int]
 ) -> list[Match]:
-    """Aligns the rows of `part` behind the first pinned column; the last matches the second one if that is a line."""
+    """Align the rows of `part` with the columns after the first pin, up to the second pin.
+
+    If the second pin is a line of the original, the last row matches it.
+    """
     first, stop = part
     after, pin = pins
     if first >= stop:

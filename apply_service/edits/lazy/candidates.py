@@ -1,4 +1,4 @@
-"""Where in the original each line of a snippet may stand, and how much weight a match there has.
+"""Finds the places in the original where each line of a snippet may stand, and scores a match there.
 
 Equal lines, with or without regard to white space, are found by hashing.  Similar lines are searched only for lines
 without an equal one: rapidfuzz compares them with lines that share rare words.  This module looks at single lines;
@@ -62,7 +62,7 @@ _GRAMMAR = frozenset(
 
 
 class Kind(IntEnum):
-    """How equal two lines are, best first."""
+    """How far two lines are equal; the best kind is first."""
 
     SAME = 0
     REMARKED = 1
@@ -81,7 +81,7 @@ FACTOR = {Kind.SAME: 1.0, Kind.REMARKED: 0.9, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Possible columns of one line in ascending order, each with score and kind."""
+    """The possible columns of one line in ascending order, each with its score and kind."""
 
     columns: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ class Candidates:
         return self.kinds[int(np.searchsorted(self.columns, column))]
 
     def preferring(self, columns: npt.NDArray[np.int64], cost: float) -> Candidates:
-        """The same candidates; all columns but these cost more by `cost`."""
+        """The same candidates, but every column outside `columns` has its score reduced by `cost`."""
         others = ~np.isin(self.columns, columns)
         return Candidates(self.columns, self.scores - cost * others, self.kinds)
 
@@ -215,7 +215,7 @@ class LineIndex:
         return [gist("\n".join(self.lines[part.start : part.stop])) for part in self.statements]
 
     def runs_saying(self, wanted: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-        """Lines `start, stop` of one to MAX_JOINED statements in a row, by what they say: of `wanted` gists."""
+        """The lines (start, stop) of one to MAX_JOINED consecutive statements, by their gist; only `wanted` gists."""
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}

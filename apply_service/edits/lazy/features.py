@@ -1,7 +1,7 @@
-"""What is known of a reading, in numbers: what the chooser weighs.
+"""The features of a reading: the numbers that the chooser weighs.
 
-Three kinds: how the snippet is written (equal for all readings of an edit), how the reading was made, and what it does
-to the file.  Every reading has the same names.
+They are of three kinds: how the snippet is written (the same for all readings of an edit), how the reading was made,
+and what it does to the file.  Every reading has the same feature names.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ REASONS = (
     "a deletion is noted", "no anchor; placed", "placed by its hint", "indented otherwise",
 )  # fmt: skip
 BESIDE = 8
-"""Hidden lines beside new ones that these may stand for."""
+"""A new line is compared with this many hidden lines on each side of its change."""
 SHOWN = 0.8
-"""What a line must say for a second copy of it to be noticed."""
+"""The `substance` that a line needs before a second copy of it counts."""
 SCOPE = 60
-"""Lines beside a new one among which its key may stand again."""
+"""The key of a new line is searched in this many lines on each side of it."""
 _KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
 WAYS = {
     "double": re.compile('"'),
@@ -61,7 +61,7 @@ WAYS = {
     "period": re.compile(r"\w\.$", re.M),
     "no period": re.compile(r"\w$", re.M),
 }
-"""Ways to write that files keep to."""
+"""Patterns of the writing styles that a file usually follows throughout."""
 OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
              ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
 _WORD = re.compile(r"[^\W\d]\w{2,}")
@@ -74,17 +74,17 @@ _ORDER = re.compile(
     r"(?:add|append|change|delete|drop|insert|keep|move|place|put|remove|rename|replace|update)\b",
     re.IGNORECASE,
 )
-"""A comment that tells somebody to edit."""
+"""A comment that tells the reader to make an edit."""
 MAX_COMMON = 12
-"""A word in more lines of the file than so many is at home everywhere."""
+"""A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
-"""Operations beside a change among which the names of its new lines are looked for."""
+"""The names of new lines are searched in this many operations on each side of their change."""
 Features = dict[str, float]
 
 
 @dataclass(frozen=True)
 class SnippetFacts:
-    """How a snippet is written, whatever is made of it."""
+    """How a snippet is written.  This is the same for all of its merges."""
 
     reading: Reading
 
@@ -95,12 +95,12 @@ class SnippetFacts:
 
     @cached_property
     def ways(self) -> Counter[str]:
-        """How the file is written."""
+        """How often the file shows each writing style of WAYS."""
         return _ways("\n".join(self.reading.original))
 
     @cached_property
     def lines_with(self) -> dict[str, set[int]]:
-        """Which lines of the file hold a word."""
+        """The lines of the file that contain each word."""
         found: dict[str, set[int]] = {}
         for j, line in enumerate(self.reading.original):
             for word in words(line):
@@ -164,8 +164,11 @@ def features_of(
     extra: Mapping[str, float],
     n_readings: int,
 ) -> Features:
-    """All features of one reading.  `names`: the ways that lead to it; `counts`: pairs by kind that keep the file's
-    wording; `extra`: what `signed` or `place` know of it."""
+    """All features of one reading.
+
+    `names`: the ways that lead to it.  `counts`: how many pairs of each kind keep the file's wording.
+    `extra`: features that come from `signed` or `place`.
+    """
     found = dict(facts.features)
     found["ways"] = float(len(names))
     found["ways_share"] = len(names) / max(1, n_readings)
@@ -189,13 +192,13 @@ def features_of(
     for name in PLACED:
         found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
     found |= _effects(facts, ops) | _of_notes(facts.reading, ops)
-    for name, retouch in RETOUCHES:  # how many lines each would change: what the reading leaves open
+    for name, retouch in RETOUCHES:  # The number of lines that each retouch would change.
         found[f"open_{name}"] = log2(1 + sum(map(is_not, ops, retouch(facts.reading, ops))))
     return found
 
 
 def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
-    """How many comments that may be notes are written, and how many are taken for markers."""
+    """How many comments that may be notes the merge writes, and how many the reading takes for markers."""
     written = {op.update_line for op in ops if op.kind == "take"}
     found = Counter(kind for i, kind in reading.found_notes.items() if i in written)
     taken = Counter(kind for i, kind in reading.found_notes.items() if i in reading.notes)
@@ -206,11 +209,13 @@ def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
 
 
 def _odd_steps(ops: Sequence[LineOp]) -> int:
-    """Neighbours that the reading brought together and whose indentation does not fit: deeper below a line that opens
-    nothing, or not deeper below one that does."""
+    """The number of lines whose indentation does not fit the line above, if the reading brought the two together.
+
+    Such a line is deeper than a line that opens nothing, or not deeper than a line that opens a scope.
+    """
     n, above, is_new, at = 0, "", False, 0
     beside: list[int] = []
-    """The operations of all changes, and from each to the next lines above and below."""
+    """The operations of all changes, each with the nearest lines above and below it that are not blank."""
     for start, stop in changes(ops):
         low = next((k for k in range(start - 1, at - 1, -1) if ops[k].text.strip()), at)
         high = next((k for k in range(stop, len(ops)) if ops[k].text.strip()), len(ops) - 1)
@@ -232,12 +237,12 @@ def _odd_steps(ops: Sequence[LineOp]) -> int:
 
 
 def _likest(text: str, ops: Sequence[LineOp]) -> float:
-    """How like a new line is to the likest of the hidden lines beside it: it may stand for that one."""
+    """The similarity (0 to 1) of a new line to the closest hidden line beside it, for which it may stand."""
     return max((fuzz.ratio(text.strip(), op.text.strip()) for op in ops if op.text.strip()), default=0.0) / 100
 
 
 def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
-    """What the reading does to the file."""
+    """The features of the changes that the reading makes to the file."""
     drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     pairs = find_pairs(ops)
@@ -269,8 +274,10 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
 
 
 def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
-    """Whether the new lines of a pair depart from the file's way to write: in quotes, semicolons or blanks around `=`
-    and behind commas and brackets."""
+    """Whether the new lines of a pair depart from the writing style of the file.
+
+    Style means quotes, semicolons, final periods, and blanks around `=` and after commas and brackets.
+    """
     old, new = (_ways("\n".join(ops[k].text for k in side)) for side in (pair.old, pair.new))
     gained = {way for way in new if new[way] > old[way]}
     lost = {way for way in old if old[way] > new[way]}
@@ -278,12 +285,12 @@ def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
 
 
 def _ways(text: str) -> Counter[str]:
-    """How often the text shows each of the ways in which files differ."""
+    """How often the text shows each writing style of WAYS."""
     return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
-    """What the runs of changes look like, and what stands beside their open ends."""
+    """The features of the runs of changes and of the hidden lines beside their open ends."""
     found: Counter[str] = Counter()
     longest_gone, beside = 0, 0.0
     for start, stop in changes(ops):
@@ -318,13 +325,13 @@ def words(line: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def declared(line: str) -> frozenset[str]:
-    """The names that a line declares, as far as its words tell."""
+    """The names that a line declares, found by a pattern and not by a parser."""
     found = _DECLARED.match(line)
     return imported(line) | ({name for name in found.groups() if name} if found else set())
 
 
 def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """Whether the names of the new lines are at home where they come, and what still uses a name that goes."""
+    """Whether lines near each change use the names of its new lines, and whether a removed name is still in use."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
     defined = {name for op in takes for name in declared(op.text)}
@@ -359,7 +366,7 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
 
 
 def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """What the new lines repeat, define again, and how they are indented."""
+    """The lines that the new lines repeat, the names that they define again, and their indentation."""
     gone = {op.text.strip() for op in drops}
     gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
@@ -375,7 +382,7 @@ def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[
 
 
 def _of_names(ops: Sequence[LineOp]) -> Features:
-    """What the reading gives twice: keys of one mapping, imported names."""
+    """The keys of one mapping and the imported names that occur twice after the merge."""
     left = [op for op in ops if op.kind != "drop" and op.text.strip()]
     same_keys = 0
     new: set[str] = set()
@@ -384,7 +391,7 @@ def _of_names(ops: Sequence[LineOp]) -> Features:
             continue
         new |= imported(op.text)
         key = _KEY.match(op.text)
-        if key is not None:  # at the same level of the same scope
+        if key is not None:  # The other key must be at the same level of the same scope.
             same_keys += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
             same_keys += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
     kept = {name for op in left if op.kind != "take" for name in imported(op.text)} if new else set()
@@ -403,7 +410,7 @@ def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
 
 
 def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:
-    """Which shown lines the reading leaves unused, and where it keeps another wording than is shown."""
+    """How many shown lines the reading leaves unused, and how many file lines it keeps in other words than shown."""
     used = {op.update_line for op in ops if op.update_line is not None}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
     quotes = [

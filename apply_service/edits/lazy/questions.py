@@ -1,7 +1,8 @@
-"""What is asked of a finished merge before it may call itself certain.
+"""The questions that a finished merge must pass before it may call itself certain.
 
-Each question is one way in which a careful reader might still understand the snippet otherwise: laid elsewhere, out of
-the scope shown, worded otherwise, with other blank lines.  The answers are features of the reading; nothing is changed.
+Each question names one way in which a careful reader might understand the snippet differently: in another place,
+outside the scope shown, with other words, or with other blank lines.  The answers are features of the reading.  This
+module judges a merge; it changes none.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from apply_service.types import LineOp
 
 @dataclass(frozen=True, slots=True)
 class LaidBlock:
-    """One block that holds on to the original somewhere.  Its blank lines are left out."""
+    """One block that shows at least one line of the original.  Its blank lines are left out."""
 
     number: int
-    """Among the snippet's blocks."""
+    """Its index among the snippet's blocks."""
     lines: tuple[int, ...]
-    """Update lines."""
+    """The numbers of its lines in the update."""
     texts: tuple[str, ...]
-    """As read, without trailing white space."""
+    """The lines as the merger read them, without trailing white space."""
     columns: tuple[int | None, ...]
-    """The original line that each of them is; None for new ones."""
+    """For each line the equal line of the original; None for a new line."""
     start: int
     end: int
-    """Original lines `start:end`, from the first that is shown to the last."""
+    """Original lines `start:end`: from the first line that the block shows to the last."""
     opens: bool = False
-    """The snippet begins with it, without a marker."""
+    """The snippet begins with the block, without a marker."""
     closes: bool = False
+    """The snippet ends with the block, without a marker."""
 
     @property
     def has_new(self) -> bool:
@@ -49,7 +51,7 @@ class LaidBlock:
 
 
 class Laid:
-    """A finished merge: its reading, and where it has laid the snippet's blocks on the original."""
+    """A finished merge: its reading, its changes, and its blocks with their places in the original."""
 
     def __init__(self, reading: Reading, ops: Sequence[LineOp]) -> None:
         self.reading = reading
@@ -58,11 +60,11 @@ class Laid:
         """The original line of each update line that shows one."""
         solid = [op for op in ops if op.text.strip()]
         self.dropped = {op.original_line for op in solid if op.kind == "drop"}
-        """Original lines that go, but for blank ones."""
+        """Original lines that the merge removes, except blank ones."""
         self.taken = {op.update_line: op.text for op in solid if op.kind == "take" and op.update_line is not None}
-        """Update lines that are new, but for blank ones."""
+        """Update lines that are new, except blank ones."""
         self.changes: list[tuple[list[LineOp], list[LineOp]]] = []
-        """What goes and what comes, run by run; without blank lines."""
+        """The removed and the added lines of each run of changes, without blank lines."""
         for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
             if is_change:
                 changed = [op for op in run if op.text.strip()]
@@ -83,34 +85,35 @@ class Laid:
 
     @cached_property
     def changed(self) -> list[LaidBlock]:
-        """The blocks with a new line, or that leave out some of the original's."""
+        """The blocks that have a new line or leave out a line of the original."""
         sizes = [len(block.lines) for block in self.reading.snippet.blocks]
         return [block for block in self.blocks if block.has_new or block.end - block.start > sizes[block.number]]
 
 
 def doubts_of(reading: Reading, ops: Sequence[LineOp]) -> list[str]:
-    """What speaks against a merge, of ALL_DOUBTS."""
+    """The reasons of ALL_DOUBTS that speak against a merge."""
     laid = Laid(reading, ops)
     return [reason for reason, is_true in QUESTIONS if is_true(laid)]
 
 
-# -- ends that lie elsewhere too ---------------------------------------------------------------------------------------
+# -- ends that fit another place ---------------------------------------------------------------------------------------
 MIN_LETTERS = 6
 MAX_TWIN = 3
-"""How many times as long as the block its ends may stand apart elsewhere and still be its ends."""
+"""Equal ends elsewhere count as a twin if they are less than this many block lengths apart."""
 
 
 def is_vague(laid: Laid) -> bool:
-    """Whether the ends of a changed block may as well lie elsewhere.
+    """Whether the ends of a changed block fit another place as well.
 
-    Between its first and last line a block says all, so only its ends must be clear: the unbroken run of context at one
-    end occurs once where the block may stand, the run at the other end is the one nearest to it, and the two do not
-    stand elsewhere together.  Stricter than `Rivals` where the context says little, and blind where a line has moved.
+    A block shows every line between its first and its last, so only its two ends must be clear.  They are clear under
+    three conditions.  The unbroken run of context at one end occurs once where the block may stand.  The run at the
+    other end is the nearest such run.  The two ends do not stand together elsewhere.  This is stricter than `Rivals` if
+    the context says little, and does not see that a line has moved.
     """
     reading, changed = laid.reading, set(laid.changed)
     floor, above = 0, 0
     headers: list[int] = []
-    """The lines shown above a block that are indented less than all between them and it, the nearest last."""
+    """The lines shown above a block that are indented less than all shown lines after them; the nearest is last."""
     for block in laid.blocks:
         while above < len(reading.visible) and reading.visible[above][0] < block.number:
             i = reading.visible[above][1]
@@ -119,7 +122,7 @@ def is_vague(laid: Laid) -> bool:
             headers.append(i)
             above += 1
         if block in changed:
-            # The block ends where the innermost scope shown above it ends whose header is unique.
+            # The block must end before the innermost scope above it with a unique header ends.
             ceiling, indent = len(reading.original), min(map(indent_of, block.texts))
             for i in reversed(headers):
                 text, j = reading.texts[i], laid.columns.get(i)
@@ -134,13 +137,13 @@ def is_vague(laid: Laid) -> bool:
 
 
 def _is_clear(laid: Laid, block: LaidBlock, low: int, high: int) -> bool:
-    """Whether the block's ends can only lie where they were put, given that the block lies in `low:high`."""
+    """Whether the block's ends fit only the place where they were put, if the block lies in `low:high`."""
     index, original = laid.reading.index, laid.reading.original
     head, tail = (_context(laid, block.number, step) for step in (1, -1))
     ends = [original[run.start : run.stop] for run in (head, tail)]
     if not all(any(map(marks_place, lines)) for lines in ends if lines):
         return False
-    # Readers look only for a run with a line that is more than brackets and keywords.
+    # Readers look only for a run that has a line with more than brackets and short words.
     head_says, tail_says = (any(sum(map(str.isalnum, line[:200])) >= MIN_LETTERS for line in lines) for lines in ends)
     if not head or not tail:
         run = head or tail
@@ -154,8 +157,10 @@ def _is_clear(laid: Laid, block: LaidBlock, low: int, high: int) -> bool:
 
 
 def _context(laid: Laid, b: int, step: int) -> range:
-    """The original lines of the unbroken context at the start (step 1) or the end (-1) of a block, without blank lines
-    on its inner side; none where the block begins (ends) with new lines."""
+    """The original lines of the unbroken context at the start (step 1) or the end (-1) of a block.
+
+    Blank lines on its inner side are left out.  The range is empty if the block begins (ends) with new lines.
+    """
     original, texts = laid.reading.original, laid.reading.texts
     lines = laid.reading.snippet.blocks[b].lines[::step]
     first, n = laid.columns.get(lines[0]), 0
@@ -173,7 +178,7 @@ def _context(laid: Laid, b: int, step: int) -> range:
 
 
 def _occurrences(index: LineIndex, run: range, low: int, high: int) -> list[int]:
-    """Where in `low:high` these lines of the original stand, white space at both ends of lines aside."""
+    """The first lines of all runs in `low:high` that equal these lines, ignoring white space at both ends of lines."""
     wanted = index.stripped[run.start : run.stop]
     said = next((k for k, text in enumerate(wanted) if text), None)
     starts = (j - said for j in index.places(wanted[said])) if said is not None else ()
@@ -194,43 +199,43 @@ def _has_twin(laid: Laid, block: LaidBlock, low: int) -> bool:
 
 
 def marks_place(line: str) -> bool:
-    """Whether a line has a word or closes something: a lone sign ("*", "---") may as well be new."""
+    """Whether a line has a letter or digit, or closes something.  A lone sign ("*", "---") may well be new."""
     return any(map(str.isalnum, line[:200])) or is_closer(line)
 
 
 # -- other places for a block ------------------------------------------------------------------------------------------
 REINDENTED = 2.0
-"""What it costs to read a block at another indentation than it has."""
+"""Cost of reading a block at another indentation than its own."""
 HELD_MARGIN = 1.5
-"""By how much a rival must cost more that is held at both ends."""
+"""A rival whose ends both match lines of the original must cost more than the chosen reading by over this."""
 FREE_MARGIN = 1.2
-"""The same where an end of it is new."""
+"""The same for a rival whose first or last line is new."""
 STAY_COST = 1.5
-"""What a new end costs besides whose like stays elsewhere."""
+"""Extra cost of a first or last line that is new although an equal line stays elsewhere in the original."""
 MIN_LIKENESS = 75.0
-"""How alike (0-100) a new line and a hidden one are that may be the same."""
+"""The least similarity (0-100) at which a new line may be the same as a hidden one."""
 MIN_RUN = 1.0
-"""What lines that follow each other must say together to have moved as a whole."""
+"""Consecutive lines have moved as a whole if their `substance` adds up to this."""
 BESIDE = 10
-"""Hidden lines beside a stretch, on top of as many as the block has, that its new lines may echo."""
+"""Echoes are searched in this many rows on each side of a stretch, plus the block's length."""
 MAX_WEIGHED = 200
-"""Rivals of one block that are weighed in full, the cheapest first."""
+"""The most rivals of one block that are weighed in full, the cheapest first."""
 MIN_EDGE = 0.5
-"""What the file's first (last) line must say to be known again."""
+"""The `substance` that the file's first (last) line needs to be recognised in a snippet."""
 MAX_STEPS = 30_000
-"""Lines looked at for one block, in words of 256 block lines each; the nearest stretches come first."""
+"""The most lines compared for one block, per 256 lines of the block.  The nearest stretches come first."""
 WORD = 256
 
 
 def has_rival(laid: Laid) -> bool:
-    """Whether a changed block could as well lie elsewhere, at its own indentation or at another."""
+    """Whether a changed block fits another place as well, at its own indentation or at another one."""
     rows = [j for j, line in enumerate(laid.reading.original) if line.strip()]
     row_of = {j: row for row, j in enumerate(rows)}
     lines = [laid.reading.original[j].rstrip() for j in rows]
     rivals, bare = Rivals(lines), Rivals([line.strip() for line in lines])
     stretches = [Stretch(row_of[block.start], row_of[block.end - 1] + 1) for block in laid.blocks]
     shown = {row for stretch in stretches for row in range(*stretch)}
-    floor = 0  # the end of the changed block before
+    floor = 0  # the end of the previous changed block
     for block, stretch in zip(laid.blocks, stretches, strict=True):
         if block.has_new or stretch.stop - stretch.start != len(block.texts):
             shown.difference_update(range(*stretch))
@@ -252,19 +257,19 @@ class Stretch(NamedTuple):
 
 
 class Rivals:
-    """Whether another place for a block is as good as the one the merge chose, in one original.
+    """Whether another place for a block of one original is as good as the one the merge chose.
 
-    A reading lays a block on a stretch of the original: the lines outside stay, the block takes its place.  What it
-    costs is what it asks a reader to believe: each line that goes and each that is new; one that merely moved counts
-    once.  New lines that echo hidden ones beside the stretch speak against the chosen reading: more likely they are
-    those lines.  The answer is certain only where every reading that gives another text costs more.
+    A reading replaces a stretch of the original by the block; all other lines stay.  It costs 1 for each line that it
+    removes and 1 for each that it adds.  A line that merely moved counts once.  New lines that resemble hidden lines
+    beside the stretch speak against the chosen reading: they probably are those lines.  The answer is certain only if
+    every reading that gives another text costs more.
 
-    A stretch holds the block at both ends: by an equal line, by a line that stands nowhere beyond (then it is new), or,
-    where the snippet has no marker there, by the end of the file.
+    A stretch holds each end of the block in one of three ways: by an equal line; by the end of the file, if the snippet
+    has no marker there; or because no equal line follows farther out, so that the block's line is new.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines`: those of the original that are not blank, as they are to be compared."""
+        """`lines`: the original's lines that are not blank, in the form in which they are compared."""
         self._lines = lines
         self._bare = [line.strip() for line in lines]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
@@ -280,11 +285,11 @@ class Rivals:
     ) -> bool:
         """Whether a stretch from row `floor` on is as good a place for the block as `chosen`.
 
-        `shown`: rows that other blocks show, so that they are not hidden.  `handicap`: what any rival costs besides.
+        `shown`: rows that other blocks show; they are not hidden.  `handicap`: extra cost of every rival.
         """
         first, last = block.texts[0], block.texts[-1]
         if block.opens and chosen.start > 0 and first == self._lines[0] and substance(first.strip()) >= MIN_EDGE:
-            return True  # it begins as the file does
+            return True  # The snippet begins like the file, but was placed elsewhere.
         ends_below = block.closes and chosen.stop < len(self._lines)
         if ends_below and last == self._lines[-1] and substance(last.strip()) >= MIN_EDGE:
             return True
@@ -311,20 +316,23 @@ class Rivals:
         return False
 
     def frees(self, block: LaidBlock, stretch: Stretch) -> tuple[bool, bool]:
-        """Whether the first and the last line of the block are new there, held by no line and no end of the file."""
+        """Whether the first and the last line of the block are new there: no line and no end of the file holds them."""
         lines = self._lines[stretch.start : stretch.stop]
         head = lines[:1] != [block.texts[0]] and not (block.opens and stretch.start == 0)
         tail = lines[-1:] != [block.texts[-1]] and not (block.closes and stretch.stop == len(self._lines))
         return head, tail
 
     def find(self, block: LaidBlock, around: Stretch, floor: int, limit: float) -> list[tuple[int, Stretch]]:
-        """Stretches from row `floor` on other than `around`, each with the least that it may cost: its drops and new
-        lines, a moved line once; none above `limit`, and of many those near `around`."""
+        """Other stretches than `around` from row `floor` on; of many, only those nearest to `around`.
+
+        Each comes with a lower bound of its cost, which is at most `limit`.  The cost is the number of dropped and of
+        new lines; a moved line counts once.
+        """
         n, n_block = len(self._lines), len(block.texts)
         longest = n_block + int(limit)
         most = max(2, MAX_STEPS // (2 * (longest + 1) * (1 + n_block // WORD)))
         found = {around: 0}
-        for is_back in (False, True):  # from where its first line is held, then from where its last line is
+        for is_back in (False, True):  # first from the rows that hold its first line, then from those of its last line
             texts = block.texts[::-1] if is_back else block.texts
             edges = {row + is_back for row in self._places.get(texts[0], ()) if row >= floor}
             if block.closes if is_back else block.opens:
@@ -346,20 +354,23 @@ class Rivals:
         return [(cost, stretch) for stretch, cost in found.items()]
 
     def _weigh(self, block: LaidBlock, stretch: Stretch) -> tuple[float, int, Counter[str]]:
-        """What it costs to lay the block there, how many lines go, and which are new; what moved is neither."""
+        """The cost of laying the block there, the number of removed lines, and the new lines.
+
+        The last two leave out moved lines.
+        """
         lines = self._lines[stretch.start : stretch.stop]
         head, tail = self.frees(block, stretch)
         core = block.texts[head : len(block.texts) - tail]
         steps = LCSseq.opcodes(core, lines) if core else ()
         runs = [core[step.src_start : step.src_end] for step in steps if step.tag != "equal"]
         runs = [*([block.texts[:1]] if head else []), *filter(None, runs), *([block.texts[-1:]] if tail else [])]
-        """The runs of the block that have no fellow in a longest common subsequence."""
+        """The runs of block lines outside a longest common subsequence of the block and `lines`."""
         n_new = sum(map(len, runs))
         n_gone = len(lines) - (len(block.texts) - n_new)
         here, there = Counter(map(str.strip, block.texts)), Counter(map(str.strip, lines))
         spare = there - (here - Counter(line.strip() for run in runs for line in run))
         moved: list[list[str]] = []
-        """The parts of the runs that are among the lines that go."""
+        """The parts of the runs that are also among the removed lines."""
         for run in runs:
             moved.append([])
             for line in map(str.strip, run):
@@ -368,7 +379,7 @@ class Rivals:
                     moved[-1].append(line)
                 else:
                     moved.append([])
-        # Lines that moved together spare a line each if they say something, else next to nothing.
+        # Lines that moved together save 1 each if they reach `MIN_RUN` together, else only their `substance`.
         said = ((len(part), sum(map(substance, part))) for part in moved)
         spared = sum(n if worth >= MIN_RUN else worth for n, worth in said)
         ends = {line for line, is_free in ((block.texts[0], head), (block.texts[-1], tail)) if is_free}
@@ -376,7 +387,7 @@ class Rivals:
         return n_gone + n_new - spared + STAY_COST * stays, (there - here).total(), here - there
 
     def _echo(self, block: LaidBlock, new: Counter[str], stretch: Stretch, shown: Collection[int]) -> float:
-        """How much of what is new has its like in the hidden lines beside the stretch."""
+        """How much `substance` of the new lines resembles hidden lines beside the stretch."""
         if not new:
             return 0.0
         width = len(block.texts) + BESIDE
@@ -394,30 +405,31 @@ class Rivals:
 
 
 class _Side(NamedTuple):
-    """Block and original as read from one end: forwards, or both turned round."""
+    """Block and original, read forwards, or both reversed."""
 
     texts: Sequence[str]
     lines: Sequence[str]
     bare: Sequence[str]
     """`lines` without their indentation."""
     last_seen: int
-    """Where in `lines` the block's last line stands last; -1 where nowhere, or where it says nothing."""
+    """The last row of `lines` that equals the block's last line; -1 if there is none, or if the line marks no place."""
     may_end: bool
     """The block may end where `lines` end."""
     masks: Mapping[str, int]
-    """Of each line of the block, its places as bits."""
+    """For each line of the block a bit mask of its positions in the block."""
     bare_counts: Mapping[str, int]
 
     def ends(self, start: int, longest: int, limit: float) -> Iterator[tuple[int, int]]:
-        """(least cost, stop) of the stretches from `start` to `longest` at most at whose end the block is held.
+        """(lower bound of the cost, stop) of each stretch from `start` to at most `longest` whose end holds the block.
 
-        Counts what block and stretch have in common as machine words of block lines at a time (Hyyrö, "Bit-parallel
-        LCS-length computation revisited", 2004), for the whole block and for the block but for its last line.
+        Computes the longest common subsequence of block and stretch for one machine word of block lines at a time
+        (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): once for the whole block, and once for the block
+        without its last line.
         """
         n, last = len(self.texts), self.texts[-1]
         whole = full = (1 << n) - 1
         core = full_core = full >> 1
-        is_core_asked = longest > self.last_seen  # the last line can only be new past the last line like it
+        is_core_asked = longest > self.last_seen  # The last line can be new only after the last row that equals it.
         left, n_bare = dict(self.bare_counts), 0
         for stop in range(start + 1, longest + 1):
             line = self.lines[stop - 1]
@@ -446,11 +458,11 @@ class _Side(NamedTuple):
 
 # -- scopes ------------------------------------------------------------------------------------------------------------
 MAX_HEADER = 2
-"""Lines of a block that does no more than show a scope."""
+"""The most lines of a block that only shows a scope."""
 
 
 def leaves_scope(laid: Laid) -> bool:
-    """Whether a block lies outside the scope that the header shown above it opens, or drops the bounds of its own."""
+    """Whether a block lies outside the scope of the header shown above it, or drops the bounds of its own scope."""
     reading, original = laid.reading, laid.reading.original
     header: int | None = None
     for block in laid.blocks:
@@ -462,7 +474,7 @@ def leaves_scope(laid: Laid) -> bool:
         for text, j in zip(block.texts, block.columns, strict=True):
             lows.append(indent_of(text))
             if j is not None:
-                # Lines go that are indented less than all that the block shows between their neighbours.
+                # A dropped line is indented less than all lines in its place, the next kept line included.
                 gone = [k for k in range(above + 1, j) if k in laid.dropped] if above is not None else []
                 if any(reading.index.scope_indents[k] < min(lows) for k in gone):
                     return True
@@ -476,18 +488,18 @@ def leaves_scope(laid: Laid) -> bool:
 
 # -- wording -----------------------------------------------------------------------------------------------------------
 MIN_KNOWN = 0.3
-"""What a line must say to be known again at another indentation."""
+"""The `substance` that a line needs to be recognised at another indentation."""
 MIN_SURE = 0.5
-"""What a shown line must say to prove that the block is indented as the file is."""
+"""The `substance` that a shown line needs to prove that the block is indented like the file."""
 MIN_REPEATED = 2.5
-"""What the lines of a repeated run must say together."""
+"""The `substance` that the lines of a repeated run need together."""
 
 
 def is_respaced(laid: Laid) -> bool:
-    """Whether a new line is a line of the file but for white space: meant, or a slip of the pen.
+    """Whether a new line differs from a line of the file only in white space: on purpose or by mistake.
 
-    Another indentation is taken at its word where the block shows an indented line as the file has it, and its levels
-    are as wide as the file's.
+    Another indentation counts as intended on two conditions: the block shows an indented line as the file has it, and
+    its levels are as wide as the file's.
     """
     index = laid.reading.index
     for dropped, taken in laid.changes:
@@ -512,7 +524,7 @@ def is_respaced(laid: Laid) -> bool:
 
 
 def _shows_margin(laid: Laid, i: int | None) -> bool:
-    """Whether the block of update line i shows an indented line just as the file has it, not by chance."""
+    """Whether the block of update line i shows an indented line exactly as the file has it, and not by chance."""
     original = laid.reading.original
     block = next((block for block in laid.blocks if i in block.lines), None)
     if block is None:
@@ -529,7 +541,7 @@ def _shows_margin(laid: Laid, i: int | None) -> bool:
 
 
 def is_miscopied(laid: Laid) -> bool:
-    """Whether a new line may be a misquotation of a line that its block covers."""
+    """Whether a new line may be a misquoted copy of a line that its block covers."""
     for block in laid.blocks:
         covered = {line.strip() for line in laid.reading.original[block.start : block.end] if line.strip()}
         new = {laid.taken[i].strip() for i in block.lines if i in laid.taken} - covered
@@ -539,9 +551,9 @@ def is_miscopied(laid: Laid) -> bool:
 
 
 def repeats_hidden_run(laid: Laid) -> bool:
-    """Whether consecutive new lines are consecutive hidden ones, indentation included.
+    """Whether consecutive new lines equal consecutive hidden lines, indentation included.
 
-    Who writes such a run has more likely meant those lines, laid elsewhere, than a copy of what is not shown.
+    The author of such a run probably meant those hidden lines and not a copy of them.
     """
     lines = [line.rstrip() for line in laid.reading.original]
     shown = set(laid.columns.values())
@@ -561,7 +573,7 @@ def repeats_hidden_run(laid: Laid) -> bool:
 
 
 def begins_with_file_name(laid: Laid) -> bool:
-    """Whether the first line names the file and stands in it: then it may have been written for the reader only."""
+    """Whether the first line names the file and was merged as content: it may have been meant only for the reader."""
     roles = laid.reading.snippet.roles
     first = next((i for i, role in enumerate(roles) if role is Role.CONTENT), None)
     if first is None or Role.FILE_NAME in roles:
@@ -571,8 +583,10 @@ def begins_with_file_name(laid: Laid) -> bool:
 
 # -- blank lines -------------------------------------------------------------------------------------------------------
 def touches_blank_edge(laid: Laid) -> bool:
-    """Whether a change reaches blank lines at the start or end of the file, where the snippet has no marker: they may
-    be part of what it shows."""
+    """Whether a change reaches blank lines at the start or end of the file, and the snippet has no marker there.
+
+    The snippet may then replace these blank lines too.
+    """
     solid = [j for j, line in enumerate(laid.reading.original) if line.strip()]
     return any(
         (block.opens and 0 < solid[0] == block.start)
@@ -582,7 +596,7 @@ def touches_blank_edge(laid: Laid) -> bool:
 
 
 def may_hold_blank(laid: Laid) -> bool:
-    """Whether a block may begin or end with new lines, a blank one beside its marker among them."""
+    """Whether a block may begin or end with new lines that include a blank line beside its marker."""
     original, roles = laid.reading.original, laid.reading.snippet.roles
     for block in laid.blocks:
         if not block.has_new:
@@ -594,7 +608,7 @@ def may_hold_blank(laid: Laid) -> bool:
             (cut.marked_before, cut.gap_before[-1:], original[: block.start][-1:], block.texts[1:]),
         ):
             has_blank = any(roles[i] is Role.BLANK for i in gap)
-            # The edge may be new where the rest alone has as much of the covered lines as the whole.
+            # The edge may be new if the rest alone shares as many of the covered lines as the whole block.
             if (
                 is_marked
                 and has_blank
@@ -606,7 +620,7 @@ def may_hold_blank(laid: Laid) -> bool:
 
 
 QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
-    # A new line stood so far from its remark that white space between them may be its own.
+    # A new line and its remark stood so far apart that the white space between them may belong to the line.
     ("trailing white space differs", lambda laid: any(map(laid.reading.is_wide, laid.taken))),
     ("file name or comment", begins_with_file_name),
     ("blank lines at the file's start or end", touches_blank_edge),
@@ -618,5 +632,5 @@ QUESTIONS: tuple[tuple[str, Callable[[Laid], bool]], ...] = (
     ("anchor not unique", is_vague),
     ("another place is as likely", has_rival),
 )
-"""Reason and question."""
+"""Pairs of reason and question."""
 ALL_DOUBTS = tuple(reason for reason, _ in QUESTIONS)

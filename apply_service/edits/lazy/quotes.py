@@ -1,8 +1,8 @@
-"""Quoted or changed: whether lines that a snippet shows otherwise than the file has them are edits or careless copies.
+"""Decides whether a line that differs from the file's line is an edit or a careless copy.
 
-Takes a finished merge.  Where lines go and others come in their place, statements of both sides are paired, and each
-pair is asked whether the new one says anything that the old one does not.  Judges pairs; the caller decides which of
-them keep the file's wording.
+The input is a finished merge.  If new lines replace old ones, the statements of both sides are paired.  For each pair
+this module asks whether the new statement says anything that the old one does not.  It judges pairs; the caller decides
+which of them keep the file's wording.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apply_service.edits.markers import strip_comment
 from apply_service.types import LineOp
 
 MAX_RUN = 400
-"""Lines of a change that are paired; longer ones are taken literally."""
+"""The most lines of a change that are paired.  A longer change is taken literally."""
 MIN_ALIKE = 0.45
 MAX_JOINED = 5
 KINDS = ("indent", "columns", "quotes", "spacing", "signs", "layout", "reordered", "remark", "comment", "annotation",
@@ -32,14 +32,14 @@ _MODIFIERS = frozenset(("abstract", "async", "const", "declare", "default", "exp
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Old lines `old` and new lines `new` that say the same thing, or one an edit of the other."""
+    """Old lines and new lines that say the same thing, or of which the new ones are an edit of the old ones."""
 
     old: tuple[int, ...]
-    """Indices of operations: drops."""
+    """Indices of the operations that drop the old lines."""
     new: tuple[int, ...]
-    """Indices of operations: takes."""
+    """Indices of the operations that take the new lines."""
     kind: str
-    """What sort of difference it shows: of KINDS."""
+    """The kind of difference between them, one of KINDS."""
 
 
 def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
@@ -56,16 +56,16 @@ def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
 
 
 class Merge(tuple[LineOp, ...]):
-    """The operations of a finished merge.  Knows its runs: many readings ask for them, often."""
+    """The operations of a finished merge.  It caches its runs, because many readings ask for them often."""
 
     @cached_property
     def changed(self) -> list[tuple[int, int]]:
-        """Where runs of dropped and new lines begin and end."""
+        """The start and the end of each run of dropped and new lines."""
         return _runs(self, ("drop", "take"))
 
     @cached_property
     def hidden(self) -> list[tuple[int, int]]:
-        """Where runs of lines that stay without being shown begin and end."""
+        """The start and the end of each run of lines that stay without being shown."""
         return _runs(self, ("keep",))
 
 
@@ -82,7 +82,7 @@ def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=4096)
 def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[tuple[range, range, str]]:
-    """The lines of each pair, and its kind.  Most readings of an edit share their changes."""
+    """The lines of each pair, and its kind.  The result is cached, because most readings of an edit share changes."""
     old, new = statements(old_lines), statements(new_lines)
     found = []
     for a, b in _match(old_lines, old, new_lines, new):
@@ -95,8 +95,10 @@ def _pair_texts(old_lines: tuple[str, ...], new_lines: tuple[str, ...]) -> list[
 def _match(
     old_lines: Sequence[str], old: Sequence[Statement], new_lines: Sequence[str], new: Sequence[Statement]
 ) -> list[tuple[range, range]]:
-    """The pairs of statements, in order on both sides, that are the most alike in all.  Several statements of one side
-    pair with one of the other where they say the same."""
+    """The pairs of statements, in order on both sides, with the greatest total likeness.
+
+    Several statements of one side pair with one of the other side if they say the same.
+    """
     sides = (old_lines, old), (new_lines, new)
     said = [[essence("\n".join(lines[s.start : s.stop])) for s in parts] for lines, parts in sides]
     gists = [[gist("\n".join(lines[s.start : s.stop])) for s in parts] for lines, parts in sides]
@@ -130,7 +132,7 @@ def _match(
 
 
 def _kind(before: str, after: str) -> str:
-    """How `after` differs from `before`, the most harmless that explains it all."""
+    """The kind of difference between `before` and `after`: the most harmless kind that explains all of it."""
     old, new = essence(before), essence(after)
     if ("..." in after and "..." not in before) or ("…" in after and "…" not in before):
         return "elided"
@@ -152,7 +154,10 @@ def _kind(before: str, after: str) -> str:
 
 
 def _format(before: str, after: str) -> str:
-    """How two texts differ that say the same: in white space before lines, between words, in quotes, in other signs."""
+    """The kind of difference between two texts that say the same.
+
+    They differ in the white space before lines or between words, in quotes, in other white space, or in other signs.
+    """
     if [line.strip() for line in before.split("\n")] == [line.strip() for line in after.split("\n")]:
         return "indent"
     if before.split() == after.split():
@@ -163,26 +168,28 @@ def _format(before: str, after: str) -> str:
 
 
 def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether nothing is lost but types and modifiers."""
+    """Whether only types and modifiers are lost."""
     steps = (step for step in Indel.opcodes(old, new) if step.tag == "delete")
     return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
 
 
 def _is_type(lost: tuple[str, ...]) -> bool:
-    """Whether a run of tokens begins as an annotation does, or holds modifiers only."""
+    """Whether a run of tokens begins like an annotation, or holds only modifiers."""
     if lost[0] in (":", "<", "?") or lost[:2] == ("-", ">") or lost in (("&",), ("*",)):
         return True
     return (lost[0] == "|" and lost[1:2] != ("|",)) or _MODIFIERS.issuperset(lost)
 
 
 def _without_comment(text: str) -> str:
-    """The text without the comments behind its lines, as far as signs with a blank before them tell."""
+    """The text without the comments at the ends of its lines.  A comment begins with a comment sign after a blank."""
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
 
 
 def lone_pairs(ops: Sequence[LineOp], pairs: Sequence[Pair]) -> set[int]:
-    """The first operation of each pair that no edit touches: all its run of changes holds are pairs that say the same.
-    Blank lines count as nothing."""
+    """The first operation of each pair that no edit touches.
+
+    The run of changes around such a pair holds only pairs that are no edits.  Blank lines are ignored.
+    """
     found: set[int] = set()
     for start, stop in changes(ops):
         inside = [pair for pair in pairs if start <= pair.old[0] < stop]
@@ -195,8 +202,11 @@ def lone_pairs(ops: Sequence[LineOp], pairs: Sequence[Pair]) -> set[int]:
 def keep_wording(
     ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False, gaps: Sequence[int] = ()
 ) -> list[LineOp]:
-    """The same merge, the file's lines kept where a pair only quotes them; with `blanks` also the file's blank lines
-    between lines that stay.  `gaps`: where the changes begin that are undone."""
+    """The same merge, but the old lines of each pair in `pairs` stay.
+
+    With `blanks`, the file's blank lines between lines that stay are kept too.  `gaps`: the starts of the changes to
+    undo.
+    """
     out: list[LineOp] = []
     at = 0
     for start, stop in changes(ops):
@@ -212,17 +222,20 @@ def keep_wording(
 
 
 def passed_over(ops: Sequence[LineOp], gaps: str) -> tuple[int, ...]:
-    """Where changes begin that only leave lines out in silence.  `gaps`: `leads`, those above a definition; `all`."""
+    """The starts of the changes that only leave lines out and do not say so.
+
+    `gaps`: "leads" for changes beside the header of a definition; "all" for all of them.
+    """
     return tuple(start for start, stop in changes(ops) if _is_passed_over(ops, start, stop, gaps))
 
 
 def has_blank_changes(ops: Sequence[LineOp]) -> bool:
-    """Whether a blank line comes or goes."""
+    """Whether the merge adds or removes a blank line."""
     return any(not op.text.strip() for start, stop in changes(ops) for op in ops[start:stop])
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:
-    """Whether nothing comes for what goes, and it may have been left out as it does not matter."""
+    """Whether no line replaces the removed ones, and the snippet may have left them out because they do not matter."""
     run = ops[start:stop]
     if any(op.kind == "take" and op.text.strip() for op in run) or not any(op.text.strip() for op in run):
         return False
@@ -249,8 +262,10 @@ def _kept(ops: Sequence[LineOp], start: int, stop: int, pairs: Sequence[Pair], *
 
 
 def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], blanks: bool) -> list[LineOp]:
-    """What stands between two statements that stay.  With `blanks` the file's blank lines stay: all where nothing else
-    changes, else those beside new lines."""
+    """The operations between two statements that stay.
+
+    With `blanks`, the file's blank lines stay unless other lines go too.  They replace the blank lines around new ones.
+    """
     is_old = any(ops[k].text.strip() for k in drops)
     if not blanks or is_old or not drops:
         return [ops[k] for k in (*drops, *takes)]
@@ -268,7 +283,7 @@ def _section(ops: Sequence[LineOp], drops: Sequence[int], takes: Sequence[int], 
 def _beside(
     ops: Sequence[LineOp], keeps: list[LineOp], shown: list[LineOp], drops: Sequence[int], takes: Sequence[int]
 ) -> list[LineOp]:
-    """New lines below the file's blank lines or above, beside the neighbour that they are more like."""
+    """The new lines above or below the file's blank lines, beside the neighbour that they resemble more."""
     low, high = min(*drops, *takes), max(*drops, *takes)
     above = next((ops[k].text for k in range(low - 1, -1, -1) if ops[k].text.strip()), "")
     below = next((ops[k].text for k in range(high + 1, len(ops)) if ops[k].text.strip()), "")

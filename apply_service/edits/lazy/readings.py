@@ -1,4 +1,4 @@
-"""All the ways to read a lazy snippet, each as a finished merge with what is known of it."""
+"""All the ways to read a lazy snippet, each as a finished merge with its features."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
 
 CARELESS = frozenset({"columns", "quotes", "spacing", "signs", "reordered", "remark", "annotation", "stub"})
-"""Differences that say nothing, beside those of indentation."""
+"""Kinds of difference that carry no meaning, except those of indentation."""
 FORMAT = frozenset({"indent", "columns", "quotes", "spacing", "signs", "layout", "stub"})
 LOOSE = FORMAT | {"remark", "reordered", "annotation", "omission"}
 POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
@@ -62,23 +62,23 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
-"""Policies whose merges are also retouched."""
+"""Policies whose merges get every retouch as well."""
 
 
 @dataclass
 class Draft:
-    """One reading as a finished merge.  `texts` are the update's lines as it reads them."""
+    """One reading as a finished merge.  `texts` are the update's lines as this draft reads them."""
 
     ops: Merge
     texts: tuple[str, ...]
     name: str
     kept: Counter[str] = field(default_factory=Counter)
-    """Pairs that keep the file's wording, by kind."""
+    """The number of pairs that keep the file's wording, by kind."""
     reasons: tuple[str, ...] = ()
     extra: Mapping[str, float] = field(default_factory=dict)
-    """What `signed` or `place` know of it."""
+    """Features that come from `signed` or `place`."""
     reading: Reading | None = None
-    """The snippet as it was read for this draft, where not as it stands."""
+    """The snippet as it was read for this draft; None if it was read as it stands."""
 
     @cached_property
     def text(self) -> str:
@@ -97,7 +97,7 @@ class Ways:
 def find_readings(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None, instruction: str = ""
 ) -> list[Ways]:
-    """All readings with different texts, the default one first."""
+    """All readings that give different texts; the default one is first."""
     found: dict[str, Ways] = {}
     reading = Reading(original, update, language, path)
     for draft in _drafts(reading, update, instruction):
@@ -117,7 +117,7 @@ def find_readings(
 
 
 def writes_marker(reading: Reading, ops: Sequence[LineOp]) -> bool:
-    """Whether a line of the snippet that only stands for one of the file would be written as it is."""
+    """Whether the merge writes a line of the snippet that only stands for a line of the file."""
     return any(op.kind == "take" and op.update_line in reading.elided for op in ops)
 
 
@@ -149,8 +149,11 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
 
 
 def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
-    """The snippet with its notes as markers: those that say so most clearly, and all of them; without a marker, with
-    its blank lines as markers; indented as it is written."""
+    """Other ways to read the snippet itself, each with a name.
+
+    Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
+    lines count as markers.  If the snippet was shifted, it keeps its own indentation.
+    """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
     for n in {1, len(kinds)} if kinds else ():
@@ -164,7 +167,7 @@ def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
 
 
 def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
-    """The snippet's code where its directives, or the instruction, want it."""
+    """Merges with the snippet's code at the places that its directives or the instruction name."""
     found = merge_placed(
         reading.original, update, language=reading.language, path=reading.path, instruction=instruction
     )
@@ -174,7 +177,7 @@ def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
-    """The features of several places: of each the one that says most against them."""
+    """The features of several places together: for each feature the least favourable value."""
     names = places[0].features
     return {
         f"placed_{name}": (max if name in ("missing", "unknown") else min)(place.features[name] for place in places)
@@ -191,7 +194,7 @@ def _texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
 
 
 def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Draft]:
-    """Directives carried out on the merge of what stands beside them."""
+    """Merges of the lines beside the directives, with the directives carried out on them."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     rest = reading.again(passed_over=covered)
@@ -210,7 +213,7 @@ def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directi
 
 
 def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> list[LineOp] | None:
-    """A merge with one more place changed; None where it already changes lines there."""
+    """A merge with one more place changed; None if the merge already changes lines there."""
     places = (k for k, op in enumerate(ops) if op.original_line is not None and op.original_line >= placed.start)
     at = next(places, len(ops))
     stop = at + placed.end - placed.start
@@ -244,7 +247,7 @@ def _laid(reading: Reading) -> Iterator[Draft]:
 
 
 def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Draft]:
-    """A merge that takes every shown line literally, and what each policy makes of it."""
+    """The merge of each policy, made from `literal`, which takes every shown line literally."""
     ops, base = literal.ops, literal.name
     pairs = find_pairs(ops)
     kinds = [_kind(ops, pair, stubs) for pair in pairs]
@@ -276,12 +279,15 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
             yield replace(first, ops=Merge(flowed), texts=_texts_of(flowed, first.texts), name=f"{base}:flow")
         for draft in known[key]:
             other = replace(draft, name=f"{base}:{name}{draft.name}")
-            other.__dict__["text"] = draft.text  # put together once
+            other.__dict__["text"] = draft.text  # The text is joined only once.
             yield other
 
 
 def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
-    """The pair's kind; `stub` and `renewed` for a stub's header, quoted carelessly or with something new in it."""
+    """The pair's kind.
+
+    For the header of a stub it is `stub` if the header is quoted carelessly, and `renewed` if it has something new.
+    """
     if not all(ops[k].update_line in stubs for k in pair.new):
         return pair.kind
     is_namesake = header_name(ops[pair.old[0]].text) == header_name(ops[pair.new[0]].text)
@@ -289,7 +295,7 @@ def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
 
 
 def stub_headers(reading: Reading) -> set[int]:
-    """The update lines of headers whose body is nothing but a marker: they tell that the definition stays."""
+    """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
     found: set[int] = set()
     snippet = reading.snippet
     for b, block in enumerate(snippet.blocks):

@@ -1,7 +1,8 @@
 """Small changes to a finished merge that give another reading of the same snippet.
 
-A snippet does not say whether a new line stands for the hidden one beside it, nor where a scope ends that it shows in
-part.  Each function here takes a merge and returns it as it is if its question is answered the other way.
+A snippet does not say whether a new line stands for the hidden line beside it.  It does not say either where a scope
+ends that it shows in part.  Each function here answers one such question the other way and returns the merge that
+follows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
 REACH = 40
-"""Hidden lines beside a change that are looked at."""
+"""The most hidden lines on each side of a change that are compared with its new lines."""
 MIN_ALIKE = 0.5
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _NAME = re.compile(r"[\w.$-]{3,}")
@@ -30,7 +31,7 @@ _DOCUMENTS = {'"""': '"""', "'''": "'''", "/**": "*/", "/*": "*/"}
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
 def renew(_: Reading, ops: Merge) -> list[LineOp]:
-    """Without the hidden statements beside new ones that these may stand for."""
+    """The merge without the hidden statements that the new statements beside them may replace."""
     gone: set[int] = set()
     for start, stop in ops.changed:
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
@@ -42,7 +43,7 @@ def renew(_: Reading, ops: Merge) -> list[LineOp]:
 
 
 def _hidden(ops: Merge, places: range) -> list[int]:
-    """The lines that stay without being shown, in order, from the change on until the first that is shown or blank."""
+    """The hidden lines beside a change, in order, up to the first line that is shown or blank."""
     found: list[int] = []
     for k in places:
         if ops[k].kind != "keep" or not ops[k].text.strip():
@@ -57,8 +58,10 @@ def _statements(lines: tuple[str, ...]) -> list[str]:
 
 
 def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above: bool) -> Iterator[int]:
-    """The hidden lines that the new statements stand for, from the change on, each for another one; one import may
-    stand for several."""
+    """The hidden lines that the new statements may replace, beginning beside the change.
+
+    Each new statement replaces one hidden statement; an import may replace several.
+    """
     lines = [ops[k].text for k in hidden]
     parts = statements(lines)
     left = list(new)
@@ -73,7 +76,7 @@ def _renewed(ops: Merge, hidden: Sequence[int], new: Sequence[str], *, is_above:
 
 
 def is_namesake(old: str, new: str) -> bool:
-    """Whether one statement may be another in its new form."""
+    """Whether `new` may be the new form of the statement `old`."""
     if indent_of(old) != indent_of(new) or old == new:
         return False
     comments = [strip_comment(text).is_comment for text in (old, new)]
@@ -89,7 +92,7 @@ def is_namesake(old: str, new: str) -> bool:
 
 # -- new lines beside hidden ones --------------------------------------------------------------------------------------
 def insert(_: Reading, ops: Merge) -> list[LineOp]:
-    """With the hidden lines at a marker kept that new lines were taken to replace."""
+    """The merge that keeps the dropped lines beside hidden ones, if new lines were taken to replace them."""
     edited = {k for pair in find_pairs(ops) if pair.kind == "edit" for k in pair.old}
     out = list(ops)
     for start, stop in ops.changed:
@@ -106,7 +109,7 @@ def insert(_: Reading, ops: Merge) -> list[LineOp]:
 
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
 def close(reading: Reading, ops: Merge) -> list[LineOp]:
-    """Without the hidden rest of a scope that the snippet opens and whose next marker stands outside of it."""
+    """The merge without the hidden rest of a scope, if the snippet opens it and its next marker stands outside it."""
     out = list(ops)
     for start, stop in ops.hidden:
         if start == 0:
@@ -123,8 +126,11 @@ def close(reading: Reading, ops: Merge) -> list[LineOp]:
 
 
 def _margin_below(reading: Reading, ops: Merge, start: int) -> int | None:
-    """The indentation of the marker behind the shown line above `start`, or at the snippet's end that of its least
-    indented line; None where the snippet's block does not show the line that opens the scope."""
+    """The indentation of the marker after the shown line above `start`.
+
+    At the end of the snippet it is that of the least indented line of the block.  None if the block does not show the
+    line that opens the scope.
+    """
     above = ops[start - 1].update_line
     snippet = reading.snippet
     block = next((block for block in snippet.blocks if above in block.lines), None)
@@ -136,9 +142,12 @@ def _margin_below(reading: Reading, ops: Merge, start: int) -> int | None:
     return margin if block.lines[-1] == above and min(shown) <= margin else None
 
 
-# -- what comments name ------------------------------------------------------------------------------------------------
+# -- definitions that comments name ------------------------------------------------------------------------------------
 def narrow(reading: Reading, ops: Merge) -> list[LineOp]:
-    """Without the hidden definitions that a marker does not name, where it names some of those that it stands for."""
+    """The merge without hidden definitions that their marker does not name, if the marker names some of them.
+
+    Definitions between two named ones stay.
+    """
     out = list(ops)
     for start, stop in ops.hidden:
         if start == 0:
@@ -157,7 +166,7 @@ def narrow(reading: Reading, ops: Merge) -> list[LineOp]:
 
 
 def _marker_words(reading: Reading, ops: Merge, start: int, stop: int) -> set[str]:
-    """What the one marker between the shown lines around a hidden run says; nothing where there are others."""
+    """The words of the marker for a hidden run; empty if there is not exactly one marker."""
     above = ops[start - 1].update_line
     shown = (op.update_line for op in ops[stop:] if op.update_line is not None)
     below = next(shown, len(reading.snippet.roles))
@@ -168,7 +177,7 @@ def _marker_words(reading: Reading, ops: Merge, start: int, stop: int) -> set[st
 
 
 def _units(lines: Sequence[str]) -> list[tuple[int, set[str]]]:
-    """Where each definition or statement of the outermost level begins, with the words that may name it."""
+    """The start of each definition or statement of the outermost level, with the words that may name it."""
     solid = [k for k, line in enumerate(lines) if line.strip()]
     margin = min((indent_of(lines[k]) for k in solid), default=0)
     found: list[tuple[int, set[str]]] = []
@@ -203,7 +212,7 @@ def _names_of(line: str) -> set[str]:
 
 
 def delete(reading: Reading, ops: Merge) -> list[LineOp]:
-    """Without the hidden definitions that a comment says are removed."""
+    """The merge without the hidden definitions that a comment calls removed."""
     snippet = reading.snippet
     words: set[str] = set()
     for i, role in enumerate(snippet.roles):

@@ -1,7 +1,7 @@
 """The alignment of a reading with the file.
 
-`Rows` says where each shown line may stand in the original, and what leaving it new costs; `align` solves that;
-`aligned_matches` prefers an alignment that keeps brackets in pairs.
+`Rows` gives the places in the original where each shown line may stand, and the cost of taking the line as new.
+`align` solves that problem.  `aligned_matches` prefers an alignment that keeps brackets in pairs.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ from apply_service.edits.lazy.write import Writer
 from apply_service.types import LineOp
 
 COPY_COST = 0.3
-"""Leaving a line new that stands in the file."""
+"""Cost of taking a line as new although the file has an equal line."""
 TWIN_COST = 1.0
-"""The same for a line that says much and stands there once."""
+"""The same if the equal line is the only one and its `substance` is above MIN_SAYING."""
 MIN_SAYING = 0.8
 TWICE_COST = 0.8
-"""Defining or setting once more what the file has."""
+"""Cost of a new line that defines a name or sets a key that the file already has."""
 EDGE_COST = 9.0
-"""More where it is the first or last line of a block: that is what readers show to tell the place."""
+"""Extra cost of taking the first or last line of a block as new: authors show these lines to mark the place."""
 SIGNPOST_COST = 60.0
-"""More where the whole block stands in the file, once: it changes nothing and was shown to tell the place."""
+"""Extra cost if the whole block occurs in the file once: it changes nothing and was shown to mark the place."""
 NAMESAKE_WORTH = 0.7
-"""A changed header that defines the same name."""
+"""Score of matching a changed line that defines the same name or sets the same key."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
 UNPAIRED_COST = 0.25
-"""A closing line that does not close what its opener opens."""
+"""Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
-"""Lines of brackets that are read otherwise."""
+"""The most lines with brackets for which another reading is tried."""
 MAX_CELLS = 200_000
-"""Larger problems (rows times lines) are not solved again."""
+"""A problem with more cells (rows times lines) than this is not solved again."""
 
 
 class Rows:
-    """Candidates of every visible line, by update line, and the rows made of them."""
+    """The candidates of every visible line, by update line, and the rows that are made of them."""
 
     def __init__(self, reading: Reading, *, nested_of: Rows | None = None) -> None:
-        """`nested_of`: the same, but a header holds what is indented deeper than it behind the next marker too."""
+        """`nested_of`: rows to reuse; here a header's scope also holds deeper lines after the next marker."""
         self._reading = reading
         self._is_nested = nested_of is not None
         self.is_narrowed = False
-        """Whether a scope that goes on behind a marker ruled out a place."""
+        """Whether a scope that continues after a marker ruled out a place."""
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self._namesakes: dict[int, int] = {}
-        """How many lines of the file set or define what a changed line does."""
+        """For each changed line, how many lines of the file define the same name or set the same key."""
         if nested_of is None:
             self._known = self._headers()
             new = self._lines_of_new_definitions()
@@ -96,7 +96,7 @@ class Rows:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Statements that the file breaks into other lines than the snippet, in the same words or in similar ones."""
+        """Statements with other line breaks in the file than in the snippet, in equal or similar words."""
         index, found = self._reading.index, []
         row_of = {i: r for r, (_, i) in enumerate(self._reading.visible)}
         blocks = []
@@ -130,7 +130,7 @@ class Rows:
         return found
 
     def _similar_groups(self, row: int, texts: Sequence[str], part: Statement) -> list[Group]:
-        """Statements of the file much like this one, where one of the two has several lines."""
+        """Statements of the file that are similar to this one, if at least one of the two has several lines."""
         index = self._reading.index
         shown = [text for text in texts[part.start : part.stop] if text.strip()]
         if 2 * sum(map(index.count, shown)) > len(shown):
@@ -157,7 +157,7 @@ class Rows:
         return found
 
     def admit(self, i: int) -> None:
-        """Line i may stand wherever an equal line does, though it was taken for a line of a new definition."""
+        """Let line i stand wherever an equal line stands, although it was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
         if not set(equal.columns.tolist()) <= set(found.columns.tolist()):
             self.candidates[i] = equal
@@ -171,7 +171,7 @@ class Rows:
         return self._find_other(i)
 
     def _find_other(self, i: int) -> Candidates:
-        """Lines that are like it, define its name or set its key."""
+        """Lines that are similar to it, define its name or set its key."""
         index, text = self._reading.index, self._texts[i]
         name, key = header_name(text), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
@@ -191,9 +191,9 @@ class Rows:
         return found
 
     def _keep_inside(self) -> None:
-        """A line indented deeper than a header above it stands inside one of the scopes that the header may open."""
+        """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""
         open_scopes: list[tuple[int, Columns, Columns]] = []
-        """Of each header its indentation, where it may stand, and how far the scopes from there and above go."""
+        """For each header: its indentation, its possible columns, and the furthest end of the scopes up to each."""
         previous, snippet, n_carried = 0, self._reading.snippet, 0
         for b, i in self._reading.visible:
             text = self._texts[i]
@@ -220,7 +220,10 @@ class Rows:
             open_scopes.append((indent, found.columns, ends))
 
     def _hold_whole_file(self) -> None:
-        """A snippet that repeats most of the file, without a marker, from its first to its last line, is the file."""
+        """Match the first and the last line of a snippet that is the whole file.
+
+        A snippet without a marker that repeats most of the file's lines is taken for the whole file.
+        """
         reading = self._reading
         solid = [j for j, text in enumerate(reading.index.stripped) if text]
         if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers or not solid:
@@ -234,7 +237,7 @@ class Rows:
 
     # -- new definitions ---------------------------------------------------------------------------------------------
     def _lines_of_new_definitions(self) -> set[int]:
-        """Lines of definitions that the original doesn't have: they match nothing."""
+        """The lines of definitions that the original does not have.  They match nothing."""
         new: set[int] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -248,7 +251,10 @@ class Rows:
         return new
 
     def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
-        """Whether the definition at the end of a block goes on in the original: nobody leaves out part of a new one."""
+        """Whether the definition at the end of a block goes on in the original.
+
+        It is then not new, because nobody leaves out part of a new definition.
+        """
         last = texts[-1]
         if indent_of(last) == indent_of(texts[k]) and is_closer(last):
             return False
@@ -259,8 +265,10 @@ class Rows:
 
     # -- closing lines -----------------------------------------------------------------------------------------------
     def _pair_closers(self) -> None:
-        """A closing line had better match the line that closes what its opener matches; that of new lines matches
-        none.  Closers without an opener are noted."""
+        """Make each closing line prefer the line that closes the scope of its opener's match.
+
+        The closing line of new lines matches none.  Closing lines without an opener go into `_orphans`.
+        """
         open_at: list[tuple[int, int, int]] = []
         for b, i in self._reading.visible:
             indent = indent_of(self._texts[i])
@@ -280,7 +288,7 @@ class Rows:
             open_at.append((indent, i, b))
 
     def _may_open(self, opener: int, closer: int) -> bool:
-        """Whether the one line has the bracket that the other closes; words close anything."""
+        """Whether line `opener` has the bracket that line `closer` closes.  A closing word fits almost any opener."""
         bracket = {"}": "{", ")": "(", "]": "["}.get(self._texts[closer].strip()[:1])
         text = self._texts[opener].rstrip()
         if bracket is None:
@@ -294,13 +302,13 @@ class Rows:
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
-        """Whether a line that says something stands between the two and in the file."""
+        """Whether a line between the two occurs in the file and has enough `substance`."""
         lines = (i for i in range(opener + 1, closer) if i in self.candidates)
         return any(self.candidates[i].is_exact and substance(self._texts[i].strip()) >= 0.4 for i in lines)
 
     @cached_property
     def _signposts(self) -> set[int]:
-        """The blocks that are a run of the file's lines, found once, with a line that no other place has."""
+        """The blocks that equal a run of the file's lines and have a line that occurs only once in the file."""
         index, found = self._reading.index, set()
         for b in range(len(self._reading.snippet.blocks)):
             texts = [text.rstrip() for text in self._reading.block_texts(b)]
@@ -314,7 +322,7 @@ class Rows:
 
     # -- costs -------------------------------------------------------------------------------------------------------
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
-        """A line that stands in the file is unlikely to be new, least of all at the edge of a block."""
+        """The cost of taking line i as new.  A line that the file has is rarely new, above all at a block's edge."""
         if not found.is_exact:
             return INSERT_COST + (TWICE_COST / self._namesakes[i] if i in self._namesakes else 0.0)
         lines = self._reading.snippet.blocks[b].lines
@@ -326,7 +334,7 @@ class Rows:
         return cost + SIGNPOST_COST * (b in self._signposts)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
-        """The least indentation that a skip before line i should keep to."""
+        """The indentation below which a skip before line i leaves the scope."""
         if previous is None:
             return 0
         here, above = indent_of(self._texts[i]), indent_of(self._texts[previous[1]])
@@ -337,19 +345,21 @@ class Rows:
 
 
 def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:
-    """Which of the columns lie behind the header, and not behind the end, of one of these scopes.  `headers` rise;
-    `ends[k]` is the furthest end of the scopes up to `headers[k]`."""
+    """For each column, whether it lies after the header of one of these scopes and not after the scope's end.
+
+    `headers` are ascending; `ends[k]` is the furthest end of the scopes up to `headers[k]`.
+    """
     above = np.searchsorted(headers, columns)
     return np.asarray((above > 0) & (columns <= ends[above - 1]))
 
 
 # -- brackets in pairs -------------------------------------------------------------------------------------------------
 def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
-    """The best alignment, or one next to it that keeps brackets in pairs where it does not.
+    """The best alignment, or a similar one if only that one keeps brackets in pairs.
 
-    What an alignment most easily mistakes is a line of mere brackets: a closing line of new code looks like one of the
-    file, and the other way round.  So one such line at a time is read the other way, and of the merges whose brackets
-    come out even the one that changes least is taken.
+    An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
+    line of the file, and vice versa.  So the other reading is tried for one such line at a time.  Among the merges that
+    keep brackets in pairs, the one with the fewest changes is taken.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
@@ -362,12 +372,12 @@ def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Se
         for n in range(match.n_rows):
             columns[match.row + n] = match.column + min(n, match.n_columns - 1)
     uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
-    # Only rows that are new, or stand in the snippet beside one that is new or far from it in the file.
+    # Keep only rows that are new, or whose neighbour in the snippet is new or not adjacent in the file.
     uneven = [
         r for r in uneven
         if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
     ]  # fmt: skip
-    # The rows at the ends of blocks first.
+    # Try the rows at the ends of blocks first.
     uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
     others = ((r, other) for r in uneven if (other := _read_otherwise(reading, r, problem[r], columns[r])) is not None)
     found: list[tuple[int, list[Match]]] = []
@@ -385,14 +395,17 @@ def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Se
 
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:
-    """Whether what comes opens as many brackets as what goes."""
+    """Whether the new lines open and close as many brackets as the removed lines."""
     gone, new = ([op.text for op in ops if op.kind == kind] for kind in ("drop", "take"))
     return surplus(gone) == surplus(new)
 
 
 def _read_otherwise(reading: Reading, r: int, row: Row, column: int) -> Row | None:
-    """A matched line of nothing but brackets, or one only like the file's, as new; a new one that is in the file as
-    matched."""
+    """The row in its other reading; None if it has none.
+
+    A matched line becomes new if it has only brackets or no equal line in the file.  A new line becomes matched if the
+    file has an equal line.
+    """
     text = reading.texts[reading.visible[r][1]]
     if column != TAKE:
         is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)

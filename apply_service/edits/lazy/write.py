@@ -1,7 +1,7 @@
-"""Writes the operations of a merge from an alignment: what stays, what goes, what is new.
+"""Writes the operations of a merge from an alignment: which lines stay, which go and which are new.
 
-Between the first and the last matched line of a block the block says all.  Lines that the snippet shows unchanged keep
-the original's bytes.  Doubts that come up on the way are noted.
+A block shows every line between its first and its last matched line.  Lines that the snippet shows unchanged keep the
+original's bytes.  The writer notes the doubts that it meets.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from apply_service.edits.markers import PLAIN_NOTE, deletion_target, strip_comme
 from apply_service.types import LineOp
 
 MAX_LEFT_OUT = 40
-"""Lines with a definition among them that a deletion by omission may hold without a doubt."""
+"""The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
 
 
 @dataclass(slots=True)
 class Span:
-    """Where a block goes: original lines `start:end` give way to `body`."""
+    """The place of a block: `body` replaces the original lines `start:end`."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class Span:
 
 
 class Writer:
-    """Writes one alignment of a reading.  `trusts_all`: every difference is an edit, none a misquotation."""
+    """Writes one alignment of a reading.  `trusts_all`: every difference is an edit and none is a misquotation."""
 
     def __init__(
         self,
@@ -60,21 +60,21 @@ class Writer:
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
         self._reworded: list[int] = []
-        """Original comment lines that the snippet words otherwise, in the midst of unchanged ones."""
+        """Original comment lines between unchanged lines for which the snippet has other words."""
         visible = [i for _, i in reading.visible]
         self._columns = {visible[m.row]: m.column for m in matches}
-        """The original line of each matched update line; of a group, of its first."""
+        """The original line of each matched update line; for a group, only of its first update line."""
         self._groups = {
             visible[m.row]: (visible[m.row + m.n_rows - 1], m.column + m.n_columns)
             for m in matches
             if m.n_rows > 1 or m.n_columns > 1
         }
-        """Of a group's first update line: its last one, and one past its last original line."""
+        """For a group's first update line: the group's last update line, and one past its last original line."""
         ceilings = [len(self._original)]
         for block in reading.snippet.blocks[::-1]:
             ceilings.append(min((self._columns[i] for i in block.lines if i in self._columns), default=ceilings[-1]))
         self._ceilings = list(accumulate(ceilings, min))[::-1]
-        """Of each block, and past the last one: the first original line that it or a later one matches."""
+        """For each block the first original line that it or a later block matches; the last entry is the file's end."""
 
     def write(self) -> list[LineOp]:
         spans: list[Span | None] = []
@@ -96,7 +96,7 @@ class Writer:
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
-        """One past the lines of an anchor: index in the block, original line."""
+        """One past the lines of an anchor, as (index in the block, original line)."""
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
         return bisect_left(block.lines, last) + 1, end
 
@@ -124,7 +124,7 @@ class Writer:
         return Span(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _parted(self, block: Block, start: int) -> list[LineOp]:
-        """Blank lines between a new definition that begins a block and its neighbour above, where the file has some."""
+        """The blank lines above a new definition that begins a block, if the file separates definitions by blanks."""
         first = self.texts[block.lines[0]]
         above = self._original[start - 1] if start else ""
         is_new = block.lines[0] not in self._columns and is_definition(first)
@@ -133,7 +133,7 @@ class Writer:
         return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
 
     def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
-        """The same between a new definition that ends a block and its neighbour below."""
+        """The blank lines below a new definition that ends a block, if the file separates definitions by blanks."""
         takes = [self.texts[i] for i in block.lines[last + 1 :]]
         header = next((text for text in takes if is_definition(text) and not is_attached(text)), None)
         below = self._original[end] if end < len(self._original) else ""
@@ -165,7 +165,7 @@ class Writer:
         return [*self._drop(j, j + 1), *self._take([i])]
 
     def _keeps_wording(self, block: Block, k: int, j: int) -> bool:
-        """Whether the shown line is the original's line j, whatever its spelling."""
+        """Whether the shown line stands for the original's line j even if it is written differently."""
         i = block.lines[k]
         kind, edge = self._candidates[i].kind_at(j), k in (0, len(block.lines) - 1)
         shown, line = self.texts[i], self._original[j]
@@ -188,7 +188,10 @@ class Writer:
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
-        """Whether line k may be indented otherwise than line j: not right below a line that stays as it is."""
+        """Whether line k has a reason for another indentation than line j.
+
+        It has none directly below an unchanged line.
+        """
         above = block.lines[k - 1] if k else None
         return above is None or self._columns.get(above) != j - 1 or self.texts[above] != self._original[j - 1]
 
@@ -201,7 +204,10 @@ class Writer:
         return True
 
     def _between(self, block: Block, k: int, next_k: int, start: int, end: int) -> list[LineOp]:
-        """The stretch between two anchors: blank lines pair up from both ends, the rest is dropped and taken."""
+        """The operations between two anchors.
+
+        Blank lines are paired from both ends.  The other original lines are dropped, and the other shown lines taken.
+        """
         lines = block.lines[k + 1 : next_k]
         noted = bisect_right(block.deletions, block.lines[k])
         note = block.deletions[noted] if noted < len(block.deletions) else None
@@ -237,8 +243,10 @@ class Writer:
         return ops
 
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
-        """Whether lines that a block leaves out stay all the same: definitions passed over by a snippet that knows no
-        markers.  Where it does know them, what is left out is deleted."""
+        """Whether the lines that a block leaves out stay nevertheless.
+
+        Definitions stay if the snippet has no markers at all.  A snippet with markers deletes the lines it leaves out.
+        """
         if any(self.texts[i].strip() for i in block.lines[k + 1 : next_k]):
             return False
         gone = [line for line in self._original[start:end] if line.strip()]
@@ -274,7 +282,7 @@ class Writer:
             self.doubts.append("deletion note or comment")
 
     def _with_deletions(self, placed: Sequence[Span]) -> list[Span]:
-        """The spans, and those of the scopes that notes between markers say are gone."""
+        """The spans, together with those of the scopes that notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
@@ -291,7 +299,7 @@ class Writer:
                 while end == len(self._original) and start > low and not self._original[start - 1].strip():
                     start -= 1
                 spans.append(Span(start, end, self._drop(start, end)))
-        # By place in the original, without those that overlap one before.
+        # Sort the spans by their place in the original, and leave out those that overlap an earlier one.
         kept: list[Span] = []
         for span in sorted(spans, key=lambda span: span.start):
             if not kept or span.start >= kept[-1].end:
@@ -299,7 +307,10 @@ class Writer:
         return kept
 
     def _blanks_at_note(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
-        """Blank lines around a deletion note: of the original's, above or below what goes, the longer run stays."""
+        """The operations of a stretch that shows only a deletion note and blank lines.
+
+        The original has blank lines above and below the deleted lines; the longer of the two runs stays.
+        """
         above, below = start, end
         while above < end and not self._original[above].strip():
             above += 1
@@ -314,7 +325,7 @@ class Writer:
         return self._drop(start, below) + self._pair(lines, below, end)
 
     def _pair(self, lines: Sequence[int], start: int, end: int) -> list[LineOp]:
-        """Original blank lines `start:end`, shown as far as the snippet has as many."""
+        """The original's blank lines `start:end`, paired in order with the snippet's blank lines `lines`."""
         ops = []
         for n, j in enumerate(range(start, end)):
             shown = lines[n] if n < len(lines) else None
@@ -348,7 +359,7 @@ class Writer:
         return self._reading.close_of(self._columns[header])
 
     def _loose_body(self, b: int, placement: Placement) -> list[LineOp]:
-        """The block's lines with the blank lines that part it from its neighbours, taken from the gaps' lines."""
+        """The block's lines, with blank lines between it and its neighbours, which come from the lines of its gaps."""
         block = self._reading.snippet.blocks[b]
         for i in block.lines:
             self.texts[i] = placement.shift.apply(self.texts[i])
@@ -357,8 +368,10 @@ class Writer:
         return self._take([*before, *block.lines, *after])
 
     def _free_lines(self, gap: Sequence[int], n: int) -> list[int]:
-        """Up to n lines of a gap (marker, note, blank) that shall stand for a blank line of the output, each only
-        once."""
+        """Up to n lines of a gap (marker, note, blank), each of which becomes one blank line of the output.
+
+        Each line of a gap is used only once.
+        """
         free = [i for i in gap if i not in self._spent][:n]
         self._spent.update(free)
         for i in free:
