@@ -1,9 +1,10 @@
 """Fits the chooser: which reading is right, and how likely the best one is.  Needs scikit-learn (extra `train`).
 
 A score is fitted to pairs of a right and a wrong reading of one edit (logistic regression on their differences; R. A.
-Bradley and M. E. Terry 1952) or to single readings beside their rivals (gradient boosting).  The confidence is fitted
-to the best readings by scores of models that had not seen the edit, and calibrated on its own values out of fold.
-Folds are by repository.  What comes out are `Sum`s, so that what is measured is what is shipped.
+Bradley and M. E. Terry 1952) or to single readings beside their rivals (gradient boosting).  The confidence is
+the best reading's score (`score`), or a regression on what is known of that reading (`linear`).  It is calibrated on
+scores of models that had not seen the edit.  Folds are by repository.  The results are `Sum`s: what is measured is what
+is shipped.
 """
 
 from __future__ import annotations
