@@ -27,7 +27,7 @@ CMD ["serve", "--host", "0.0.0.0"]
 FROM base AS cpu
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt \
         --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch \
-    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[otel]"
+    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)"
 # By number, as orchestrators that refuse to run as root want it.
 USER 10001
 
@@ -37,5 +37,5 @@ FROM base AS cuda
 # The base image's Debian decides their versions.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
-    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[gpu,otel]"
+    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[gpu]"
 USER 10001

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -65,7 +65,7 @@ test-triton: $(TRITON)/.installed  ## the GPU's kernels on a CPU: interpreted, a
 
 # Ray listens on all interfaces, so the tests run where loopback is the only one (Linux; as root, or add --map-root-user).
 # Minutes, and 2 GB: in an environment of its own, and not part of what continuous integration runs.
-test-ray:  ## two engines on Ray Serve: routing by file, an engine killed under load, an update with drain
+test-ray:  ## two servers on Ray Serve: a session stays on one, the other is killed
 	$(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
 	unshare --net sh -c 'ip link set lo up && OMP_NUM_THREADS=1 .venv-ray/bin/python -m pytest tests/deploy'
@@ -89,6 +89,13 @@ test-compat:  ## the engine on the oldest supported transformers
 bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and the drafters on the embedded model, into runs/bench; BENCH='--data FILE ...'
 	$(BIN)/python -m benchmarks.decoding $(BENCH)
 	$(BIN)/python -m benchmarks.decoding --targets embedded --constrain sources --out runs/bench/embedded.json $(BENCH)
+
+real-models: $(STAMP)  ## pretrained models of 135M, 0.5B and 1.5B into runs/models, 1.7 GB to download; MODELS='NAME ...'
+	$(BIN)/python -m benchmarks.models.fetch $(MODELS)
+
+bench-models: $(STAMP)  ## start, first edits and right answers of a pretrained target; BENCH_MODELS='--name smollm2-135m --limit 20 ...'
+	$(BIN)/python -m benchmarks.models $(BENCH_MODELS)
+	$(BIN)/python -m docs.generate
 
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
@@ -133,8 +140,8 @@ ablations: $(STAMP)  ## short training runs, each without one choice of the reci
 	$(BIN)/python -m training.ablations $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m docs.generate
 
-# An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free and without hints, where an edit takes
-# many times as long; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
+# An hour or two, and resumable as eval-dev: merge alone, model alone, both; on fewer edits also the model free, where an edit takes many
+# times as long; the start and long files.  EMBEDDED='--limit 20 --fresh' tries it.
 EMBEDDED_RUN = $(BIN)/python -m benchmarks.embedded.model --data $(EVAL_DATA)/real_diffs_dev.jsonl
 EMBEDDED_WAYS = --ways merge,model-constrained,auto
 EMBEDDED_FREE = --timeout 30 --limit

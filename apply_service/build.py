@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from apply_service.drafting.chain import check_drafter
+from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
 from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
 from apply_service.protocols import DraftEngine, PromptFormat
@@ -157,9 +157,9 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     if loaded.record.prompt_format == REPLAY:
         assert isinstance(loaded.engine, ReplayEngine)
         # The engine does not know what to answer, so the format suggests the predicted merge of each prompt.
-        prompt_format = Replay.from_directory(Path(loaded.source), suggest=loaded.engine.answers.suggest)
+        prompt_format = Replay.from_directory(loaded.directory, suggest=loaded.engine.answers.suggest)
     else:
-        prompt_format = open_prompt_format(loaded.source)
+        prompt_format = open_prompt_format(str(loaded.directory))
     return Target(
         name,
         loaded.engine,
@@ -173,19 +173,14 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_draft_model(settings: Settings) -> LoadedModel:
-    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.
-
-    Raises:
-        ModelNotLoadable: the model can't take back tokens that it drafted.  Other errors are those of `load_target`.
-    """
+    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises
+    ModelNotLoadable: the model can't take back tokens that it drafted. Other errors are those of `load_target`."""
     assert settings.draft_model is not None
     loaded = _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
     if loaded.undrafted:
-        raise ModelNotLoadable(
-            f"the draft model can't take back what it drafted: {loaded.undrafted}",
-            value=settings.draft_model,
-            remedy="set draft_model to a model without recurrent state",
-        )
+        message = f"the draft model can't take back what it drafted: {loaded.undrafted}"
+        remedy = "set draft_model to a model without recurrent state"
+        raise ModelNotLoadable(message, value=settings.draft_model, remedy=remedy)
     return loaded
 
 
@@ -205,14 +200,11 @@ def _source(name: str, settings: Settings) -> str:
 def _draft_engine(target: LoadedModel, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
     """Raises UnsupportedParameter: the tokenizers differ."""
     draft = draft_model()
-    of_draft, of_target = (_vocabulary(str(one.directory or one.source)) for one in (draft, target))
+    of_draft, of_target = (_vocabulary(str(one.directory)) for one in (draft, target))
     if of_draft != of_target:
-        raise UnsupportedParameter(
-            "the draft model's tokenizer is not the target's",
-            value=draft.source,
-            limit=target.source,
-            remedy="name another drafter, or set draft_model to a smaller model of the target's family",
-        )
+        message = "the draft model's tokenizer is not the target's"
+        remedy = "name another drafter, or set draft_model to a smaller model of the target's family"
+        raise UnsupportedParameter(message, value=draft.engine.name, limit=target.engine.name, remedy=remedy)
     # Ids that both models have; these are more than the tokenizer's ids if the tables are padded.
     sizes = (int(one.engine.model.config.get_text_config().vocab_size) for one in (draft, target))
     return DraftEngine(draft.engine, min(sizes))
@@ -240,7 +232,11 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     if settings.torch_threads is not None:
         torch.set_num_threads(settings.torch_threads)
     is_replay = source.startswith(PREFIX)
-    load = load_replay if is_replay else partial(load_model, allow_remote_code=settings.allow_remote_code)
+    load = (
+        load_replay
+        if is_replay
+        else partial(load_model, allow_remote_code=settings.allow_remote_code, unpack_to=settings.state_path / "models")
+    )
     return load(
         source,
         device=settings.device,

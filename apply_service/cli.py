@@ -96,10 +96,12 @@ def build_parser() -> ArgumentParser:
     command = add_command("serve", "serve.run", "serve edits over HTTP", "Load the model and serve edits over HTTP.")
     _add_settings(command, ("http", "engine"))
 
-    text = "list the models that a request may name"
-    command = add_command("models", "doctor.models", text, "List models; loads none.")
-    command.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url"))
+    text = "list, download or delete models"
+    command = add_command("models", "models.run", text, MODELS_TEXT)
+    command.add_argument("action", nargs="?", choices=("list", "pull", "rm"), default="list", help="default: list")
+    command.add_argument("name", nargs="?", metavar="NAME", help="short name, Hugging Face id, or unpacked folder")
+    command.add_argument("--json", action="store_true", help="print the list as JSON")
+    _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url", "state_dir"))
 
     command = add_command("doctor", "doctor.run", "check this installation", "Versions, device, model, self-test.")
     command.add_argument("--json", action="store_true", help="print JSON")
@@ -121,7 +123,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
     text = "who decides; exact never loads a model (default: auto)"
     command.add_argument("--strategy", choices=("auto", "model", "exact"), help=text)
-    _add_settings(command, ("engine", "command", "backups"), ("keys_file", "allow_open"))
+    _add_settings(command, ("engine", "command", "mcp", "backups"), ("keys_file", "allow_open"))
 
     command = add_command("key", "key.run", "make an API key for the server", KEY_TEXT)
     command.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
@@ -224,6 +226,10 @@ Make an API key and the entry for the file of keys, which holds its hash alone. 
 RECOVER_TEXT = """\
 Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
 as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
+
+MODELS_TEXT = """\
+List the models that a request may name, the short names, and what was downloaded or unpacked; loads none.  `pull` shows
+size and licence and downloads a model from the Hugging Face hub (stopped, it goes on); `rm` deletes its files."""
 
 MCP_TEXT = """\
 Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the

@@ -45,111 +45,60 @@ def shorten(value: object, max_chars: int) -> str:
 
 # A table: a row is a class and what it means.
 # fmt: off
-class RequestError(ApplyError, code="bad_request"):
-    """The request cannot be served as it is."""
-class NotFound(RequestError, code="not_found"):
-    """There is nothing at this path."""
-class MethodNotAllowed(RequestError, code="method_not_allowed"):
-    """The path does not take this method."""
-class UnsupportedMediaType(RequestError, code="unsupported_media_type"):
-    """The body is not declared as JSON."""
-class RequestTimeout(RequestError, code="request_timeout"):
-    """The client took too long to send its body."""
-class Unauthorized(RequestError, code="unauthorized"):
-    """The API key is missing or not one of the service's."""
-class OriginRefused(RequestError, code="origin_refused"):
-    """A web page of this origin, or by this host name, may not call the service."""
-class IdempotencyConflict(RequestError, code="idempotency_conflict"):
-    """The Idempotency-Key was used for another request before."""
-class EmptyUpdate(RequestError, code="empty_update"):
-    """Neither an update nor an instruction was sent."""
-class UnknownField(RequestError, code="unknown_field"):
-    """The request has a field that does not exist."""
-class InvalidField(RequestError, code="invalid_field"):
-    """A field is missing, of the wrong type, or out of range."""
-class UnsupportedParameter(RequestError, code="unsupported_parameter"):
-    """The field exists, but not for this way of asking."""
-class UnknownModel(RequestError, code="unknown_model"):
-    """The service has no such model."""
-class UnknownDrafter(RequestError, code="unknown_drafter"):
-    """There is no such drafter."""
-class UnknownEditFormat(RequestError, code="unknown_edit_format"):
-    """There is no such edit format."""
-class BadEncoding(RequestError, code="bad_encoding"):
-    """The bytes are not in the encoding named, or it cannot hold the result."""
-class NulByte(RequestError, code="nul_byte"):
-    """The text holds a NUL character."""
-class StaleBase(RequestError, code="stale_base"):
-    """The original is not the one the edit was made for."""
-class TooLarge(RequestError, code="too_large"):
-    """Body, original or update exceed a limit of the service."""
-class ContextLimitExceeded(RequestError, code="context_limit"):
-    """File and edit exceed the context of the model."""
-class MalformedEdit(RequestError, code="malformed_edit"):
-    """The update is not of the format it was declared or taken to be."""
-class NeedsMoreContext(RequestError, code="needs_more_context"):
-    """The edit does not say where it belongs; the anchors are named."""
-class InstructionUnsupported(RequestError, code="instruction_unsupported"):
-    """The model follows no instructions."""
-class NotAnEdit(RequestError, code="not_an_edit"):
-    """The chat or prompt holds no edit of a file, and nothing else is answered here."""
-class AmbiguousTags(RequestError, code="ambiguous_tags"):
-    """The file or the edit holds the tags themselves, so that they can be read in two ways."""
+# ruff: noqa: E501, E701
+class RequestError(ApplyError, code="bad_request"): """The request cannot be served as it is."""
+class NotFound(RequestError, code="not_found"): """There is nothing at this path."""
+class MethodNotAllowed(RequestError, code="method_not_allowed"): """The path does not take this method."""
+class UnsupportedMediaType(RequestError, code="unsupported_media_type"): """The body is not declared as JSON."""
+class RequestTimeout(RequestError, code="request_timeout"): """The client took too long to send its body."""
+class Unauthorized(RequestError, code="unauthorized"): """The API key is missing or not one of the service's."""
+class OriginRefused(RequestError, code="origin_refused"): """A web page of this origin, or by this host name, may not call the service."""
+class EmptyUpdate(RequestError, code="empty_update"): """Neither an update nor an instruction was sent."""
+class UnknownField(RequestError, code="unknown_field"): """The request has a field that does not exist."""
+class InvalidField(RequestError, code="invalid_field"): """A field is missing, of the wrong type, or out of range."""
+class UnsupportedParameter(RequestError, code="unsupported_parameter"): """The field exists, but not for this way of asking."""
+class UnknownModel(RequestError, code="unknown_model"): """The service has no such model."""
+class UnknownDrafter(RequestError, code="unknown_drafter"): """There is no such drafter."""
+class UnknownEditFormat(RequestError, code="unknown_edit_format"): """There is no such edit format."""
+class BadEncoding(RequestError, code="bad_encoding"): """The bytes are not in the encoding named, or it cannot hold the result."""
+class NulByte(RequestError, code="nul_byte"): """The text holds a NUL character."""
+class StaleBase(RequestError, code="stale_base"): """The original is not the one the edit was made for."""
+class TooLarge(RequestError, code="too_large"): """Body, original or update exceed a limit of the service."""
+class ContextLimitExceeded(RequestError, code="context_limit"): """File and edit exceed the context of the model."""
+class MalformedEdit(RequestError, code="malformed_edit"): """The update is not of the format it was declared or taken to be."""
+class NeedsMoreContext(RequestError, code="needs_more_context"): """The edit does not say where it belongs; the anchors are named."""
+class InstructionUnsupported(RequestError, code="instruction_unsupported"): """The model follows no instructions."""
+class NotAnEdit(RequestError, code="not_an_edit"): """The chat or prompt holds no edit of a file, and nothing else is answered here."""
+class AmbiguousTags(RequestError, code="ambiguous_tags"): """The file or the edit holds the tags themselves, so that they can be read in two ways."""
 
-class ResultError(ApplyError, code="bad_result"):
-    """There is no answer that could be handed out."""
-class Truncated(ResultError, code="truncated"):
-    """The output reached its token limit or lacks its end."""
-class CheckFailed(ResultError, code="check_failed"):
-    """A check found something, and the caller wants that to be an error."""
-class AlteredBytes(ResultError, code="altered_bytes"):
-    """Bytes outside the edit would not be the original's."""
-class StreamReplaced(ResultError, code="stream_replaced"):
-    """The text that was streamed before the end is not the answer."""
+class ResultError(ApplyError, code="bad_result"): """There is no answer that could be handed out."""
+class Truncated(ResultError, code="truncated"): """The output reached its token limit or lacks its end."""
+class CheckFailed(ResultError, code="check_failed"): """A check found something, and the caller wants that to be an error."""
+class AlteredBytes(ResultError, code="altered_bytes"): """Bytes outside the edit would not be the original's."""
+class StreamReplaced(ResultError, code="stream_replaced"): """The text that was streamed before the end is not the answer."""
 
-class ServiceError(ApplyError, code="service_error"):
-    """The service cannot answer now."""
-class Overloaded(ServiceError, code="overloaded"):
-    """The queue is full."""
-class RateLimited(ServiceError, code="rate_limited"):
-    """The caller has sent as many requests as its key may for now."""
-class DeadlineExceeded(ServiceError, code="deadline_exceeded"):
-    """The deadline passed first."""
-class Cancelled(ServiceError, code="cancelled"):
-    """The caller went away or cancelled."""
-class EngineFailure(ServiceError, code="engine_failure"):
-    """The engine crashed on this request; others go on."""
-class NotReady(ServiceError, code="not_ready"):
-    """The service is starting or shutting down, or its address is taken."""
-class Unreachable(ServiceError, code="unreachable"):
-    """No service answers at the URL."""
-class RemoteFailure(ServiceError, code="remote_failure"):
-    """The server that runs the model can't be reached, refused, or gave no whole answer."""
+class ServiceError(ApplyError, code="service_error"): """The service cannot answer now."""
+class Overloaded(ServiceError, code="overloaded"): """The queue is full."""
+class RateLimited(ServiceError, code="rate_limited"): """The caller has sent as many requests as its key may for now."""
+class DeadlineExceeded(ServiceError, code="deadline_exceeded"): """The deadline passed first."""
+class Cancelled(ServiceError, code="cancelled"): """The caller went away or cancelled."""
+class EngineFailure(ServiceError, code="engine_failure"): """The engine crashed on this request; others go on."""
+class NotReady(ServiceError, code="not_ready"): """The service is starting or shutting down, or its address is taken."""
+class Unreachable(ServiceError, code="unreachable"): """No service answers at the URL."""
+class RemoteFailure(ServiceError, code="remote_failure"): """The server that runs the model can't be reached, refused, or gave no whole answer."""
 
-class FileError(ApplyError, code="file_error"):
-    """A file cannot be used."""
-class FileNotReadable(FileError, code="file_not_readable"):
-    """The file cannot be read, or is no regular file."""
-class FileNotWritable(FileError, code="file_not_writable"):
-    """The file, its folder or the place for backups cannot be written."""
-class FileChanged(FileError, code="file_changed"):
-    """The file is no longer what it was when it was read, or since the edit."""
-class NoBackup(FileError, code="no_backup"):
-    """There is no edit of this file to take back."""
-class OutsideRoots(FileError, code="outside_roots"):
-    """The file is not under a folder that edits are allowed in."""
+class FileError(ApplyError, code="file_error"): """A file cannot be used."""
+class FileNotReadable(FileError, code="file_not_readable"): """The file cannot be read, or is no regular file."""
+class FileNotWritable(FileError, code="file_not_writable"): """The file, its folder or the place for backups cannot be written."""
+class FileChanged(FileError, code="file_changed"): """The file is no longer what it was when it was read, or since the edit."""
+class NoBackup(FileError, code="no_backup"): """There is no edit of this file to take back."""
+class OutsideRoots(FileError, code="outside_roots"): """The file is not under a folder that edits are allowed in."""
 
-class ModelError(ApplyError, code="model_error"):
-    """The model cannot be used."""
-class ModelNotLoadable(ModelError, code="model_not_loadable"):
-    """The model's files are unusable."""
-class ModelTooLarge(ModelError, code="model_too_large"):
-    """The model does not fit into the device's free memory."""
-class RemoteCodeRefused(ModelError, code="remote_code_refused"):
-    """The model needs Python code of its own, which the settings forbid."""
-class MissingDependency(ModelError, code="missing_dependency"):
-    """A library or device that was asked for is not there."""
+class ModelError(ApplyError, code="model_error"): """The model cannot be used."""
+class ModelNotLoadable(ModelError, code="model_not_loadable"): """The model's files are unusable."""
+class ModelTooLarge(ModelError, code="model_too_large"): """The model does not fit into the device's free memory."""
+class RemoteCodeRefused(ModelError, code="remote_code_refused"): """The model needs Python code of its own, which the settings forbid."""
+class MissingDependency(ModelError, code="missing_dependency"): """A library or device that was asked for is not there."""
 
-class SettingsError(ApplyError, code="bad_setting"):
-    """A setting is unknown or out of range."""
+class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or out of range."""
 # fmt: on

@@ -24,7 +24,7 @@ from typing import NamedTuple, get_args
 from apply_service.checks import run_checks
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
-from apply_service.drafting.chain import check_drafter
+from apply_service.drafting.drafter import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
 from apply_service.edits.doubt import chance_of
 from apply_service.edits.fidelity import (
@@ -50,7 +50,7 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
-from apply_service.protocols import CheckInput, EditFormat, EditJob
+from apply_service.protocols import CheckInput, EditContext, EditFormat, EditJob
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
@@ -167,56 +167,40 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
-    """Refuse a request that can't be applied, before any work.  Front ends call this too.
-
-    Raises:
-        RequestError: the class says which field and why.
-    """
+    """Refuse a request that can't be applied, before any work.  Front ends call this too.  Raises RequestError: the
+    class says which field and why."""
     if not request.update.strip() and not request.instruction.strip():
         raise EmptyUpdate("there is no edit", value=request.update, remedy="send `update` or `instruction`")
     for name in ("original", "update", "instruction"):
         if (at := getattr(request, name).find("\0")) >= 0:
             raise NulByte(f"`{name}` holds a NUL character", value=at, remedy="send text, not binary data")
     if request.model is not None and request.model not in runtime.models:
-        raise UnknownModel(
-            "this service has no such model", value=request.model, limit=list(runtime.models), remedy=ONE_OF
-        )
+        message, models = "this service has no such model", list(runtime.models)
+        raise UnknownModel(message, value=request.model, limit=models, remedy=ONE_OF)
     if request.drafter is not None:
         check_drafter(request.drafter, has_draft_model=runtime.has_draft_model)
     refuse_unknown_checks(request.on_verdict)
-    for what, value, choices in (
-        ("strategy", request.strategy, get_args(Strategy)),
-        ("constraint", request.constrain, (None, "sources", "none")),
+    for name, is_good, limit in (
+        ("strategy", request.strategy in get_args(Strategy), list(get_args(Strategy))),
+        ("constrain", request.constrain in (None, "sources", "none"), ["sources", "none"]),
+        ("temperature", 0 <= request.temperature <= MAX_TEMPERATURE, f"0 to {MAX_TEMPERATURE:g}; 0 is greedy"),
+        ("max_tokens", request.max_tokens is None or request.max_tokens >= 1, "1 or more"),
     ):
-        if value not in choices:
-            raise InvalidField(f"no such {what}", value=value, limit=[one for one in choices if one], remedy=ONE_OF)
-    if not 0 <= request.temperature <= MAX_TEMPERATURE:
-        raise InvalidField(
-            "`temperature` is out of range",
-            value=request.temperature,
-            limit=f"0 to {MAX_TEMPERATURE:g}",
-            remedy="set it within the range; 0 is greedy",
-        )
-    if request.max_tokens is not None and request.max_tokens < 1:
-        raise InvalidField(
-            "`max_tokens` must be positive",
-            value=request.max_tokens,
-            limit="1 or more",
-            remedy="raise it or leave it out",
-        )
+        if not is_good:
+            value, remedy = getattr(request, name), "set it within the range, or leave it out"
+            raise InvalidField(f"`{name}` is out of range", value=value, limit=limit, remedy=remedy)
     for name in ("update", "instruction"):
         if any("\ud800" <= char <= "\udfff" for char in getattr(request, name)):
             raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
     source = SourceText.of(request.original, request.encoding)
     if request.base_sha256 is not None:
         actual = sha256(encode(request.original, source)).hexdigest()
-        if request.base_sha256.lower() != actual:
-            raise StaleBase(
+        if (given := request.base_sha256).lower() != actual:
+            message, remedy = (
                 "the original is not the one the edit was made for",
-                value=request.base_sha256,
-                limit=actual,
-                remedy="read the file again and repeat the edit",
+                "read the file again and repeat the edit",
             )
+            raise StaleBase(message, value=given, limit=actual, remedy=remedy)
     return source
 
 
@@ -240,13 +224,8 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
         original_read = with_mark(request.original, request.encoding)
         update_read = with_own_ends(reply.update, request.update)
     edit_format: EditFormat = resolve(EDIT_FORMATS, reply.format)()
-    prediction = edit_format.predict(
-        original_read,
-        update_read,
-        language=language,
-        path=request.path,
-        instruction="\n".join(said for said in (request.instruction, reply.prose) if said),
-    )
+    instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
+    prediction = edit_format.predict(original_read, update_read, EditContext(request.path, language, instruction))
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
     return reply.format, EditJob(
@@ -259,12 +238,8 @@ def finish(
     request: ApplyRequest, edit: ReadEdit, outcome: Outcome, seconds: Mapping[str, float] | None = None
 ) -> ApplyResult:
     """Check the text, restore the original's bytes, and put the answer together.  `seconds`: of each earlier stage.
-
-    Raises:
-        AlteredBytes: a byte outside the edit would change.
-        CheckFailed, Truncated: a check with the rule `fail` has findings.  Truncation has this rule by default,
-            because an answer is never half a file.
-    """
+    Raises AlteredBytes: a byte outside the edit would change; CheckFailed, Truncated: a check with the rule `fail` has
+    findings. Truncation has this rule by default, because an answer is never half a file."""
     watch, job = Stopwatch(dict(seconds or {})), edit.job
 
     def check(merged: str) -> tuple[Verdict, ...]:
@@ -289,11 +264,9 @@ def finish(
     failed = [v for v in verdicts if v.severity in ("warning", "error") and rules.get(v.check) == "fail"]
     if failed:
         kind = Truncated if failed[0].check == "truncation" else CheckFailed
-        raise kind(
-            f"{failed[0].check}: {failed[0].message}",
-            value=sorted({v.check for v in failed}),
-            remedy=f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}',
-        )
+        message = f"{failed[0].check}: {failed[0].message}"
+        remedy = f'correct the edit, or accept the finding: on_verdict {{"{failed[0].check}": "warn"}}'
+        raise kind(message, value=sorted({v.check for v in failed}), remedy=remedy)
     result = _answer(request, edit, outcome, merged_code, ops, checks, verdicts, watch.seconds)
     watch.lap("answer_s")
     watch.seconds["total_s"] = sum(watch.seconds.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +22,24 @@ TokenSet = npt.NDArray[np.int64]
 
 
 # -- edits, checks and prompts -----------------------------------------------------------------------------------------
+class EditContext(NamedTuple):
+    """What is known of an edit beside its texts."""
+
+    path: str | None = None
+    language: str | None = None
+    instruction: str = ""
+    """Text beside the edit, which may say where the edit belongs."""
+
+
 class EditFormat(Protocol):
     """One way to write an edit (lazy snippet, search/replace, diff...)."""
 
     name: str
 
-    def predict(
-        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The merged text as far as a program can tell.  Texts have LF line ends; `update` is what `edits.reply` found
-        in the reply.  `instruction`: text beside the edit, which may say where the edit belongs.
-
-        Raises:
-            MalformedEdit: the update is not of this format.
-            NeedsMoreContext: nothing can be predicted, not even as a draft; the error names the anchors.
-        """
+        in the reply.  Raises MalformedEdit: the update is not of this format; NeedsMoreContext: nothing can be
+        predicted, not even as a draft; the error names the anchors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class TextStream(Protocol):
 
 
 class Constraint(Protocol):
-    """A deterministic mask from (sources, output so far)."""
+    """A deterministic mask from (sources, output so far), which also says which tokens must come next."""
 
     def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
         """Ids allowed after `output_ids + draft_ids[:i]` for i = 0..n_draft; None allows all.
@@ -127,15 +130,10 @@ class Constraint(Protocol):
         anything.
         """
 
-
-class CompletingConstraint(Constraint, Protocol):
-    """A constraint that can also say which tokens must come next."""
-
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
         """`draft_ids`, or the tokens that must come after `output_ids`, at most `limit`.
 
-        The required tokens replace the draft if it contradicts them or is shorter.  Between calls `output_ids` only
-        grows.
+        The required tokens replace the draft if it contradicts them or is shorter.
         """
 
 
@@ -176,7 +174,7 @@ class PromptFormat(Protocol):
         None if `stop_ids` suffice.
         """
 
-    def constraint(self, job: EditJob) -> CompletingConstraint | None:
+    def constraint(self, job: EditJob) -> Constraint | None:
         """The constraint that every output line is a line of the sources.
 
         None if this vocabulary or format can't be constrained that way.

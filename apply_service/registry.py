@@ -43,8 +43,8 @@ NOVEL_DRAFTERS = {
     "suffix": "apply_service.drafting.lookup:Suffix",
     "draft_model": "apply_service.drafting.model:DraftModel",
 }
-DRAFTERS = {"none": "apply_service.drafting.none:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
-"""`drafting.chain` chains a copy drafter with one for novel text: `merged_edit+suffix`."""
+DRAFTERS = {"none": "apply_service.drafting.drafter:NoDraft", **COPY_DRAFTERS, **NOVEL_DRAFTERS}
+"""`drafting.drafter` chains a copy drafter with one for novel text: `merged_edit+suffix`."""
 
 
 def resolve(table: dict[str, str], name: str) -> Any:

@@ -121,12 +121,8 @@ def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
 def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
     """Raises SettingsError where the setting may not have this value."""
     if not spec.allows(value):
-        raise SettingsError(
-            f"bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}",
-            value=value,
-            limit=spec.range,
-            remedy=f"set {spec.name} within its range",
-        )
+        message = f"bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}"
+        raise SettingsError(message, value=value, limit=spec.range, remedy=f"set {spec.name} within its range")
 
 
 def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is_secret: bool = False) -> Any:
@@ -134,7 +130,8 @@ def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is
     return field(default=default, repr=not is_secret, metadata={"help": text, "group": group, "allowed": allowed})
 
 
-_http, _engine, _command, _backups = (partial(setting, group=name) for name in ("http", "engine", "command", "backups"))
+GROUPS = ("http", "engine", "command", "mcp", "backups")
+_http, _engine, _command, _mcp, _backups = (partial(setting, group=name) for name in GROUPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,29 +165,19 @@ class Settings:
     in_flight_limit: int = _http(512, (1, 100_000),
         "Requests at once over all keys, those being read or written included; one more is answered 429.")
     body_timeout_s: float = _http(30.0, (0.01, 86_400),
-        "How long a client may take to send its headers, and then its body, in seconds.")
-    write_timeout_s: float = _http(60.0, (0.01, 86_400),
-        "How long a client may leave a piece of its answer unread, in seconds.")
-    idempotency_ttl_s: float = _http(600.0, (0, 86_400),
-        "How long an answer is kept for its Idempotency-Key, in seconds; 0 keeps none.")
-    idempotency_bytes: int = _http(64 * 2**20, (1024, 2**36),
-        "Memory for kept answers, in bytes; the least recently used go first.")
+        "How long a client may take to send its body, in seconds.")
     cors_origins: tuple[str, ...] = _http((), (),
         "Origins whose web pages may call the service, as `https://example.org`; `*` is all.")
     log_level: str = _http("info", ("debug", "info", "warning", "error"), "Least severity that is logged.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
-    log_code: bool = _http(False, (),
-        "Log the code of every edit as well: original, update and result. Otherwise logs never hold code.")
-    trace_endpoint: str | None = _http(None, (),
-        "OTLP/HTTP URL that OpenTelemetry traces are sent to; none sends none. Needs the extra `otel`.")
     engine: str = _engine("local", ("local", "vllm"),
         "Where models run: in this process, or `vllm`: on the vLLM server at `vllm_url`, which serves `model` and "
         "`models` by these names, and drafts as we do where it has our plug-in.")
     vllm_url: str | None = _engine(None, (),
         "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.")
     model: str = _engine("embedded", (),
-        "Target model: `embedded`, a folder, a Hugging Face id, `remote:NAME` on the server at `remote_url`, or "
-        "`replay:SHAPE` to measure speed.")
+        "Target model: `embedded`, a folder, a GGUF file, a Hugging Face id, a short name (`apply-service models`), "
+        "`remote:NAME` on the server at `remote_url`, or `replay:SHAPE` to measure speed.")
     models: tuple[str, ...] = _engine((), (),
         "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). `serve` loads them at the start.")
     model_aliases: tuple[str, ...] = _http(MODEL_ALIASES, (),
@@ -266,6 +253,9 @@ class Settings:
     api_key: str | None = _command(None, (), "API key that `apply` sends to `server`.", is_secret=True)
     color: str = _command("auto", ("auto", "always", "never"),
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.")
+    mcp_body_bytes: int = _mcp(256 * 1024, (1024, 2**31),
+        "Largest message to `mcp --listen`, in bytes; a larger one is answered 413. The event loop reads messages: "
+        "text of this size in a millisecond, JSON of brackets in some 60.")
     state_dir: str | None = _backups(None, (), "Folder for backups; none takes the platform's own place for state.")
     backups_kept: int = _backups(10, (1, 10_000), "Backups kept of each file that `--in-place` changed.")
     # fmt: on
@@ -277,28 +267,20 @@ class Settings:
             source = entry.partition("=")[2] or name
             own = {self.model: self.model, EMBEDDED: EMBEDDED}.get(name, source)
             if not name or self.more_models.count(name) > 1 or source != own:
-                raise SettingsError(
-                    f"bad value for models: {entry!r}; each name must stand for one model",
-                    value=entry,
-                    limit="NAME or NAME=SOURCE, every NAME once",
-                    remedy="give the model another name",
-                )
+                message = f"bad value for models: {entry!r}; each name must stand for one model"
+                limit, remedy = "NAME or NAME=SOURCE, every NAME once", "give the model another name"
+                raise SettingsError(message, value=entry, limit=limit, remedy=remedy)
         if (self.engine == VLLM) != (self.vllm_url is not None):
-            raise SettingsError(
-                "engine vllm and vllm_url go together",
-                value=self.vllm_url or self.engine,
-                limit="--engine vllm --vllm-url http://HOST:PORT",
-                remedy="set both, or neither",
-            )
+            message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
+            raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
         foreign = [name for name in names if name == EMBEDDED or name.startswith(("remote:", "replay:"))]
         if self.engine == VLLM and foreign:
-            raise SettingsError(
+            message, remedy = (
                 "with engine vllm a model is named as the vLLM server names it",
-                value=foreign,
-                limit="the name that vLLM serves",
-                remedy="set model (--model) to it",
+                "set model (--model) to it",
             )
+            raise SettingsError(message, value=foreign, limit="the name that vLLM serves", remedy=remedy)
 
     @property
     def model_sources(self) -> dict[str, str]:
@@ -371,11 +353,8 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(
-            f"the configuration file cannot be read: {error}",
-            value=str(path),
-            remedy="mend the file, or name another by --config",
-        ) from error
+        message, remedy = f"the configuration file cannot be read: {error}", "correct it, or name another by --config"
+        raise SettingsError(message, value=str(path), remedy=remedy) from error
     refuse_unknown(table, str(path))
     for spec in setting_specs():
         if spec.name in table:
@@ -390,9 +369,25 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:
-            raise SettingsError(
-                f"unknown setting {name!r} ({source})", value=name, limit=known, remedy="correct or remove it"
-            )
+            message = f"unknown setting {name!r} ({source})"
+            raise SettingsError(message, value=name, limit=known, remedy="correct or remove it")
+
+
+def fleet_settings(args: Mapping[str, Any]) -> Settings:
+    """The settings of every server of a fleet, from the `args` of its configuration file alone: no environment or file
+    of a machine changes them.  Raises SettingsError: as `Settings`; a name means nothing in a fleet; or there are no
+    keys and nobody said so."""
+    refuse_unknown(args, "args")
+    for spec in setting_specs():
+        if spec.name in args and (spec.group in ("command", "mcp") or spec.name in ("host", "port", "backups_kept")):
+            remedy = "remove it; `http_options` says where Ray listens"
+            raise SettingsError(f"{spec.name} has no meaning on Ray Serve", value=args[spec.name], remedy=remedy)
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}
+    settings = Settings(**values)
+    if settings.keys_file is None and not settings.allow_open:
+        remedy = "name a keys_file, or say allow_open: true where only a trusted network reaches Ray"
+        raise SettingsError("no API keys are configured", limit="keys_file, or allow_open", remedy=remedy)
+    return settings
 
 
 def is_color_wanted(settings: Settings, is_terminal: bool, environment: Mapping[str, str] | None = None) -> bool:

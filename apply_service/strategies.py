@@ -20,7 +20,6 @@ from apply_service.engine.calibration import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import EditJob
 from apply_service.target import (
-    Candidate,
     Decided,
     Decider,
     Runtime,
@@ -120,14 +119,15 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: 
     `never` it always decides the whole file.
     """
     target = runtime.load(request.model or runtime.models[0])
-    if not job.update.strip() and not target.takes_instructions:
+    info = target.info
+    if not job.update.strip() and not info.takes_instructions:
         raise InstructionUnsupported(
-            f"{target.name} merges edits but does not follow instructions",
+            f"{info.name} merges edits but does not follow instructions",
             value=request.instruction[:200],
             remedy="send an `update`, or use an instruct model",
         )
     windows, n_lines = runtime.windows_of(target), job.original.count("\n") + 1
-    is_past_context = windows != "never" and target.context_limit is not None and n_lines >= target.context_limit
+    is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
     regions: list[Region] = []
     if is_past_context or (windows == "always" and n_lines >= LONG_FILE_LINES):
         regions = _regions(job)
@@ -163,7 +163,7 @@ def _decided_by(
 
     If the target accepts a scored text, that is taken.  Otherwise it decides token by token.
     """
-    wanted = request.drafter or runtime.default_drafter
+    info, wanted = target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
     weighed = NOTHING
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
@@ -184,9 +184,9 @@ def _decided_by(
         merged,
         "windowed" if regions and strategy in ("lattice", "model") else strategy,
         sum_stats([weighed.spent, stats]),
-        TargetInfo.of(target),
-        target.drafter_name(wanted) if weighed.taken is None else None,
-        agreement=None if target.is_replay else merged == job.prediction.text and not weighed.is_doubted,
+        info,
+        info.drafter_name(wanted) if weighed.taken is None else None,
+        agreement=None if info.is_replay else merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
         line_logprobs={
             start + line: logprob
@@ -230,7 +230,7 @@ def weigh(
     if thresholds.decides and any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
     owners = list(range(len(parts)))
-    scored = yield from _scored(target, [(part, part.prediction) for part in parts], request, deadline)
+    scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
     if scored is None:
         return NOTHING
     # If a text has more than half of the probability, no alternative can have as much.
@@ -242,7 +242,7 @@ def weigh(
             for other in find_alternatives(part.prediction)
         ][:MAX_ALTERNATIVES]
         # Scored after the merge, so that the prefix cache already holds the prompts.
-        more = yield from _scored(target, [(parts[i], other) for i, other in others], request, deadline)
+        more = yield from target.score([(parts[i], other) for i, other in others], request, deadline)
         if more is None:
             return NOTHING
         owners, scored = [*owners, *(i for i, _ in others)], [*scored, *more]
@@ -262,16 +262,6 @@ def weigh(
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
     return Weighed(taken, sum_stats(unused), is_doubted)
-
-
-def _scored(
-    target: Decider, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline
-) -> Generator[TokenEvent | NextPass, Steps, list[Decided] | None]:
-    """None: the target has no opinion."""
-    if (scoring := target.score(candidates, request, deadline)) is None:
-        return None
-    scored = yield from scoring
-    return None if scored is None or any(one.logprob is None for one in scored) else scored
 
 
 def _are_certain(parts: Sequence[EditJob]) -> bool:

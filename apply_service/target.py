@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple, Protocol
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
-from apply_service.drafting.chain import open_drafter
+from apply_service.drafting.drafter import open_drafter
 from apply_service.engine.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
 from apply_service.errors import Truncated, UnsupportedParameter
 from apply_service.protocols import (
-    CompletingConstraint,
     Constraint,
     DraftContext,
     DraftEngine,
@@ -60,47 +59,41 @@ another server blocks instead of asking for passes.
 """
 
 Scoring = Generator[TokenEvent | NextPass, Steps, list[Decided] | None]
-"""Like `Deciding`, but yields no text.  Returns None if the target may not write these texts, so can't score them."""
+"""Like `Deciding`, but yields no text.  Returns None if the target can't score texts, or may not write these."""
 
 
-class Decider(Protocol):
-    """A target that is ready to decide.  A property is None if the target does not know it."""
+class TargetInfo(NamedTuple):
+    """What is known of a target beside its decisions.  None: not known, or not told by the server it runs on."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def takes_instructions(self) -> bool:
-        """Whether it can follow an instruction that comes without an update."""
+    name: str
+    takes_instructions: bool = True
+    """Whether it can follow an instruction that comes without an update."""
+    context_limit: int | None = None
+    """The most tokens of prompt and output together."""
+    determinism: Literal["bitwise", "tolerant"] | None = None
+    """Whether drafts can change a bit of what it writes; None if it is on another server, and is not drafted for."""
+    undrafted: str = ""
+    """Why a target in this process takes no drafts; empty otherwise."""
+    is_replay: bool = False
+    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
+    calibration: Calibration | None = None
+    """How often an answer is right, by how sure the target is of it; None if this was never measured."""
+    windows: str = "context"
+    """When it decides only the touched regions of a file, unless the settings say otherwise.
 
-    @property
-    def context_limit(self) -> int | None:
-        """The most tokens of prompt and output together."""
-
-    @property
-    def determinism(self) -> Literal["bitwise", "tolerant"] | None:
-        """Whether drafts can change a bit of what it writes."""
-
-    @property
-    def undrafted(self) -> str:
-        """Why a target in this process takes no drafts; empty otherwise."""
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """How often an answer is right, by how sure the target is of it; None if this was never measured."""
-
-    @property
-    def windows(self) -> str:
-        """When it decides only the touched regions of a file, unless the settings say otherwise.
-
-        `context`: if the file exceeds its context.  `always`: also if that saves half of a long file.
-        """
+    `context`: if the file exceeds its context.  `always`: also if that saves half of a long file.
+    """
 
     def drafter_name(self, wanted: str) -> str | None:
         """The drafter that runs if `wanted` was asked for; None if the target does not draft here."""
+        return None if self.determinism is None else "none" if self.undrafted else wanted
+
+
+class Decider(Protocol):
+    """A target that is ready to decide."""
+
+    @property
+    def info(self) -> TargetInfo: ...
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:
         """Whether the job fits the context, as far as is known."""
@@ -116,26 +109,11 @@ class Decider(Protocol):
             ApplyError: the target gave no answer.
         """
 
-    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring | None:
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
         """How likely the target finds these texts after the prompts of their jobs; it writes nothing.
 
-        None if it can't score texts.  Raises the errors of `decide`.
+        Raises the errors of `decide`.
         """
-
-
-class TargetInfo(NamedTuple):
-    """The properties of the target that decided, as plain values for an answer.  See `Decider`."""
-
-    name: str
-    determinism: Literal["bitwise", "tolerant"] | None
-    takes_instructions: bool
-    undrafted: str
-    is_replay: bool
-    calibration: Calibration | None
-
-    @classmethod
-    def of(cls, target: Decider) -> TargetInfo:
-        return cls(*(getattr(target, name) for name in cls._fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +136,12 @@ class Runtime:
 
     def windows_of(self, target: Decider) -> str:
         """When this target decides in windows.  The value is never `auto`."""
-        return target.windows if self.windows == "auto" else self.windows
+        return target.info.windows if self.windows == "auto" else self.windows
 
     def thresholds_of(self, target: Decider) -> Thresholds:
         """How likely this target must find a merge: from the settings, else its calibration, else the default."""
-        found = DEFAULT_THRESHOLDS if target.calibration is None else target.calibration.thresholds
+        calibration = target.info.calibration
+        found = DEFAULT_THRESHOLDS if calibration is None else calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
         return found._replace(confirm=confirm, choose=choose)
@@ -171,7 +150,7 @@ class Runtime:
 # -- a target in this process ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model ready to decide: its engine and the prompt format it was trained for.  See `Decider` for the rest."""
+    """A model ready to decide: its engine and the prompt format it was trained for.  See `TargetInfo` for the rest."""
 
     name: str
     engine: Engine
@@ -187,23 +166,21 @@ class Target:
     windows: str = "context"
 
     @property
-    def takes_instructions(self) -> bool:
-        return self.prompt_format.takes_instructions
-
-    @property
-    def context_limit(self) -> int:
-        return self.engine.context_limit
-
-    @property
-    def determinism(self) -> Literal["bitwise", "tolerant"]:
-        return self.engine.determinism
-
-    def drafter_name(self, wanted: str) -> str:
-        return "none" if self.undrafted else wanted
+    def info(self) -> TargetInfo:
+        return TargetInfo(
+            self.name,
+            self.prompt_format.takes_instructions,
+            self.engine.context_limit,
+            self.engine.determinism,
+            self.undrafted,
+            self.is_replay,
+            self.calibration,
+            self.windows,
+        )
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:
         decoding = open_decoding(job, request, self, "none")
-        return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.context_limit
+        return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.engine.context_limit
 
     def decide(
         self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
@@ -233,7 +210,8 @@ class Target:
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
             return None
-        return [writing.result() for writing in writings]
+        scored = [writing.result() for writing in writings]
+        return None if any(one.logprob is None for one in scored) else scored
 
     def _decoding(
         self,
@@ -258,12 +236,12 @@ class Target:
             owner=request.owner,
         )
 
-    def constraint(self, request: ApplyRequest, job: EditJob) -> CompletingConstraint | None:
+    def constraint(self, request: ApplyRequest, job: EditJob) -> Constraint | None:
         """The constraint on the output.  Raises UnsupportedParameter if the requested one can't be applied."""
         is_wanted = request.constrain == "sources"
         if request.constrain == "none" or not (is_wanted or self.prompt_format.constrains_by_default):
             return None
-        if job.instruction and self.takes_instructions:
+        if job.instruction and self.prompt_format.takes_instructions:
             if not is_wanted:
                 return None
             raise UnsupportedParameter(
@@ -289,13 +267,13 @@ def open_decoding(
     """A decoding that is ready to run: prompt, draft sources, constraint and limits."""
     prompt_format = target.prompt_format
     prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
-    left = target.context_limit - len(prompt_ids)
+    left = target.engine.context_limit - len(prompt_ids)
     longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
     room = max(len(sources.predicted.ids) + 1, min(longest, left))
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
     constraint = target.constraint(request, job)
-    made = open_drafter(target.drafter_name(drafter), context, constraint)
+    made = open_drafter("none" if target.undrafted else drafter, context, constraint)
     return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
 
 
@@ -361,7 +339,7 @@ def in_process(decider: Decider) -> Target:
         return decider
     raise UnsupportedParameter(
         "the model runs elsewhere; its engine can't be measured from here",
-        value=decider.name,
+        value=decider.info.name,
         limit="a model that is loaded in this process",
         remedy="name a folder, a Hugging Face id, or a replay target",
     )

@@ -1,7 +1,8 @@
 """The values that travel through the service: `ApplyRequest` -> `Prediction` -> `ApplyEvent`s -> `ApplyResult`.
 
 This module only imports the standard library.  So every layer, the command line and the typed client can use these
-types without loading torch.
+types without loading torch.  The parts of an answer go over the wire as they are: `api` makes their JSON, and its
+documentation, from the fields here and the text below each.
 
 Lines: everywhere in the service the lines of a text are `text.split("\n")`.  So a final newline gives an empty last
 line, and an empty text is one empty line.  Text inside the service has LF line ends.  `edits.fidelity` converts other
@@ -113,18 +114,25 @@ class Prediction:
         return tuple(i for i in range(len(self.update_lines)) if i not in used)
 
 
+ON_THE_WIRE = {"use_attribute_docstrings": True, "extra": "forbid"}
+"""How pydantic reads and describes the parts of an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check found, or that it passed.
+    """What one check found, or that it passed."""
 
-    `lines` is a 1-based inclusive range of the merged text, or of the original, as `side` says.
-    """
+    __pydantic_config__ = ON_THE_WIRE
 
     check: str
+    """The check's name."""
     severity: Severity
     message: str = ""
+    """Empty where the check passed."""
     lines: tuple[int, int] | None = None
+    """First and last line it speaks of; 1-based, inclusive."""
     side: Literal["merged", "original"] = "merged"
+    """Which text the lines are of."""
 
     @property
     def is_pass(self) -> bool:
@@ -144,26 +152,37 @@ def is_refused(check: str, severity: str, on_verdict: Mapping[str, str]) -> bool
     return severity != "pass" and (rule == "fail" or (severity == "error" and rule != "warn"))
 
 
-class Span(NamedTuple):
-    """A half-open range of lines of the merged text and where its text comes from."""
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
+
+    __pydantic_config__ = ON_THE_WIRE
 
     start_line: int
     end_line: int
     origin: Origin
+    """The file, the edit, or the model's own words."""
 
 
-class LineRange(NamedTuple):
-    """A half-open range of lines of the original."""
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    """Lines `start_line..end_line` (0-based, half-open) of the original."""
+
+    __pydantic_config__ = ON_THE_WIRE
 
     start_line: int
     end_line: int
 
 
-class Position(NamedTuple):
-    """A place in the source, counted as in the Language Server Protocol: 0-based line, then UTF-16 code units."""
+@dataclass(frozen=True, order=True, slots=True)
+class Position:
+    """A place in the source, counted as in the Language Server Protocol, from 0."""
+
+    __pydantic_config__ = ON_THE_WIRE
 
     line: int
     character: int
+    """UTF-16 code units into the line."""
 
 
 class TextEdit(NamedTuple):
@@ -176,21 +195,25 @@ class TextEdit(NamedTuple):
     utf8_end: int
 
 
-class Hunk(NamedTuple):
-    """Lines `original_start..original_end` of the original became `merged_start..merged_end` of the merged text.
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One stretch of changed lines (0-based, half-open, counted as in editors), and how sure the target was of it."""
 
-    The answer's edits `first_edit..end_edit` do this.  Ranges are 0-based and half-open, and lines are counted as in
-    editors.  `confidence` comes from the least probability that the target gave to a choice of its own in these lines
-    or the next one.  It has the answer's `confidence_kind`, and is None if the target made no choice there.
-    """
+    __pydantic_config__ = ON_THE_WIRE
 
     original_start: int
+    """First line of the original; where lines are only added, the one after them."""
     original_end: int
     merged_start: int
+    """First line of the merged text."""
     merged_end: int
     first_edit: int
+    """The first of its edits, as a place in `edits`."""
     end_edit: int
+    """One past the last."""
     confidence: float | None
+    """How likely the hunk is right, of the answer's `confidence_kind`, by the target's least probability at a decision
+    in these lines or the one after; null without one."""
 
 
 @dataclass(frozen=True, slots=True)

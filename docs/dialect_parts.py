@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from apply_service.api import code_apply, openai
+from apply_service.api import openai
 from apply_service.api.chat_edit import MERCURY, MORPH
-from apply_service.api.code_apply import SPELLINGS, CodeApplyAnswer, CodeApplyRequest
 from apply_service.api.errors import FlatErrorBody, OpenAIErrorDetail, error_model
 from apply_service.api.openai import (
+    SPELLINGS,
     ApplyOptions,
     ChatRequest,
+    CodeApplyAnswer,
+    CodeApplyRequest,
     CompletionAnswer,
     CompletionDetails,
     CompletionRequest,
@@ -27,7 +29,7 @@ from docs.tables import field_table, named_fields, table
 
 def paths() -> str:
     """Every route of the dialects."""
-    return table(("path", "what", "errors"), (row for module in (openai, code_apply) for row in _rows(module.router)))
+    return table(("path", "what", "errors"), _rows(openai.router))
 
 
 def _rows(router: APIRouter) -> Iterator[tuple[str, str, str]]:

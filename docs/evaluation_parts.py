@@ -1,5 +1,5 @@
-"""The generated parts of `evaluation.md`: the harness's options, the fields of its results, and the tables of the runs
-that are kept in `benchmarks/results/eval-*.json`."""
+"""The generated parts of `evaluation.md`: the harness's options, and the tables of the runs that are kept in
+`benchmarks/results/eval-*.json`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.cli import build_parser
-from apply_eval.numbers import COLUMNS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
+from apply_eval.numbers import COLUMNS, GROUPS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
 from apply_eval.provenance import shown_command
 from apply_eval.results import RunResults, read_results
-from apply_eval.summary import PLAIN, SUMMARY_FIELDS
+from apply_eval.summary import PLAIN
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
@@ -45,11 +45,6 @@ def _meaning(action: argparse.Action) -> str:
     return (action.help or "") % {"default": action.default}
 
 
-def fields() -> str:
-    """The summary's fields."""
-    return table(("field", "meaning"), ((f"`{name}`", text) for name, text in SUMMARY_FIELDS.items()))
-
-
 def results() -> str:
     """Every kept run, in the order of their names."""
     kept = sorted(RESULTS.glob("eval-*.json"))
@@ -60,7 +55,11 @@ def results() -> str:
 
 def _run(run: RunResults) -> str:
     parts = [_head(run.values), _table(run, COLUMNS), _table(run, MORE_COLUMNS)]
-    parts += [_groups(run, way, what) for way, what in _ways(run)]
+    parts += [
+        _groups(run, way, what)
+        for way, what in GROUPS.items()
+        if any(len(found.get(way, {})) > 1 for found in run.summary.values())
+    ]
     return "\n".join(parts)
 
 
@@ -91,18 +90,6 @@ def _cells(found: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str
         yield with_interval(show, found.get(field), interval)
 
 
-def _ways(run: RunResults) -> Iterator[tuple[str, str]]:
-    for way, what in (
-        ("by_language", "language"),
-        ("by_size", "lines"),
-        ("by_kind", "kind"),
-        ("by_tag", "tag"),
-        ("by_style", "style"),
-    ):
-        if any(len(found.get(way, {})) > 1 for found in run.summary.values()):
-            yield way, what
-
-
 def _groups(run: RunResults, way: str, what: str) -> str:
     """Exact match, silent errors and speed-up of the contestant that the service uses by default, else the last."""
     name = "merged_edit" if "merged_edit" in run.names else [n for n in run.names if n != PLAIN][-1]
@@ -121,6 +108,5 @@ def _groups(run: RunResults, way: str, what: str) -> str:
 
 EVALUATION_PARTS: Mapping[str, Callable[[], str]] = {
     "evaluation-commands": commands,
-    "evaluation-fields": fields,
     "evaluation-results": results,
 }

@@ -13,15 +13,14 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel
-
-from apply_service.api.answer import EditOut, HunkOut, NativeAnswer, SpanOut, UsageOut, VerdictOut
+from apply_service.api.answer import EditOut, NativeAnswer, UsageOut
 from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
 from apply_service.api.schema import NativeRequest
 from apply_service.cli import build_parser
 from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.errors import ApplyError
 from apply_service.settings import setting_specs
+from apply_service.types import Hunk, Span, Verdict
 from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
@@ -29,6 +28,7 @@ from docs.confidence_parts import CONFIDENCE_PARTS
 from docs.dialect_parts import DIALECT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
+from docs.model_target_parts import MODEL_TARGET_PARTS
 from docs.service_parts import SERVICE_PARTS
 from docs.tables import field_table, named_fields, table
 
@@ -44,6 +44,7 @@ PAGES = (
     "confidence.md",
     "embedded-model.md",
     "scaling.md",
+    "models.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -114,11 +115,11 @@ def request_fields() -> str:
 
 
 def answer_fields() -> str:
-    shapes: dict[str, type[BaseModel]] = {
-        "verdicts": VerdictOut,
+    shapes: dict[str, type] = {
+        "verdicts": Verdict,
         "edits": EditOut,
-        "hunks": HunkOut,
-        "spans": SpanOut,
+        "hunks": Hunk,
+        "spans": Span,
         "usage": UsageOut,
     }
     return "\n".join([field_table(NativeAnswer), *(named_fields(name, shape) for name, shape in shapes.items())])
@@ -136,6 +137,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **DIALECT_PARTS,
     **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
+    **MODEL_TARGET_PARTS,
     **SERVICE_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,

@@ -1,4 +1,4 @@
-"""The generated parts of `operations.md` and `scaling.md`: what the benchmarks of the service found last."""
+"""The generated parts of `operations.md`: what the benchmarks of the service found last."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from apply_eval.provenance import shown_command
 from benchmarks.service import load as load_benchmark
 from benchmarks.service.load import latency_table, stage_table
 from docs.tables import table
-
-RAY = load_benchmark.RESULT.with_name("ray_check.json")
 
 
 def load() -> str:
@@ -56,36 +53,6 @@ def _origin(result: Mapping[str, Any]) -> str:
     return f"{source['created'][:10]}, commit {commit}, {hardware['cpu']}, {hardware['n_cpus']} cores"
 
 
-def ray_check() -> str:
-    """What two engines on Ray Serve did."""
-    return _shown(RAY, ray_text)
-
-
-def ray_text(result: Mapping[str, Any]) -> str:
-    """A record of `make test-ray`."""
-    rows = [
-        (
-            name,
-            ", ".join(f"{n} {how}" for how, n in phase["ended"].items()),
-            str(phase.get("asked_again", "")),
-            f"{phase['hit_rate']:.0%}",
-            f"{phase['cached_share']:.0%}",
-            f"{phase['median_s']:.2f}",
-            f"{phase['longest_s']:.1f}",
-        )
-        for name, phase in result["phases"].items()
-    ]
-    head = ("phase", "ended", "asked again", "prefix-cache hits", "prompt tokens cached", "median, s", "longest, s")
-    return (
-        f"`{shown_command(result['provenance']['command'])}`, {_origin(result)}, load {result['load_before']:g} before "
-        f"(other work on the same core). Two engines of the embedded model, {result['clients']} clients, "
-        f"{result['files']} files edited {result['edits_a_file']} times in a row, every second edit as a stream. Hits "
-        "count from a file's second edit on; the times are those of this core and say nothing of others.\n\n"
-        f"{table(head, rows)}\nBroken promises: {'; '.join(result['broken']) or 'none'}.\n"
-    )
-
-
 SERVICE_PARTS: Mapping[str, Callable[[], str]] = {
     "load": load,
-    "scaling-measured": ray_check,
 }

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 
-def field_table(model: type[BaseModel], *, with_default: bool = False, only: Iterable[str] | None = None) -> str:
+def field_table(model: type, *, with_default: bool = False, only: Iterable[str] | None = None) -> str:
     """The fields of a model, or `only` some of them: name, type, default if asked for, meaning."""
-    schema = model.model_json_schema()
+    schema = TypeAdapter(model).json_schema()
     enums = {name: shape for name, shape in schema.get("$defs", {}).items() if "enum" in shape}
     properties: Mapping[str, Any] = {
         name: {**enums.get(str(field.get("$ref")).rsplit("/", 1)[-1], {}), **field}
@@ -57,7 +57,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def named_fields(name: str, model: type[BaseModel]) -> str:
+def named_fields(name: str, model: type) -> str:
     """A model's fields under the name it has in another, with what it is: in its own words, not in pydantic's."""
     assert model.__doc__, model
     return f"`{name}`: {' '.join(inspect.cleandoc(model.__doc__).split())}\n\n{field_table(model)}"

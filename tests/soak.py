@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Step
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine
+from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import ApplyError, NeedsMoreContext, Overloaded
 from apply_service.protocols import Constraint, Draft, Drafter, Engine, TokenSet
 from apply_service.service import Service
@@ -27,6 +26,7 @@ from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
 from tests.decoding.mixes import Ask, make_drafter, open_ask
 from tests.doubles import make_result
+from tests.fake_engine import FakeEngine
 
 FAULTS = ("forward", "propose", "observe", "close", "panic", "masks", "crash", "refuse", "never fits")
 LONG_S, MAX_S = 300.0, 600.0

@@ -13,11 +13,11 @@ from apply_service import build
 from apply_service.api.app import create_app
 from apply_service.build import open_service
 from apply_service.cli import main
-from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import UnknownModel
-from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
+from tests.fake_engine import FakeEngine, hashed
+from tests.plain_bytes import N_VOCAB, PlainBytes
 
 GOOD = b"a = 1\nb = 2\n"
 LATIN = "caf\xe9 = 1\n".encode("latin-1")

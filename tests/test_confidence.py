@@ -11,14 +11,14 @@ from starlette.testclient import TestClient
 
 from apply_service.api.app import create_app
 from apply_service.engine.calibration import Calibration, ProbabilityMap
-from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.pipeline import apply, confidence_in, read_edit, run
-from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.service import Service
 from apply_service.settings import Settings
 from apply_service.strategies import Outcome
-from apply_service.target import Runtime, Target, TargetInfo
+from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, Verdict
+from tests.fake_engine import FakeEngine, scripted
+from tests.plain_bytes import END, N_VOCAB, PlainBytes
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"
@@ -68,7 +68,7 @@ def test_a_program_says_how_often_its_merge_is_right() -> None:
 
 def test_findings_of_the_text_count() -> None:
     clean_only = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"clean": 1.0}, ((0.0, 0.1), (1.0, 0.9))))
-    target = TargetInfo.of(runtime(clean_only).load("embedded"))
+    target = runtime(clean_only).load("embedded").info
     outcome = Outcome("", "model", target=target, agreement=True, confidence=0.5)
 
     def answer(*checks: Verdict) -> float | None:
@@ -80,7 +80,7 @@ def test_findings_of_the_text_count() -> None:
 
 def test_the_least_probabilities_have_a_confidence_too() -> None:
     by_odds = replace(CALIBRATION, answer=ProbabilityMap(0.0, {"log_odds": 1.0}))
-    outcome = Outcome("", "model", target=TargetInfo.of(runtime(by_odds).load("embedded")), confidence=0.0)
+    outcome = Outcome("", "model", target=runtime(by_odds).load("embedded").info, confidence=0.0)
     found = confidence_in(REQUEST, PREDICTION, outcome, ()).answer
     assert found is not None
     assert 0 < found < 0.001

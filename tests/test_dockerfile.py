@@ -33,7 +33,7 @@ def test_what_the_wheel_is_made_of_is_copied() -> None:
 
 def test_its_extras_exist() -> None:
     named = {extra for found in re.findall(r"\.whl\)\[([\w,]+)\]", TEXT) for extra in found.split(",")}
-    assert {"otel", "gpu"} <= named <= set(PROJECT["project"]["optional-dependencies"])
+    assert {"gpu"} <= named <= set(PROJECT["project"]["optional-dependencies"])
 
 
 def test_its_variables_are_settings() -> None:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pytest
 
 from apply_service import deadline, pipeline
-from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import (
     AlteredBytes,
     ApplyError,
@@ -33,12 +32,13 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import Constraint, EditJob
 from apply_service.target import Decider, Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
 from tests.clocks import set_clocks
 from tests.doubles import CancelledWhen
+from tests.fake_engine import FakeEngine, ScriptedEngine, scripted
+from tests.plain_bytes import END, N_VOCAB, PlainBytes
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 UPDATE = "# ... existing code ...\n\ndef one():\n    return 11\n\n\ndef two():\n# ... existing code ...\n"

@@ -12,13 +12,13 @@ import pytest
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.windows import cut_job, find_regions
 from apply_service.engine.calibration import Calibration, ProbabilityMap, Thresholds
-from apply_service.engine.fake import FakeEngine, ScriptedEngine, scripted
 from apply_service.errors import CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import EditJob
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
+from tests.fake_engine import FakeEngine, ScriptedEngine, scripted
+from tests.plain_bytes import END, N_VOCAB, PlainBytes
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
 MERGED = ORIGINAL.replace("return 1\n", "return 11\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -19,10 +20,10 @@ LAYERS = (
     {"serving"},
     {"pipeline"},
     {"remote", "strategies"},
-    {"target", "engine.vllm"},
-    {"edits", "prompts", "drafting", "decoding", "checks", "engine", "settings"},
-    {"deadline", "disk", "protocols"},
-    {"types", "errors", "models", "registry", "syntax"},
+    {"checks", "target", "engine.vllm"},
+    {"edits", "prompts", "drafting", "decoding", "engine", "settings"},
+    {"deadline", "disk", "models", "protocols"},
+    {"types", "errors", "registry", "syntax"},
 )
 """Top to bottom.  A name may import from lower layers only, and from itself."""
 
@@ -101,6 +102,16 @@ def test_room_is_free_of_torch(name: str) -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(n.split(".")[0] in {"torch", "transformers"} for n in names), f"{path} imports torch"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    classes = (
+        node.name
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in Counter(classes).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", ["engine", "decoding"])

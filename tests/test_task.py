@@ -13,8 +13,7 @@ import pytest
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import ApplyError, Cancelled, DeadlineExceeded, EngineFailure, NotReady
 from apply_service.pipeline import Running
 from apply_service.protocols import Part, Verification
@@ -22,6 +21,7 @@ from apply_service.service import ROOM_POLL_S, Service, Task
 from apply_service.serving.ticket import Ticket
 from apply_service.types import ApplyRequest, FinalEvent
 from tests.doubles import make_result, wait_for
+from tests.fake_engine import FakeEngine, hashed
 from tests.seeds import draw_seed
 
 VOCAB = 13

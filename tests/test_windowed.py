@@ -12,14 +12,14 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.edits.windows import SCOPE_LINES, cut_job, find_regions
-from apply_service.engine.fake import FakeEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from tests.doubles import CancelledWhen
+from tests.fake_engine import FakeEngine
+from tests.plain_bytes import END, N_VOCAB, PlainBytes
 
 N_FUNCTIONS = 400
 ORIGINAL = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(N_FUNCTIONS))

@@ -24,8 +24,8 @@ from apply_service.edits.lazy.chooser import (
     EVIDENCE,
     RIVALS,
     Chooser,
+    ChooserThresholds,
     Sum,
-    Thresholds,
     Tree,
     Values,
     beside_rivals,
@@ -40,7 +40,7 @@ Scores = list[list[float]]
 
 PULL = 1.0
 """Of each weight of a regression towards zero, in samples."""
-SHARE_OF_INPUTS = 0.2
+SHARE_OF_INPUTS = 0.3
 """Of the inputs, how many each split may choose from: trees that differ more."""
 LEAST_CHANCE = 0.5
 """Samples that a calibration keeps off 0 and 1."""
@@ -296,7 +296,7 @@ def fit_choosers(
             for recipe in recipes:
                 if (recipe.score, recipe.confidence) == (score, kind):
                     made = CALIBRATIONS[recipe.calibration](confidence, log_odds, samples)
-                    thresholds = Thresholds(1.0, 0.5)
+                    thresholds = ChooserThresholds(1.0, 0.5)
                     found[recipe] = Chooser(tuple(names), model, made.confidence, made.points, elsewhere, thresholds)
     return found
 

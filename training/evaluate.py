@@ -22,8 +22,8 @@ from apply_eval.line_diff import diff_lines
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import ApplyError
 from apply_service.prompts.compact import Compact, hints_of
-from apply_service.prompts.constraint import LineConstraint
-from apply_service.protocols import TokenSet
+from apply_service.prompts.compact_lines import LineConstraint
+from apply_service.protocols import EditContext, TokenSet
 from apply_service.types import LineOp
 from training.corpus import Edit, read_edits, split_by_repository
 from training.export import load_network, load_run
@@ -208,7 +208,7 @@ def record_case(row: dict[str, Any], compact: Compact) -> EvalCase | None:
     """The case of one record with the merger's hints; None where the result can't be told with the merger's lines."""
     before, after = (row[key].replace("\r\n", "\n") for key in ("before", "after"))
     try:
-        prediction = LazySnippet().predict(before, row["update"], language=row["language"], path=row["path"])
+        prediction = LazySnippet().predict(before, row["update"], EditContext(row["path"], row["language"]))
     except ApplyError:
         return None
     is_right = prediction.text == after

@@ -25,8 +25,9 @@ from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
 from apply_service.edits.fidelity import normalise
-from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, Sum, Thresholds, Tree, parse
+from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Sum, Tree, parse
 from apply_service.edits.lazy.merge import readings
+from apply_service.edits.reply import read_reply
 from apply_service.types import Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
 from training.chooser_fit import CALIBRATIONS, CONFIDENCES, SCORES, Recipe, cross_validate, fit_choosers
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None
         "chosen": describe(outcomes[recipe], threshold),
         "provenance": provenance(files, seed=options.seed),
     }
-    chooser = made._replace(thresholds=Thresholds(threshold, REFUSED_BELOW))
+    chooser = made._replace(thresholds=ChooserThresholds(threshold, REFUSED_BELOW))
     write(options.out, chooser, short_provenance(report))
     if options.report is not None:
         options.report.parent.mkdir(parents=True, exist_ok=True)
@@ -157,9 +158,11 @@ def read_choices(
 
 
 def lazy_readings(record: EditRecord) -> Sequence[Reading]:
-    """All readings of an edit by the package's merger."""
-    texts = normalise(record.before), normalise(record.update)
-    return [reading for reading, _ in readings(*texts, language=record.language, path=record.path)]
+    """All readings of an edit by the package's merger, of the snippet as it is found in its reply."""
+    original, path, language = normalise(record.before), record.path, record.language
+    reply = read_reply(normalise(record.update), original=original, path=path, language=language)
+    found = readings(original, reply.update, language=language, path=path, instruction=reply.prose)
+    return [reading for reading, _ in found]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

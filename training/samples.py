@@ -19,6 +19,7 @@ from apply_eval.sketch import draw_style, sketch
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import ApplyError
 from apply_service.prompts.compact import Compact, Hints, hints_of
+from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction
 from training.corpus import Edit
 from training.corruption import corrupt_ops
@@ -188,7 +189,7 @@ def make_case(edit: Edit, rng: random.Random, *, clean: bool) -> Case | None:
     if drawn is None:
         return None
     try:
-        prediction = LazySnippet().predict(edit.before, drawn.update, language=edit.language, path=edit.path)
+        prediction = LazySnippet().predict(edit.before, drawn.update, EditContext(edit.path, edit.language))
     except ApplyError:
         prediction = None
     lines = tuple(drawn.update.split("\n")) if prediction is None else prediction.update_lines

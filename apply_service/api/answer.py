@@ -1,6 +1,7 @@
 """The one model of a result, field by field: every dialect, the batch and MCP write from it.
 
-The shape is the documentation's and the JSON's at once; `clients.wire` reads it back.
+The shape is the documentation's and the JSON's at once; parts that are the same inside and outside are those of
+`types`.  `clients.http` reads it back.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from apply_service.api.errors import ErrorDetail, error_body
 from apply_service.api.schema import BatchRequest
@@ -20,10 +21,13 @@ from apply_service.types import (
     ConfidenceKind,
     DecodeStats,
     FinishReason,
-    Origin,
+    Hunk,
+    LineRange,
+    Position,
     RanStrategy,
-    Severity,
+    Span,
     TextEdit,
+    Verdict,
 )
 
 
@@ -33,14 +37,9 @@ class AnswerPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
-class PositionOut(AnswerPart):
-    line: int
-    character: int = Field(description="UTF-16 code units into the line.")
-
-
 class RangeOut(AnswerPart):
-    start: PositionOut
-    end: PositionOut
+    start: Position
+    end: Position
 
 
 class Utf8Columns(AnswerPart):
@@ -57,51 +56,11 @@ class EditOut(AnswerPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _nested(cls, edit: Any) -> Any:
+    def nested(cls, edit: Any) -> Any:
         if not isinstance(edit, TextEdit):
             return edit
         columns = {"start": edit.utf8_start, "end": edit.utf8_end}
         return {"range": edit, "newText": edit.new_text, "utf8_columns": columns}
-
-
-class LineRangeOut(AnswerPart):
-    """Lines `start_line..end_line` (0-based, half-open) of the original."""
-
-    start_line: int
-    end_line: int
-
-
-class SpanOut(LineRangeOut):
-    """Lines `start_line..end_line` (0-based, half-open) of the merged text and where they come from."""
-
-    origin: Origin = Field(description="The file, the edit, or the model's own words.")
-
-
-class HunkOut(AnswerPart):
-    """One stretch of changed lines (0-based, half-open), and how sure the target was of it."""
-
-    original_start: int = Field(
-        description="First line of the original; where lines are only added, the one after them."
-    )
-    original_end: int
-    merged_start: int = Field(description="First line of the merged text.")
-    merged_end: int
-    first_edit: int = Field(description="The first of its edits, as a place in `edits`.")
-    end_edit: int = Field(description="One past the last.")
-    confidence: float | None = Field(
-        description="How likely the hunk is right, of the answer's `confidence_kind`, by the target's least "
-        "probability at a decision in these lines or the one after; null without one."
-    )
-
-
-class VerdictOut(AnswerPart):
-    """What one check found, or that it passed."""
-
-    check: str = Field(description="The check's name.")
-    severity: Severity
-    message: str = Field(description="Empty where the check passed.")
-    lines: tuple[int, int] | None = Field(description="First and last line it speaks of; 1-based, inclusive.")
-    side: Literal["merged", "original"] = Field(description="Which text the lines are of.")
 
 
 class UsageOut(AnswerPart):
@@ -150,11 +109,11 @@ class NativeAnswer(AnswerPart):
     determinism: Literal["bitwise", "tolerant"] | None = Field(
         description="Whether drafts can change no bit here, by the engine's self-test."
     )
-    verdicts: list[VerdictOut]
+    verdicts: list[Verdict]
     edits: list[EditOut] = Field(description="What turns the original into the merged text, as LSP text edits.")
-    hunks: list[HunkOut] = Field(description="What changed, stretch by stretch.")
-    spans: list[SpanOut] = Field(description="Where the merged lines come from.")
-    windows: list[LineRangeOut] = Field(
+    hunks: list[Hunk] = Field(description="What changed, stretch by stretch.")
+    spans: list[Span] = Field(description="Where the merged lines come from.")
+    windows: list[LineRange] = Field(
         description="With strategy `windowed`: the lines that the target decided; all others are the original's bytes."
     )
     confidence: float | None = Field(description="How likely the answer is right; null where no target decided.")
@@ -187,10 +146,13 @@ class NativeAnswer(AnswerPart):
         return cls.model_validate(values)
 
 
+VERDICT = TypeAdapter(Verdict)
+
+
 class HunkEvent(AnswerPart):
     """One hunk in a stream, with its edits."""
 
-    hunk: HunkOut
+    hunk: Hunk
     edits: list[EditOut]
 
 
@@ -202,7 +164,7 @@ class BatchItemOut(AnswerPart):
     action: FileAction = Field(description="What happens to it.")
     new_mode: str | None = Field(description="git's mode (`100755`), where a patch sets one.")
     status: ItemStatus = Field(description="`withheld`: it is well, but another one failed.")
-    verdicts: list[VerdictOut] = Field(description="What every check found, whatever the status.")
+    verdicts: list[Verdict] = Field(description="What every check found, whatever the status.")
     answer: NativeAnswer | None = Field(description="As of `POST /v1/apply`; null unless ok, and of a deleted file.")
     error: ErrorDetail | None = Field(description="Why it failed.")
     diff: str | None = Field(description="The whole change, names and mode included, where it was asked for.")

@@ -1,13 +1,13 @@
 """The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the middleware in this order: cross-origin rules, its id and log line, authentication, limits, kept
-answers.  Then it reaches its dialect.  This module neither opens nor closes the service.
+A request passes the middleware in this order: cross-origin rules, its id and log line, authentication, limits.  Then
+it reaches its dialect.  This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NoReturn
 
 from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
@@ -18,32 +18,25 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
-from apply_service.api import code_apply, native, openai
+from apply_service.api import native, openai
 from apply_service.api.auth import AuthMiddleware
-from apply_service.api.calls import REQUEST_ID, CallMiddleware, error_response, log_code, note_outcome, this_call
+from apply_service.api.calls import REQUEST_ID, CallMiddleware, note_outcome, this_call
 from apply_service.api.dialect import state_of
 from apply_service.api.docs_page import render_docs
 from apply_service.api.errors import ErrorBody, from_status
-from apply_service.api.idempotency import REPLAYED, IdempotencyMiddleware
 from apply_service.api.keys import load_keys
 from apply_service.api.limits import RATE_HEADERS, BodyBudget, LimitMiddleware
 from apply_service.api.metrics import Metrics
-from apply_service.api.tracing import install_tracing, open_exporter
-from apply_service.errors import ApplyError, NotReady
+from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
 
 
 def create_app(service: Service, settings: Settings) -> FastAPI:
-    """The application over a running service.
-
-    Raises:
-        SettingsError: the file of API keys is not valid.
-        MissingDependency: `trace_endpoint` is set, but OpenTelemetry is not installed.
-    """
+    """The application over a running service.  Raises SettingsError: the file of API keys is not valid."""
     metrics, budget, keys = Metrics(service, settings), BodyBudget(settings), load_keys(settings.keys_file)
     cors, own_host = settings.cors_origins, None if settings.allow_open else settings.host.lower()
-    exposed = [REQUEST_ID, REPLAYED, "Retry-After", *RATE_HEADERS]
+    exposed = [REQUEST_ID, "Retry-After", *RATE_HEADERS]
     cors_rules: dict[str, Any] = {"allow_origins": cors, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
     app = FastAPI(
         title="apply-service",
@@ -59,37 +52,25 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
             Middleware(CallMiddleware, on_end=metrics.observe_call),
             Middleware(AuthMiddleware, keys=keys, cors_origins=cors, own_host=own_host),
             Middleware(LimitMiddleware, settings=settings, budget=budget),
-            Middleware(IdempotencyMiddleware, settings=settings),
         ],
     )
     app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
-    for part in (native.router, openai.router, code_apply.router, router):
+    for part in (native.router, openai.router, router):
         app.include_router(part)
-    app.add_exception_handler(ApplyError, _on_error)
-    app.add_exception_handler(HTTPException, _on_error)
+    app.add_exception_handler(HTTPException, on_http_error)
     service.observe(note_outcome)
     service.observe(metrics.observe_ticket)
-    if settings.trace_endpoint is not None:
-        service.observe(install_tracing(app, open_exporter(settings.trace_endpoint)))
-    if settings.log_code:
-        service.observe(log_code)
     return app
 
 
-async def _on_error(request: Request, error: Exception) -> Response:
-    """Answer errors of the routes.  `CallMiddleware` answers errors of the middleware, and crashes."""
-    path = request.url.path
-    if isinstance(error, HTTPException):
-        response = error_response(known := from_status(error.status_code, path, request.method), path)
-        response.headers.update(error.headers or {})
-    else:
-        assert isinstance(error, ApplyError)
-        response = error_response(known := error, path)
-    this_call().note_error(known)
-    return response
+async def on_http_error(request: Request, error: Exception) -> NoReturn:
+    """The framework's own errors become ours.  `CallMiddleware` answers all that are raised, here as everywhere."""
+    assert isinstance(error, HTTPException)
+    this_call().headers.update(error.headers or {})
+    raise from_status(error.status_code, request.url.path, request.method)
 
 
-# -- health, metrics, documentation ------------------------------------------------------------------------------------
+# -- health and metrics ------------------------------------------------------------------------------------
 router = APIRouter()
 UNREADY: dict[int | str, dict[str, Any]] = {503: {"description": "Error codes: not_ready.", "model": ErrorBody}}
 
@@ -123,12 +104,8 @@ async def readyz(request: Request) -> Readiness:
     if not service.is_ready:
         raise NotReady("the service is shutting down", remedy="ask another replica, or wait")
     if budget.is_full:
-        raise NotReady(
-            "the request bodies being processed have reached the limit",
-            value=budget.n_held,
-            limit=budget.limit,
-            remedy="wait a moment",
-        )
+        message = "the request bodies being processed have reached the limit"
+        raise NotReady(message, value=budget.n_held, limit=budget.limit, remedy="wait a moment")
     if not service.has_room:
         raise NotReady("the queue is full", value=n_waiting, limit=limit, remedy="wait a moment")
     return Readiness(
@@ -141,12 +118,12 @@ async def readyz(request: Request) -> Readiness:
     )
 
 
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    return HTMLResponse(render_docs(request.app.openapi()))
+
+
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
     text = exposition.generate_latest(request.app.state.metrics.registry)
     return Response(text, media_type=exposition.CONTENT_TYPE_LATEST)
-
-
-@router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(render_docs(request.app.openapi()))

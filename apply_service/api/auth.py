@@ -56,23 +56,16 @@ class AuthMiddleware:
         pointed at this machine, so loopback is answered by its own names alone."""
         origin, host = headers.get("origin"), headers.get("host")
         if origin is not None and not {"*", origin} & set(self._cors_origins):
-            raise OriginRefused(
-                "web pages of this origin may not call the service",
-                value=origin,
-                limit=list(self._cors_origins),
-                remedy="add it to cors_origins",
-            )
+            message = "web pages of this origin may not call the service"
+            raise OriginRefused(message, value=origin, limit=list(self._cors_origins), remedy="add it to cors_origins")
         if self._own_host is None or host is None or server is None or not _is_loopback(server[0]):
             return
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         name = name.rstrip(".").lower()
         if not (name in ("localhost", self._own_host) or name.endswith(".localhost") or _address(name) is not None):
-            raise OriginRefused(
-                "the service may not be called by this host name",
-                value=host,
-                limit=["localhost", "127.0.0.1", "[::1]"],
-                remedy="ask one of these, or configure API keys or allow_open",
-            )
+            message = "the service may not be called by this host name"
+            remedy = "ask one of these, or configure API keys or allow_open"
+            raise OriginRefused(message, value=host, limit=["localhost", "127.0.0.1", "[::1]"], remedy=remedy)
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -90,9 +83,6 @@ def _is_loopback(name: str) -> bool:
 def refuse_open_network(address: str, settings: Settings) -> None:
     """Raises SettingsError where the service would listen beyond loopback and let everyone in."""
     if settings.keys_file is None and not settings.allow_open and not _is_loopback(address):
-        raise SettingsError(
-            f"{settings.host} can be reached from a network, and no API keys are configured",
-            value=settings.host,
-            limit="127.0.0.1",
-            remedy="name a --keys-file (`apply-service key` makes keys), or ask for it with --allow-open",
-        )
+        message = f"{settings.host} can be reached from a network, and no API keys are configured"
+        remedy = "name a --keys-file (`apply-service key` makes keys), or ask for it with --allow-open"
+        raise SettingsError(message, value=settings.host, limit="127.0.0.1", remedy=remedy)

@@ -1,8 +1,7 @@
 """One HTTP request as operations sees it: its id, its caller, its results and errors, and its one line in the log.
 
 `CallMiddleware` is the outermost layer.  It makes an `HttpCall` and puts it into a context variable, where the layers
-below, the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code: `log_code`
-is the one exception.
+below, the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ EXPECTED = frozenset({503, 504})
 """A stop and a deadline are no fault of the service."""
 
 log = logging.getLogger("apply_service.access")
-edit_log = logging.getLogger("apply_service.edits")
 
 
 @dataclass(slots=True)
@@ -77,15 +75,6 @@ def note_outcome(ticket: Ticket) -> None:
         call.results.append(ticket.terminal.result)
     elif isinstance(ticket.terminal, ApplyError):
         call.note_error(ticket.terminal)
-
-
-def log_code(ticket: Ticket) -> None:
-    """Log the edit with its code: only where the settings ask for it."""
-    request = ticket.request
-    fields = {"original": request.original, "update": request.update, "instruction": request.instruction}
-    if isinstance(ticket.terminal, FinalEvent):
-        fields["merged_code"] = ticket.terminal.result.merged_code
-    edit_log.info("edit", extra={"fields": fields})
 
 
 def error_response(error: ApplyError, path: str) -> Response:
@@ -159,17 +148,15 @@ def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]
     if call.results:
         fields["edits"] = [
             {name: getattr(result, name) for name in ("strategy", "format", "language", "model")}
-            | known_counts(result)
+            | {
+                name: getattr(result.stats, name)
+                for name in ("prompt_tokens", "completion_tokens", "passes", "rejections")
+                if name not in result.stats.unknown
+            }
             | {"findings": [verdict.check for verdict in result.verdicts if not verdict.is_pass]}
             for result in call.results
         ]
     log.log(level, "answered", extra={"fields": fields})
-
-
-def known_counts(result: ApplyResult) -> dict[str, int]:
-    """The counts of an edit that logs and traces tell, less those that a remote server did not report."""
-    counts = ("prompt_tokens", "completion_tokens", "passes", "rejections")
-    return {name: getattr(result.stats, name) for name in counts if name not in result.stats.unknown}
 
 
 # -- how lines are written ---------------------------------------------------------------------------------------------
@@ -178,7 +165,7 @@ def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
-    for name in ("httpx", "urllib3", "opentelemetry"):  # they log each of their own requests
+    for name in ("httpx", "urllib3"):  # they log each of their own requests
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -91,12 +91,8 @@ class ChatEdit:
 
 
 def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet) -> ChatEdit:
-    """The edit that these messages and this prediction ask for.
-
-    Raises:
-        NotAnEdit: they ask for none, or say more than one edit.
-        AmbiguousTags: see `read_tags`; or tagged code and prediction are two different files.
-    """
+    """The edit that these messages and this prediction ask for.  Raises NotAnEdit: they ask for none, or say more than
+    one edit; AmbiguousTags: see `read_tags`; or tagged code and prediction are two different files."""
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
@@ -142,12 +138,8 @@ def is_edit(text: str, original: str) -> bool:
 
 
 def read_tags(text: str, tags: TagSet) -> Tagged | None:
-    """The tagged parts of a message; None where it has no seam.
-
-    Raises:
-        AmbiguousTags: a seam stands twice.
-        NotAnEdit: a seam, but no opening before or no closing after it, or tags in an order that is not known.
-    """
+    """The tagged parts of a message; None where it has no seam.  Raises AmbiguousTags: a seam stands twice; NotAnEdit:
+    a seam, but no opening before or no closing after it, or tags in an order that is not known."""
     text = text.removesuffix(APPLY_TOKEN)
     if tags.seam.search(text) is None:
         return None

@@ -101,11 +101,8 @@ def state_of(request: Request) -> tuple[Service, Settings]:
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
     """The request as the service takes it: of this call's key, with its model by its own name.  A name that is neither
-    a model nor an alias stays, and is refused by the pipeline.
-
-    Raises:
-        TooLarge: original or update have more lines than `max_lines`.
-    """
+    a model nor an alias stays, and is refused by the pipeline.  Raises TooLarge: original or update have more lines
+    than `max_lines`."""
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
             remedy = "send a part of it, or raise max_lines"

@@ -47,24 +47,6 @@ MAX_VALUE_CHARS = 200
 
 FLAT_PATH = "/v1/code/"
 OPENAI_PATHS = tuple(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models"))
-ALLOWED: Mapping[str, str] = {
-    "model_type": "one JSON object",
-    "dict_type": "an object",
-    "list_type": "a list",
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "int_type": "an integer",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "less_than_equal": "at most {le}",
-    "greater_than_equal": "at least {ge}",
-    "greater_than": "above {gt}",
-    "literal_error": "{expected}",
-    "string_pattern_mismatch": "text that matches {pattern}",
-    "string_too_short": "text of {min_length} or more characters",
-    "string_too_long": "text of {max_length} or fewer characters",
-}
-"""pydantic's kinds of findings on the fields that there are, in words of ours; a test holds it against the schema."""
 
 
 class _Shape(BaseModel):
@@ -204,11 +186,9 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyErro
         return InvalidField(f"the body is not JSON: {why}", value="body", remedy="send one JSON object")
     if finding["type"] == "missing":
         return InvalidField(f"field {name!r} is missing", value=name, remedy=f"send {name}")
-    context = {key: f"{at:g}" if isinstance(at, float) else at for key, at in finding.get("ctx", {}).items()}
-    allowed = ALLOWED.get(finding["type"], "as documented").format_map(context)
-    what = f"bad value for {name!r}: it" if parts else "the request"
-    remedy = f"send {name} as allowed" if parts else f"send {allowed}"
-    return InvalidField(f"{what} must be {allowed}", value=finding.get("input"), limit=allowed, remedy=remedy)
+    what = f"bad value for {name!r}" if parts else "bad request"
+    said = finding["msg"]
+    return InvalidField(f"{what}: {said}", value=finding.get("input"), limit=said, remedy=f"send {name} as allowed")
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -3,7 +3,7 @@
 Four limits are answered 429 with `Retry-After`: requests a minute of a key, requests at once of a key, requests at once
 of all, and the bytes of all their bodies.  All but the last are checked before the body is read; no key can use up
 another's share of those that are for all.  A body that is late is answered 408: a client that sends a byte a minute
-would hold its place.  Headers and unread answers are bounded further down (`http_protocol`); the queues of edits have
+would hold its place.  The queues of edits have
 limits of their own (`service`), and the edit's deadline is kept by its ticket.
 """
 
@@ -64,12 +64,9 @@ class BodyBudget:
             n_held += n_more
             self._held[key] += n_more
             if n_more and not has_room(n_more, own=own, total=total, limit=self.limit, n_callers=n_callers):
-                raise Overloaded(
-                    "the bodies of requests in progress take all the memory that they may",
-                    value=total,
-                    limit=self.limit,
-                    remedy="wait a moment and send the request again, or raise body_budget_bytes",
-                )
+                why = "the bodies of requests in progress take all the memory that they may"
+                remedy = "wait a moment and send the request again, or raise body_budget_bytes"
+                raise Overloaded(why, value=total, limit=self.limit, remedy=remedy)
             return message
 
         try:
@@ -173,12 +170,8 @@ def _in_time(receive: Receive, timeout_s: float) -> Receive:
                 message = await receive()
         except TimeoutError:
             this_call().headers["Connection"] = "close"  # the rest of the body is not waited for
-            raise RequestTimeout(
-                "the body did not arrive in time",
-                value=timeout_s,
-                limit=timeout_s,
-                remedy="send it faster, or raise body_timeout_s",
-            ) from None
+            why, remedy = "the body did not arrive in time", "send it faster, or raise body_timeout_s"
+            raise RequestTimeout(why, value=timeout_s, limit=timeout_s, remedy=remedy) from None
         if not message.get("more_body", False):
             deadline = None
         return message

@@ -15,7 +15,7 @@ from apply_service.api.calls import HttpCall
 from apply_service.service import Service
 from apply_service.serving.ticket import Ticket
 from apply_service.settings import Settings
-from apply_service.types import ApplyResult, DecodeStats, FinalEvent
+from apply_service.types import ApplyResult, FinalEvent
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 1.0)
@@ -79,10 +79,9 @@ class Metrics:
             self._stages.labels(stage).observe(seconds)
         for verdict in result.verdicts:
             self._verdicts.labels(verdict.check, verdict.severity).inc()
-        if result.model is not None:
-            self._observe_decoding(result.stats)
-
-    def _observe_decoding(self, stats: DecodeStats) -> None:
+        if result.model is None:
+            return
+        stats = result.stats
         self._prompt.inc(stats.prompt_tokens)
         self._cached.inc(stats.cached_prompt_tokens)
         if "cached_prompt_tokens" not in stats.unknown:

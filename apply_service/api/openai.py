@@ -1,7 +1,9 @@
-"""The OpenAI dialect: chat completions, completions and models, at every base URL that clients build.
+"""The dialects of other services: OpenAI's chats, completions and models, and Morph's and Relace's `/v1/code/apply`.
 
 `/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions`
 (chat-shaped, in spite of its name) Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads what is asked.
+`/v1/code/apply` is the structured endpoint of Morph and Relace, with an answer and errors of its own and OpenAI's
+streams.
 
 The clients of these paths see no verdicts: an answer in which a check found an error is refused (`refuse_unseen`).  A
 stream holds its text back until the result is there: before, another strategy or the original's line ends may still
@@ -19,11 +21,20 @@ from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
 from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_chat
-from apply_service.api.dialect import documented, error_responses, model_names, read_call, respond, sse_event, state_of
+from apply_service.api.dialect import (
+    body_schema,
+    documented,
+    error_responses,
+    model_names,
+    read_call,
+    respond,
+    sse_event,
+    state_of,
+)
 from apply_service.api.errors import error_json
 from apply_service.api.schema import MAX_SEED, EditOptions, RequestModel
 from apply_service.deadline import Deadline
@@ -130,6 +141,39 @@ class CompletionRequest(CompletionFields):
     """An edit as a prompt: tagged, as one client sends its apply prompt."""
 
     prompt: str = Field(description="A tagged message.")
+
+
+# -- code/apply -------------------------------------------------------------------------------------------------------
+CODE_APPLY = "/v1/code/apply"
+SPELLINGS = {
+    "initial_code": "initialCode",
+    "edit_snippet": "editSnippet",
+    "instruction": "instructions",
+    "relace_metadata": "relaceMetadata",
+}
+"""Field -> what else it is called.  One spelling of each may be sent."""
+
+
+def _spelled(name: str, default: Any, description: str) -> Any:
+    return Field(default, validation_alias=AliasChoices(name, SPELLINGS[name]), description=description)
+
+
+class CodeApplyRequest(EditBody):
+    """One edit of one file.  A field that is not listed is refused by name."""
+
+    initial_code: str = _spelled("initial_code", ..., "The file as it is.")
+    edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
+    instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
+    relace_metadata: Any = _spelled("relace_metadata", None, "No effect.")
+
+
+class CodeApplyAnswer(AnswerPart):
+    """The merged file, twice: clients read either name."""
+
+    mergedCode: str  # noqa: N815 - the clients' spelling
+    merged_code: str
+    usage: Usage
+    apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -258,23 +302,18 @@ class OpenAIReply:
         return sse_event(error_json(error, "/v1/chat/"))
 
     def refuse_unseen(self, result: ApplyResult) -> None:
-        """Refuse what the clients of other services would write to a file without a look at the verdicts.
-
-        Raises:
-            Truncated: the answer has more tokens than were allowed.
-            CheckFailed: a check found an error, and `on_verdict` does not say `warn`.
-        """
+        """Refuse what the clients of other services would write to a file without a look at the verdicts.  Raises
+        Truncated: the answer has more tokens than were allowed; CheckFailed: a check found an error, and `on_verdict`
+        does not say `warn`."""
         n_tokens, limit = result.stats.completion_tokens, self._token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
             raise Truncated(message, value=n_tokens, limit=limit, remedy="allow more tokens")
         failed = [v for v in result.verdicts if is_refused(v.check, v.severity, self._on_verdict)]
         if failed:
-            raise CheckFailed(
-                f"{failed[0].check}: {failed[0].message}",
-                value=sorted({verdict.check for verdict in failed}),
-                remedy='mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}',
-            )
+            message = f"{failed[0].check}: {failed[0].message}"
+            remedy = 'mend the edit, or accept the finding: "apply_service": {"on_verdict": {CHECK: "warn"}}'
+            raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
 
     def _opening(self) -> Iterator[bytes]:
         """Once, before the first text: who speaks (in chats alone), and the tag that the prompt asks for."""
@@ -297,6 +336,32 @@ class OpenAIReply:
     def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
         kind = "chat.completion.chunk" if self._kind == CHAT else TEXT
         return sse_event(json.dumps({**self._head, "object": kind, "choices": choices, **more}, ensure_ascii=False))
+
+
+class CodeApplyReply(OpenAIReply):
+    """The dialect's `ReplyWriter`: OpenAI's chunks, but an answer and errors of its own."""
+
+    def whole(self, result: ApplyResult) -> str:
+        self.refuse_unseen(result)
+        code = {"mergedCode": result.merged_code, "merged_code": result.merged_code}
+        more = {"usage": usage_of(result.stats), "apply_service": report_of(result)}
+        return json.dumps({**code, **more}, ensure_ascii=False)
+
+    def error_frame(self, error: ApplyError) -> bytes:
+        return sse_event(error_json(error, CODE_APPLY))
+
+
+def _with_spellings(options: dict[str, Any]) -> dict[str, Any]:
+    """The route's description with every spelling, each of which stands for the other."""
+    schema = body_schema(CodeApplyRequest)
+    needed = schema.pop("required")
+    for name, other in SPELLINGS.items():
+        schema["properties"][other] = schema["properties"][name]
+    choices = [{"oneOf": [{"required": [name]}, {"required": [SPELLINGS[name]]}]} for name in needed]
+    unmixed = [{"not": {"required": [name, other]}} for name, other in SPELLINGS.items() if name not in needed]
+    body = options["openapi_extra"]["requestBody"]["content"]["application/json"]
+    body["schema"] = {**schema, "allOf": [*choices, *unmixed]}
+    return options
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -374,6 +439,18 @@ async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: Op
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
     return await respond(request, wanted, reply, stream=bool(call.stream))
+
+
+@router.post(
+    **_with_spellings(documented(CODE_APPLY, CodeApplyRequest, CodeApplyAnswer, EVENTS)),
+    summary="Apply one edit, file and edit in fields of their own",
+)
+async def code_apply(request: Request) -> Response:
+    """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
+    call = await read_call(request, CodeApplyRequest.parse)
+    edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
+    reply = CodeApplyReply("chat.completion", edit, call, state_of(request)[1], with_usage=True)
+    return await apply_edit(request, edit, call, reply)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -22,12 +22,8 @@ Submit = Callable[[ApplyRequest], Ticket]
 
 
 async def apply_edits(submit: Submit, requests: Sequence[ApplyRequest], mode: BatchMode) -> BatchResult:
-    """Apply every edit.  Cancelling it cancels them.
-
-    Raises:
-        InvalidField: there is no edit, two are of the same file, or `on_verdict` names an unknown check.
-        Overloaded, NotReady: the service takes none of them now.
-    """
+    """Apply every edit.  Cancelling it cancels them.  Raises InvalidField: there is no edit, two are of the same file,
+    or `on_verdict` names an unknown check; Overloaded, NotReady: the service takes none of them now."""
     refuse_same_paths([request.path for request in requests])
     for request in requests:
         refuse_unknown_checks(request.on_verdict)

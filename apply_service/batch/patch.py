@@ -14,7 +14,7 @@ from apply_service.batch.edits import refuse_same_paths
 from apply_service.edits.diff import FileNames, change_diff_text
 from apply_service.edits.envelope import match_files
 from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
-from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes, is_v4a
+from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
 from apply_service.pipeline import ReadEdit, apply, finish, refuse_unknown_checks
@@ -28,12 +28,9 @@ PLAIN_MODES = ("100644", "100755")
 
 
 def apply_patch_request(request: PatchRequest) -> BatchResult:
-    """Every file that the patch touches, in its order.
-
-    Raises:
-        MalformedEdit: the patch is not readable or names no file, or a file begins with two byte-order marks.
-        InvalidField: a file is there twice, or `on_verdict` names an unknown check.
-    """
+    """Every file that the patch touches, in its order.  Raises MalformedEdit: the patch is not readable or names no
+    file, or a file begins with two byte-order marks; InvalidField: a file is there twice, or `on_verdict` names an
+    unknown check."""
     refuse_unknown_checks(request.on_verdict)
     if request.files:
         refuse_same_paths([source.path for source in request.files])
@@ -51,18 +48,14 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
             path = change.new_path or change.path
             items.append(BatchItem(path, change.action, "failed", error=result.error, source=change.path))
         else:
-            items.append(_check(result, sources.get(result.source or ""), request, reply.findings))
+            items.append(_check(result, sources.get(result.source or ""), request, reply))
     return BatchResult.of(request.mode, items)
 
 
 # -- a reply: each file by itself --------------------------------------------------------------------------------------
 def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
     """The files that a reply is for, as the caller names them, each with what is to be read for it; the only one where
-    the reply names none.
-
-    Raises:
-        MalformedEdit: it names none, and there are several.
-    """
+    the reply names none.  Raises MalformedEdit: it names none, and there are several."""
     known = [source.path for source in request.files]
     named = reply.parts or dict.fromkeys(named_files(normalise(request.patch), known), request.patch)
     if not named and len(known) == 1:
@@ -108,20 +101,15 @@ def _no_model(name: str) -> Decider:
 
 
 # -- a patch -----------------------------------------------------------------------------------------------------------
-def _check(
-    patched: PatchedFile, before: PatchSource | None, request: PatchRequest, findings: tuple[Verdict, ...]
-) -> BatchItem:
+def _check(patched: PatchedFile, before: PatchSource | None, request: PatchRequest, reply: FoundEdit) -> BatchItem:
     """The file's item, with the answer that the pipeline makes of any text that a program has determined."""
-    path, source, mode = patched.path, patched.source, patched.new_mode
+    path, source, mode = patched.path, patched.source, patched.change.new_mode
     item = BatchItem(path or source, patched.action, "ok", source=source, new_mode=mode)
     try:
         if mode not in (None, *PLAIN_MODES):
-            raise UnsupportedParameter(
-                "The patch makes something other than a regular file.",
-                value=mode,
-                limit=list(PLAIN_MODES),
-                remedy="Make links and submodules by other means.",
-            )
+            message = "The patch makes something other than a regular file."
+            remedy = "Make links and submodules by other means."
+            raise UnsupportedParameter(message, value=mode, limit=list(PLAIN_MODES), remedy=remedy)
         if before is not None and before.encoding.endswith(SIGNATURE):  # the encoding's name says so
             if path is not None and not patched.text.startswith(MARK):
                 remedy = "keep it, and remove it by other means"
@@ -131,9 +119,7 @@ def _check(
         asked = replace(asked, language=detect_language(name=None, path=asked.path))
         original, update = normalise(asked.original), normalise(asked.update)
         job = EditJob(original, update, "", asked.path, asked.language, patched.prediction)
-        edit = ReadEdit(
-            SourceText.of(asked.original, asked.encoding), "v4a_patch" if is_v4a(update) else "unified_diff", job
-        )
+        edit = ReadEdit(SourceText.of(asked.original, asked.encoding), reply.format, job)
         answer = finish(asked, edit, Outcome(patched.prediction.text, "exact"))
     except ApplyError as error:
         return replace(item, status="failed", error=error)
@@ -150,5 +136,5 @@ def _check(
     judged = replace(item, verdicts=verdicts, diff=diff).judged(request.on_verdict)
     if path is None or judged.status != "ok":
         return judged
-    verdicts = (*findings, *verdicts)
+    verdicts = (*reply.findings, *verdicts)
     return replace(judged, verdicts=verdicts, result=replace(answer, verdicts=verdicts))

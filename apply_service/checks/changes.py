@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
-from rapidfuzz.distance import LCSseq
-
+from apply_service.edits.diff import diff_lines
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, Severity, Verdict
 
-MAX_CELLS = 25_000_000
 MAX_FINDINGS = 5
 """Of one check."""
 SLACK_LINES = 3
@@ -33,39 +31,12 @@ class LineChanges(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_changes(original: str, merged: str) -> LineChanges:
-    """A longest common subsequence of lines between the common head and tail.  Past `MAX_CELLS` the lines are only
-    counted, so a moved line shows as neither gone nor new.  Cached, because several checks ask about the same answer.
-    """
-    old, new = original.split("\n"), merged.split("\n")
-    head = _common_head(old, new)
-    tail = _common_head(old[head:][::-1], new[head:][::-1])
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(old) * len(new) > MAX_CELLS:
-        return LineChanges(_surplus(old, new, head), _surplus(new, old, head))
-    numbers: dict[str, int] = {}
-    old_ids, new_ids = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
-    steps = [step for step in LCSseq.opcodes(old_ids, new_ids) if step.tag != "equal"]
+    """The lines of the smallest diff.  Cached, because several checks ask about the same answer."""
+    changes = diff_lines(original.split("\n"), merged.split("\n"))
     return LineChanges(
-        tuple(head + row for step in steps for row in range(step.src_start, step.src_end)),
-        tuple(head + row for step in steps for row in range(step.dest_start, step.dest_end)),
+        tuple(row for change in changes for row in range(change.a0, change.a1)),
+        tuple(row for change in changes for row in range(change.b0, change.b1)),
     )
-
-
-def _common_head(one: Sequence[str], other: Sequence[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((count for count, (left, right) in pairs if left != right), min(len(one), len(other)))
-
-
-def _surplus(lines: Sequence[str], others: Sequence[str], first: int) -> tuple[int, ...]:
-    """Numbers of the lines that occur here more often than there, the last occurrences first to go."""
-    spare = Counter(others)
-    found = []
-    for number, line in enumerate(lines, first):
-        if spare[line] > 0:
-            spare[line] -= 1
-        else:
-            found.append(number)
-    return tuple(found)
 
 
 def count_stripped(text: str) -> Counter[str]:
@@ -74,19 +45,13 @@ def count_stripped(text: str) -> Counter[str]:
 
 
 def verdicts_at(
-    check: str,
-    severity: Severity,
-    message: str,
-    numbers: Iterable[int],
-    side: Literal["merged", "original"] = "merged",
+    check: str, severity: Severity, message: str, rows: Iterable[int], side: Literal["merged", "original"] = "merged"
 ) -> list[Verdict]:
     """One finding for each run of 0-based line numbers."""
     ranges: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if ranges and ranges[-1][1] == number:
-            ranges[-1] = (ranges[-1][0], number + 1)
-        else:
-            ranges.append((number + 1, number + 1))
+    for row in sorted(set(rows)):
+        start = ranges.pop()[0] if ranges and ranges[-1][1] == row else row + 1
+        ranges.append((start, row + 1))
     return [Verdict(check, severity, message, lines, side) for lines in ranges]
 
 
@@ -100,30 +65,27 @@ class EditLines:
             row for row in answer.prediction.unplaced if row < len(self._update) and self._update[row].strip()
         ]
         self.is_certain = answer.prediction.determined or answer.prediction.certainty is Certainty.CERTAIN
-        self.is_given = any(line.strip() for line in self._update)
+        self.is_given = answer.update.strip() != ""
         """False for an instruction: there new text is the point."""
         self.taken = [op.text for op in self._ops if op.kind == "take"]
         """The new lines that the predicted merge takes from the update."""
         self.unplaced = [self._update[row].strip() for row in self._unplaced_rows]
         """Lines of the update that are no part of the file (markers, fences, notes), as written, stripped."""
-
-    @cached_property
-    def dropped(self) -> frozenset[int]:
+        self.dropped = {op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None}
         """Original lines that the predicted merge removes."""
-        return frozenset(op.original_line for op in self._ops if op.kind == "drop" and op.original_line is not None)
 
     @cached_property
-    def unsaid(self) -> frozenset[int]:
+    def unsaid(self) -> set[int]:
         """Removed lines that the update does not speak of; a certain merge is taken at its word.
 
         A removal is said where the update puts about as many lines in its place, or shows both neighbours of the
         removed lines with no gap (marker) between them.  A note that something was removed is no gap.
         """
+        unsaid: set[int] = set()
         if self.is_certain:
-            return frozenset()
+            return unsaid
         gaps = {row for row in self._unplaced_rows if REMOVAL.search(self._update[row]) is None}
         runs = [list(run) for _, run in groupby(self._ops, key=lambda op: op.kind == "drop")]
-        unsaid: set[int] = set()
         last_shown = -1
         for before, run, after in zip([[], *runs], runs, [*runs[1:], []], strict=False):
             if run[0].kind != "drop":
@@ -138,4 +100,4 @@ class EditLines:
             between = range(last_shown + 1, len(self._update) if next_shown is None else next_shown)
             if not neighbours or any(op.kind == "keep" for op in neighbours) or not gaps.isdisjoint(between):
                 unsaid.update(lines)
-        return frozenset(unsaid)
+        return unsaid

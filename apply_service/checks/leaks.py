@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from apply_service.checks.changes import MAX_FINDINGS, EditLines, find_changes, verdicts_at
+from apply_service.edits.envelope import is_fence
+from apply_service.edits.markers import is_marker, strip_comment
 from apply_service.protocols import CheckInput
 from apply_service.types import Verdict
 
@@ -37,10 +39,6 @@ def find_arrivals(answer: CheckInput, expected: Iterable[str]) -> list[tuple[int
 # -- lazy markers ------------------------------------------------------------------------------------------------------
 MAX_MARKER_CHARS = 200
 MIN_NOTE_CHARS = 6
-
-COMMENT = re.compile(
-    r"^(?:\{?/\*+|<!--|\{#|//+!?|#+!?|--+|;+|%+|\*|\"\"\"|''')\s*(?P<core>.*?)\s*(?:\*+/\}?|-->|#\}|\"\"\"|''')?$"
-)
 DOTS = r"(?:\.{3,}|…)"
 SUBJECT = (
     r"(?:existing|(?:the )?rest of|remaining|unchanged|unmodified|same as|as before|omitted|previous (?:code|content)"
@@ -48,9 +46,6 @@ SUBJECT = (
     r"|keep (?:the )?(?:rest|existing|same))"
 )
 WITH_DOTS = re.compile(rf"^[\[(<]?\s*{DOTS}.*\b{SUBJECT}\b|\b{SUBJECT}\b[^.]*{DOTS}\s*[\])>]?$", re.IGNORECASE)
-BARE = re.compile(rf"^[\[(<]?{DOTS}(?:\s+\w|.*\w\s*{DOTS}[\])>]?$)")
-"""Dots without a comment sign: `... existing code` and `...existing code...`, but not the spread `...existing,`."""
-
 WHOLE = r"(?:code|file|function|method|class|implementation|module|component|config\w*)"
 PARTS = r"(?:code|content|imports?|methods?|functions?|logic|implementation|tests?)"
 STAYS = r"(?: (?:remains?|stays?|is|are|goes?|left|here|above|below|unchanged|the same|as before))"
@@ -68,13 +63,9 @@ def is_lazy_marker(line: str) -> bool:
 
     This is stricter than the merger, because it must never take a line of a real file for a marker.
     """
-    text = line.strip()
-    if not text or len(text) > MAX_MARKER_CHARS:
-        return False
-    comment = COMMENT.match(text)
-    if comment is None:
-        return BARE.match(text) is not None and WITH_DOTS.search(text) is not None
-    core = comment["core"]
+    core, is_comment = strip_comment(line) if len(line) <= MAX_MARKER_CHARS else ("", False)
+    if not is_comment:
+        return is_marker(line) and WITH_DOTS.search(core) is not None
     return WITH_DOTS.search(core) is not None or WITHOUT_DOTS.match(core) is not None
 
 
@@ -88,14 +79,11 @@ def find_marker_leak(answer: CheckInput) -> list[Verdict]:
     markers, notes = [], []
     # Lines that the format took as content are expected, unless they are lazy markers.
     for number, line in find_arrivals(answer, [text for text in edit.taken if not is_lazy_marker(text)]):
-        text = line.strip()
-        is_note = text in edit.unplaced
+        is_note = line.strip() in edit.unplaced
         # A comment of dots alone is a marker in most snippets, but people write it too.
-        comment = COMMENT.match(text)
-        is_dots = comment is not None and re.fullmatch(DOTS, comment["core"]) is not None
-        if is_lazy_marker(text) or (is_note and is_dots):
+        if is_lazy_marker(line) or (is_note and re.fullmatch(DOTS, strip_comment(line).core)):
             markers.append(number)
-        elif is_note and len(text) >= MIN_NOTE_CHARS:
+        elif is_note and len(line.strip()) >= MIN_NOTE_CHARS:
             notes.append(number)
     found = verdicts_at("marker_leak", "error", "a lazy marker was written into the file", markers)
     found += verdicts_at("marker_leak", "warning", "a note of the update was written into the file", notes)
@@ -103,7 +91,6 @@ def find_marker_leak(answer: CheckInput) -> list[Verdict]:
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------
-FENCE = re.compile(r"^\s{0,3}(?:`{3,}|~{3,})[\w+#.:/ -]*$")
 TAG = re.compile(
     r"</?(?:updated[-_]code|update|updated_file|code|edit|instructions?|file|answer|output|merged[-_]code|original[-_]code)>"
     r"|<\|[\w/!@#-]{2,40}\|>|<[｜|][^<>]{1,40}[｜|]>|\[/?INST\]|</?think>"
@@ -133,7 +120,7 @@ def find_chat_text(answer: CheckInput) -> list[Verdict]:
     is_prose = answer.language in ("markdown", "html", None)
     fences, tags, phrases = [], [], []
     for number, line in find_arrivals(answer, EditLines(answer).taken):
-        if FENCE.match(line) and (answer.language != "markdown" or number == solid[0]):
+        if is_fence(line) and (answer.language != "markdown" or number == solid[0]):
             fences.append(number)
         if any(tag not in answer.original and tag not in answer.update for tag in TAG.findall(line)):
             tags.append(number)
@@ -148,10 +135,11 @@ def find_chat_text(answer: CheckInput) -> list[Verdict]:
 # -- edit formats ------------------------------------------------------------------------------------------------------
 LIST_LANGUAGES = frozenset({"markdown", "yaml", "diff", "rst", "text"})
 PROSE_LANGUAGES = frozenset({"markdown", "rst", "text", None})
-DIRECTIVES = ("*** Begin Patch", "*** End Patch", "*** Update File:", "*** Add File:", "*** Delete File:")
-BLOCK_WORDS = ("SEARCH", "REPLACE", "ORIGINAL", "UPDATED")
-MIN_RUN = 5
-MAX_MARKUP_CHARS = 300
+MARKUP = re.compile(
+    r"\*\*\* (?:(?:Begin|End) Patch|(?:Update|Add|Delete) File:)|@@ -\d.{0,80}? \+\d|(?:<{5,}|>{5,}) "
+    r"|(?:-{5,}|\+{5,})\s*(?:SEARCH|REPLACE|ORIGINAL|UPDATED)$"
+)
+"""What can only be a marker, a directive or a header of an edit."""
 
 
 def find_edit_markup(answer: CheckInput) -> list[Verdict]:
@@ -166,7 +154,7 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
     edit = EditLines(answer)
     if not edit.is_given:
         return []
-    accepted = {text.strip() for text in edit.taken} if any(map(_is_markup, edit.unplaced)) else set()
+    accepted = {text.strip() for text in edit.taken} if any(map(MARKUP.match, edit.unplaced)) else set()
     written = {line.rstrip() for line in answer.update.split("\n")}
     rows = {line.strip() for line in answer.original.split("\n")}
     has_plus = "\n+" in f"\n{answer.original}"
@@ -182,25 +170,8 @@ def find_edit_markup(answer: CheckInput) -> list[Verdict]:
             is_minus = line[:1] == "-" and sum(char.isalnum() for char in line) > 3 and line[1:].strip() in rows
             is_sign = is_plus or is_minus
         is_fence = line.startswith(("```", "~~~")) and answer.language not in PROSE_LANGUAGES
-        if is_sign or is_fence or _is_markup(line):
+        if is_sign or is_fence or MARKUP.match(text):
             (again if text in rows else new).append(number)
     message = "signs of an edit format were written into the file as text"
     found = verdicts_at("edit_markup", "error", message, new) + verdicts_at("edit_markup", "warning", message, again)
     return found[:MAX_FINDINGS]
-
-
-def _is_markup(line: str) -> bool:
-    """Whether a line can only be a marker, a directive or a header of an edit."""
-    text = line.strip()
-    if not text or len(text) > MAX_MARKUP_CHARS:
-        return False
-    if text.startswith(DIRECTIVES):
-        return True
-    if text.startswith("@@ -"):
-        old, _, new = text[4:].partition(" +")
-        return old[:1].isdigit() and new[:1].isdigit()
-    run = text[0]
-    length = len(text) - len(text.lstrip(run))
-    if run in "<>" and length >= MIN_RUN:
-        return text[length : length + 1] == " "
-    return run in "-+" and length >= MIN_RUN and text[length:].strip() in BLOCK_WORDS

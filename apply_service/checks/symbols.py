@@ -1,4 +1,4 @@
-"""A top-level symbol (or one of a class) or an import is gone, or is there twice, and the update does not say so.
+"""A name of the file or of one of its classes, or an import, is gone or doubled, and the update does not say so.
 
 A symbol counts as said where the predicted merge removes it by what the update shows, or where a removal note names it.
 A second symbol is a duplicate only in the same place, with the same header line: overloads differ in it.
@@ -8,25 +8,91 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
+
+import tree_sitter
 
 from apply_service.checks.changes import MAX_FINDINGS, REMOVAL, EditLines, count_stripped, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
-from apply_service.syntax.languages import load_grammar
-from apply_service.syntax.symbols import Symbol, find_symbols
+from apply_service.syntax.languages import load_grammar, load_query
+from apply_service.syntax.scopes import find_scopes, plain_name
+from apply_service.syntax.trees import parse
 from apply_service.types import Verdict
 
-HEADER = re.compile(
-    r"^(?!(?:if|for|while|switch|catch|else|return|with|try|do)\b)"
-    r"(?:.*\b(?:def|class|func|function|fn|fun|impl|struct|enum|trait|interface|import|from|use|using|require\w*|module|"
-    r"namespace|object|record|type|const|val|var|let|create)\b|#\s*include|.*\{$|.*\)$|[\w\"'.-]+\s*[:=])",
-    re.IGNORECASE,
-)
-"""Lines that may declare a name; looser than any grammar, so that the trees are asked only where it pays."""
-
+CONTAINERS = frozenset({"class", "module", "section"})
+TRANSPARENT_BLOCKS = frozenset({"python", "c", "cpp", "ruby", "go"})
+"""Where a block at top level (`if TYPE_CHECKING:`, `#ifdef`, `var (`) declares names of the file."""
 REPEATABLE = frozenset({"section", "element", "variable"})
 """Kinds of which a second one is common."""
-
+IMPORTED = re.compile(r"[^\s,;{}()]+")
+KEYWORDS = re.compile(r"(?:import|from|as|use|using|pub|extern|crate|static|type|global|#|#?include|require\w*|load)\Z")
 MAX_HEADER_CHARS = 500
+
+
+class Symbol(NamedTuple):
+    """One declared or imported name."""
+
+    kind: str
+    """As `Scope.kind` but for methods, which are functions; or variable, export, import."""
+    name: str
+    container: str
+    """The classes, modules, sections and conditional blocks around it, joined by "."; empty at top level."""
+    signature: str
+    """The header line (of an import, the statement), white space evened out: tells overloads apart."""
+    line: int
+    """0-based, of the header, or of the name in an import statement."""
+
+
+def find_symbols(text: str, language: str | None) -> list[Symbol]:
+    """The names that a file declares or imports outside its functions, in order; none without a grammar."""
+    tree = parse(text, language)
+    query = load_query(tree.language) if tree is not None else None
+    if tree is None or query is None:
+        return []
+    lines, found = text.split("\n"), dict[tuple[str, int], Symbol]()
+    # The container of what is declared in each scope, and at each line; None inside a function or the like.
+    inner: list[str | None] = []
+    container_at: list[str | None] = [""] * len(lines)
+
+    def add(kind: str, name: str, container: str, line: int, signature: str) -> None:
+        found.setdefault((name, line), Symbol(kind, name, container, " ".join(signature.split()), line))
+
+    for scope in find_scopes(text, language):
+        container = "" if scope.parent is None else inner[scope.parent]
+        is_block = scope.kind == "block" and tree.language in TRANSPARENT_BLOCKS
+        if container is not None and (is_block or scope.kind in CONTAINERS):
+            inner.append(f"{container}.{scope.name}".lstrip("."))
+        else:
+            inner.append(container if scope.kind == "element" else None)
+        if container is None:
+            continue
+        rows = range(scope.header_line + 1, scope.end_line)
+        container_at[rows.start : rows.stop] = [inner[-1] if scope.kind != "element" else None] * len(rows)
+        if scope.kind == "key":
+            # Keys nest without end; those at the top of a data file (and of a TOML table) are what it declares.
+            is_top = scope.parent is None and tree.language in ("json", "yaml")
+            is_declared = is_top or tree.language in ("toml", "kotlin", "csharp")
+        else:
+            is_declared = scope.kind != "block" and (scope.kind != "element" or "#" in scope.name)
+        if is_declared:
+            kind = "function" if scope.kind == "method" else scope.kind
+            add(kind, scope.name, container, scope.header_line, lines[scope.header_line][:MAX_HEADER_CHARS])
+    for _, captures in tree_sitter.QueryCursor(query).matches(tree.root):
+        capture = next((name for name in captures if name.startswith("definition.") or name == "import"), "")
+        node = captures[capture][0] if capture else tree.root
+        row = node.start_point[0]
+        container = container_at[row]
+        if not capture or container is None:
+            continue
+        if capture != "import":
+            name, kind = plain_name(tree, captures["name"][0]), capture.removeprefix("definition.")
+            add(kind, name, container, row, lines[row][:MAX_HEADER_CHARS])
+            continue
+        statement = tree.text_of(node)
+        for word in IMPORTED.finditer(statement):
+            if not KEYWORDS.match(word[0]):
+                add("import", word[0], container, row + statement.count("\n", 0, word.start()), statement)
+    return sorted(found.values(), key=lambda symbol: symbol.line)
 
 
 def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
@@ -37,54 +103,47 @@ def find_symbol_changes(answer: CheckInput) -> list[Verdict]:
     said = edit.dropped - edit.unsaid
     original, merged = answer.original.split("\n"), answer.merged.split("\n")
     counts = count_stripped(answer.merged)
-    lines = (merged[number].strip() for number in changes.added)
-    may_be_lost = any(original[number].strip() and number not in said for number in changes.removed)
-    is_doubled = (counts[line] > 1 and len(line) < MAX_HEADER_CHARS and HEADER.match(line) for line in lines)
-    if not may_be_lost and not any(is_doubled):
+    may_be_lost = any(original[row].strip() and row not in said for row in changes.removed)
+    doubled = {line for row in changes.added if counts[line := merged[row].strip()] > 1 and line}
+    if not may_be_lost and not doubled:
         return []  # as with most edits: the trees are not asked
     before, after = (find_symbols(text, answer.language) for text in (answer.original, answer.merged))
     found: list[Verdict] = []
     # Where a name's line occurs as often as before, only the parser lost sight of the name.
     lost = count_stripped(answer.original)
     lost.subtract(counts)
-    for item in _gone(before, after):
+    for item in _gone(before, after) if may_be_lost else ():
         word = re.escape(item.name.rsplit(":", 1)[-1].rsplit(".", 1)[-1])
         named = re.compile(rf"(?<!\w){word}(?!\w)")
         is_said = item.line in said or any(REMOVAL.search(line) and named.search(line) for line in edit.unplaced)
         if lost[original[item.line].strip()] > 0 and not is_said:
             found += verdicts_at("symbols", "warning", f"{item.kind} `{item.name}` is gone", [item.line], "original")
-    known, seen = Counter(item[:5] for item in before), Counter[tuple[str, ...]]()
+    known, seen = Counter(item[:4] for item in before), Counter[tuple[str, ...]]()
+    # The statements of an SQL script may repeat, and keys in TOML's arrays of tables and in several YAML documents.
+    has_parts = answer.language == "toml" or (answer.language == "yaml" and "\n---" in answer.merged)
     for item in after:
-        seen[item[:5]] += 1
-        if seen[item[:5]] > max(1, known[item[:5]]) and not _may_repeat(item, answer):
-            found += verdicts_at("symbols", "warning", f"{item.kind} `{item.name}` stands twice", [item.line])
-    return found[:MAX_FINDINGS]
-
-
-def _may_repeat(item: Symbol, answer: CheckInput) -> bool:
-    """Also the statements of an SQL script may repeat, and the keys in TOML's arrays of tables and in a stream of YAML
-    documents."""
-    language = answer.language
-    if item.kind == "import":
-        return item.is_indented and language != "go"
-    has_parts = language == "toml" or (language == "yaml" and "\n---" in answer.merged)
-    return item.kind in REPEATABLE or language == "sql" or (item.kind == "key" and has_parts)
+        seen[item[:4]] += 1
+        may_repeat = item.kind in REPEATABLE or answer.language == "sql" or (item.kind == "key" and has_parts)
+        is_second = merged[item.line].strip() in doubled and seen[item[:4]] > max(1, known[item[:4]])
+        if is_second and not may_repeat:
+            said_name = f"`{item.signature}`" if item.kind == "import" else f"{item.kind} `{item.name}`"
+            found += verdicts_at("symbols", "warning", f"{said_name} stands twice", [item.line])
+    return list(dict.fromkeys(found))[:MAX_FINDINGS]
 
 
 def _gone(before: list[Symbol], after: list[Symbol]) -> list[Symbol]:
-    """Names of which there are fewer now; those whose place is gone first."""
-    left = Counter((item.kind, item.name) for item in after)
-    places = Counter(item[:5] for item in after)
+    """Names of which there are fewer now, those whose place is gone first; imports of which there is none."""
+    left, places = Counter(item[:2] for item in after), Counter(item[:4] for item in after)
     moved = []
     for item in before:
-        if places[item[:5]] > 0:
-            places[item[:5]] -= 1
-            left[item[:2]] -= 1
+        if places[item[:4]] > 0:
+            places[item[:4]] -= 1
+            left[item[:2]] -= item.kind != "import"
         else:
             moved.append(item)
     gone = []
     for item in moved:
-        left[item[:2]] -= 1
-        if left[item[:2]] < 0:
+        left[item[:2]] -= item.kind != "import"
+        if left[item[:2]] < (item.kind == "import"):
             gone.append(item)
     return gone

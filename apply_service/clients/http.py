@@ -1,26 +1,70 @@
-"""The synchronous client, over the standard library alone: the command line starts in milliseconds with it.
+"""The client of a running service, over the standard library alone: the command line starts in milliseconds with it.
 
-The server's errors come back as the classes that were raised there.  A server that cannot be reached, or does not speak
-the dialect, is `Unreachable`; one that is silent for longer than the deadline is `DeadlineExceeded`.  Proxies of the
-environment are not used.  What it can ask is in `wire`; `async_http` is its twin.
+It sends what `api.schema` reads and reads what `api.answer` writes; a test holds the two sides against each other.  The
+server's errors come back as the classes that were raised there.  A server that cannot be reached, or does not speak the
+dialect, is `Unreachable`; one that is silent for longer than the deadline is `DeadlineExceeded`.  Proxies of the
+environment are not used.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import json
+import socket
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from apply_service.batch import BatchMode, BatchResult, PatchRequest
-from apply_service.clients import wire
-from apply_service.clients.wire import Call, Endpoint, EventReader, Model, Readiness
-from apply_service.errors import ApplyError
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult
+from apply_service.batch import BatchItem, BatchMode, BatchResult, PatchRequest
+from apply_service.errors import ApplyError, DeadlineExceeded, ServiceError, SettingsError, Unreachable
+from apply_service.types import (
+    ApplyEvent,
+    ApplyRequest,
+    ApplyResult,
+    Certainty,
+    DecodeStats,
+    FinalEvent,
+    FinishReason,
+    Hunk,
+    LineRange,
+    Position,
+    Span,
+    TextEdit,
+    TokenEvent,
+    Verdict,
+)
 
-CHUNK_BYTES = 65536
 T = TypeVar("T")
+Json = Mapping[str, Any]
+
+APPLY_PATH = "/v1/apply"
+BATCH_PATH = "/v1/apply/batch"
+DEFAULT_TIMEOUT_S = 120.0
+GRACE_S = 5.0
+"""The server keeps the deadline itself; the client waits a little longer for it to say so."""
+CHUNK_BYTES = 65536
+DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A name that requests may give."""
+
+    id: str
+    alias_of: str | None = None
+    """The model that answers for this name; None where it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReadiness:
+    """A service that takes requests."""
+
+    model: str
+    queue_length: int
+    queue_limit: int
 
 
 class HttpClient:
@@ -29,46 +73,71 @@ class HttpClient:
     Every method raises ApplyError.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = wire.DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """`url`: where the service is, for instance http://127.0.0.1:8765.  `timeout_s`: deadline of a request that
         names none.  Raises SettingsError: that is no http or https URL, or no key."""
-        self._endpoint = Endpoint(url, api_key, timeout_s)
+        try:
+            self._parts = urlsplit(url)
+            is_service = (
+                self._parts.scheme in ("http", "https") and bool(self._parts.hostname) and self._parts.port != 0
+            )
+        except ValueError:
+            is_service = False
+        if not is_service or self._parts.query or self._parts.fragment:
+            limit, remedy = "http://HOST:PORT", "Correct --server."
+            raise SettingsError("That is not the URL of a service.", value=url, limit=limit, remedy=remedy)
+        if not (api_key is None or (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != "")):
+            # The key itself is not quoted: errors go to logs.
+            limit = "printable ASCII without blanks around"
+            raise SettingsError("That is not an API key.", limit=limit, remedy="Correct it.")
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._api_key = api_key
+        self._connections: set[HTTPConnection] = set()
 
-    def apply(self, request: ApplyRequest, *, idempotency_key: str | None = None) -> ApplyResult:
+    def apply(self, request: ApplyRequest) -> ApplyResult:
         """Apply one edit."""
-        return self._send(wire.apply_call(request, idempotency_key))
+        return self._send(APPLY_PATH, decode_answer, encode_request(request), request.timeout_s)
 
     def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
         """Provisional token events, then the final event.  Closing the iterator stops the decoding."""
-        call, reader = wire.apply_call(request, is_streamed=True), EventReader()
-        with self._open(call) as response:
+        payload, reader = encode_request(request) | {"stream": True}, EventReader()
+        with self._open(APPLY_PATH, payload, request.timeout_s) as response:
             if response.status != HTTPStatus.OK:
-                call.read(response.status, response.read())
+                _read(response, decode_answer)
             while not reader.has_ended and (data := response.read1(CHUNK_BYTES)):
                 yield from reader.feed(data)
-            reader.finish()
+            if not reader.has_ended:
+                raise ConnectionError("the stream was cut off")
 
-    def apply_batch(
-        self,
-        requests: Sequence[ApplyRequest],
-        *,
-        mode: BatchMode = "all_or_nothing",
-        idempotency_key: str | None = None,
-    ) -> BatchResult:
-        """Apply several edits, each of a file of its own."""
-        return self._send(wire.batch_call(requests, mode, self._endpoint.timeout_s, idempotency_key))
+    def apply_batch(self, requests: Sequence[ApplyRequest], *, mode: BatchMode = "all_or_nothing") -> BatchResult:
+        """Apply several edits, each of a file of its own.  The server ends each by its own deadline."""
+        timeout_s = sum(self._timeout_s if one.timeout_s is None else one.timeout_s for one in requests)
+        payload = {"mode": mode, "edits": [encode_request(one) for one in requests]}
+        return self._send(BATCH_PATH, decode_batch, payload, timeout_s)
 
     def apply_patch(self, request: PatchRequest) -> BatchResult:
         """Apply one patch over several files."""
-        return self._send(wire.patch_call(request))
+        files = [{"path": one.path, "original": one.text, "encoding": one.encoding} for one in request.files]
+        rules = dict(request.on_verdict)
+        payload = {"mode": request.mode, "patch": request.patch, "files": files, "on_verdict": rules}
+        return self._send(BATCH_PATH, decode_batch, payload | {"diff": request.diff})
 
     def models(self) -> tuple[Model, ...]:
         """The names that requests may give, the service's own model first."""
-        return self._send(wire.MODELS)
 
-    def health(self) -> Readiness:
+        def decode(answer: Json) -> tuple[Model, ...]:
+            return tuple(Model(card["id"], card.get("alias_of")) for card in answer["data"])
+
+        return self._send("/v1/models", decode)
+
+    def health(self) -> ServerReadiness:
         """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
-        return self._send(wire.READY)
+
+        def decode(answer: Json) -> ServerReadiness:
+            return ServerReadiness(answer["model"], answer["queue_length"], answer["queue_limit"])
+
+        return self._send("/readyz", decode)
 
     def is_ready(self) -> bool:
         """Whether the server would take a request now."""
@@ -79,24 +148,168 @@ class HttpClient:
         return True
 
     def post(
-        self, payload: Mapping[str, object] | bytes, *, path: str = wire.APPLY_PATH, timeout_s: float | None = None
+        self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
-        return self._send(wire.json_call(path, payload, timeout_s))
+        return self._send(path, lambda answer: answer, payload, timeout_s)
 
-    def _send(self, call: Call[T]) -> T:
-        with self._open(call) as response:
-            return call.read(response.status, response.read())
+    def close(self) -> None:
+        """Break off the calls that other threads are in: the server stops what it does for them."""
+        for connection in tuple(self._connections):
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _send(
+        self,
+        path: str,
+        decode: Callable[[dict[str, Any]], T],
+        payload: Mapping[str, object] | bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> T:
+        with self._open(path, payload, timeout_s) as response:
+            return _read(response, decode)
 
     @contextlib.contextmanager
-    def _open(self, call: Call[Any]) -> Iterator[HTTPResponse]:
-        endpoint = self._endpoint
-        connect = HTTPSConnection if endpoint.parts.scheme == "https" else HTTPConnection
-        with (
-            endpoint.translated(TimeoutError, (HTTPException,)),
-            contextlib.closing(connect(endpoint.parts.netloc, timeout=endpoint.wait_s(call))) as connection,
-        ):
+    def _open(
+        self, path: str, payload: Mapping[str, object] | bytes | None, timeout_s: float | None
+    ) -> Iterator[HTTPResponse]:
+        """The server's response.  Errors of the connection, and of reading the answer, become errors of ours."""
+        connect = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        wait_s = (self._timeout_s if timeout_s is None else timeout_s) + GRACE_S
+        connection = connect(self._parts.netloc, timeout=wait_s)
+        headers = {} if payload is None else {"Content-Type": "application/json"}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        method, target = "GET" if payload is None else "POST", self._parts.path.rstrip("/") + path
+        self._connections.add(connection)
+        try:
             with contextlib.suppress(BrokenPipeError):  # refused while sending; the answer says why
-                connection.request(call.method, endpoint.target(call), call.body, endpoint.headers(call))
+                body = json.dumps(payload).encode() if isinstance(payload, Mapping) else payload
+                connection.request(method, target, body, headers)
             with contextlib.closing(connection.getresponse()) as response:
                 yield response
+        except TimeoutError as error:
+            message, remedy = "The server did not answer in time.", "Allow more time."
+            raise DeadlineExceeded(message, value=self._url, remedy=remedy) from error
+        except (HTTPException, OSError) as error:
+            message = f"The server cannot be reached: {str(error) or type(error).__name__}."
+            remedy = "Start one with `apply-service serve`, or correct the URL."
+            raise Unreachable(message, value=self._url, remedy=remedy) from error
+        except (KeyError, TypeError, ValueError) as error:
+            message = "The server's answer is not one of an apply service."
+            raise Unreachable(message, value=self._url, remedy="Correct the URL.") from error
+        finally:
+            self._connections.discard(connection)
+            connection.close()
+
+
+# -- to JSON and back --------------------------------------------------------------------------------------------------
+# What is no answer of this service raises KeyError, TypeError or ValueError.
+def encode_request(request: ApplyRequest) -> dict[str, object]:
+    """The request's JSON object, without fields at their default and without the owner, whom the server knows."""
+    encoded: dict[str, object] = {"original": request.original}
+    for item in fields(request):
+        value, default = getattr(request, item.name), getattr(ApplyRequest(""), item.name)
+        if value != default and item.name != "owner":
+            encoded[item.name] = dict(value) if isinstance(value, Mapping) else value
+    return encoded
+
+
+def decode_answer(answer: Json) -> ApplyResult:
+    """The result in an answer's JSON object."""
+    usage, timings_s = answer["usage"], answer["timings_s"]
+    accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
+    counts = {item.name: usage[item.name] for item in fields(DecodeStats) if item.name in usage}
+    counts |= {"accepted_tokens": accepted, "drafted_tokens": None if accepted is None else accepted + rejected}
+    known = {name: value for name, value in counts.items() if value is not None}
+    known |= {name: timings_s[name] for name in DECODE_TIMES}
+    edits = []
+    for edit in answer["edits"]:
+        start, end = Position(**edit["range"]["start"]), Position(**edit["range"]["end"])
+        columns = edit["utf8_columns"]
+        edits.append(TextEdit(start, end, edit["newText"], columns["start"], columns["end"]))
+    values = {item.name: answer[item.name] for item in fields(ApplyResult) if item.name in answer}
+    values |= {
+        "finish_reason": FinishReason(answer["finish_reason"]),
+        "certainty": Certainty(answer["certainty"]),
+        "reasons": tuple(answer["reasons"]),
+        "verdicts": _decode_verdicts(answer["verdicts"]),
+        "edits": tuple(edits),
+        "spans": tuple(Span(**span) for span in answer["spans"]),
+        "windows": tuple(LineRange(**lines) for lines in answer["windows"]),
+        "hunks": tuple(Hunk(**hunk) for hunk in answer["hunks"]),
+        "stats": DecodeStats(**known, unknown=frozenset(counts.keys() - known.keys())),
+        "timings_s": {name: s for name, s in timings_s.items() if name not in DECODE_TIMES},
+    }
+    return ApplyResult(**values)
+
+
+def decode_batch(answer: Json) -> BatchResult:
+    items = []
+    for item in answer["items"]:
+        values = {name: item[name] for name in ("path", "action", "status", "source", "new_mode", "diff")}
+        result = None if item["answer"] is None else decode_answer(item["answer"])
+        error = None if item["error"] is None else decode_error(item)
+        items.append(BatchItem(**values, verdicts=_decode_verdicts(item["verdicts"]), result=result, error=error))
+    return BatchResult(answer["mode"], tuple(items))
+
+
+def decode_error(body: Json) -> ApplyError:
+    """The error in an error body, of the class that has its code; a code from a newer server is a ServiceError."""
+    error = body["error"]
+    kinds: list[type[ApplyError]] = [ApplyError]
+    for kind in kinds:  # grows by the subclasses of each
+        kinds += kind.__subclasses__()
+    kind = {kind.code: kind for kind in reversed(kinds)}.get(error["code"], ServiceError)
+    return kind(error["message"], value=error["value"], limit=error["limit"], remedy=error["remedy"])
+
+
+def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
+    return tuple(Verdict(**{**one, "lines": one["lines"] and tuple(one["lines"])}) for one in verdicts)
+
+
+def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
+    """What the response says.  Raises the server's error, or as `decode` does."""
+    answer = json.loads(response.read())
+    if not isinstance(answer, dict):
+        raise TypeError
+    if response.status != HTTPStatus.OK:
+        raise decode_error(answer)
+    return decode(answer)
+
+
+class EventReader:
+    """Server-sent events, in whatever pieces they arrive.  Lines end at `\\n` alone: text may hold other separators.
+
+    An event of a kind that this client does not know is skipped: a newer server may send more.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        """The pieces of a line that has not ended."""
+        self._name = ""
+        self.has_ended = False
+        """Whether the final event has been read; nothing follows it."""
+
+    def feed(self, data: bytes) -> Iterator[ApplyEvent]:
+        """The events that these bytes complete.  Raises the stream's own terminal ApplyError."""
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        if not others:
+            return
+        lines = [b"".join(self._rest), *others]
+        self._rest = [lines.pop()]
+        for line in lines:
+            field, _, value = line.decode().partition(": ")
+            if field == "event":
+                self._name = value
+            elif field == "data":
+                content = json.loads(value)
+                if self._name == "error":
+                    raise decode_error(content)
+                if self._name == "token":
+                    yield TokenEvent(content["text"])
+                elif self._name == "final":
+                    self.has_ended = True
+                    yield FinalEvent(decode_answer(content))

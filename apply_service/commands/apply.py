@@ -72,12 +72,9 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
         request = {}
     try:
         if request.get("stream"):
-            raise UnsupportedParameter(
-                "The command line answers with one JSON object; it does not stream.",
-                value="stream",
-                limit=False,
-                remedy="Leave stream out, or ask a server by HTTP.",
-            )
+            message = "The command line answers with one JSON object; it does not stream."
+            remedy = "Leave stream out, or ask a server by HTTP."
+            raise UnsupportedParameter(message, value="stream", limit=False, remedy=remedy)
         answer = answer_request(body, settings, request.get("timeout_s"))
     except ApplyError as error:
         return output.print_failure(error, is_json=True)

@@ -79,11 +79,9 @@ def _read_batch(arguments: Namespace) -> Json:
 def _refuse_contents(part: Json) -> None:
     """Raises UnsupportedParameter for what a request to a server holds and a batch on disk does not."""
     if given := sorted({"original", "original_b64", "files"} & part.keys()):
-        raise UnsupportedParameter(
-            f"The files are read from disk: {', '.join(given)} would have no effect.",
-            value=given,
-            remedy="Leave them out, or send the batch to a server by HTTP.",
-        )
+        message = f"The files are read from disk: {', '.join(given)} would have no effect."
+        remedy = "Leave them out, or send the batch to a server by HTTP."
+        raise UnsupportedParameter(message, value=given, remedy=remedy)
 
 
 def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -> tuple[Json, Sources]:
@@ -98,11 +96,9 @@ def _with_files(batch: Json, encoding: str, roots: Roots, *, wants_diff: bool) -
         changes = read_patch(reply.update) if reply.is_patch else ()
         for change in changes:
             if change.action in ("delete", "rename") and roots.is_link(change.path):
-                raise UnsupportedParameter(
-                    f"{change.path} is a symbolic link: the patch would take away the file that it leads to.",
-                    value=change.path,
-                    remedy="Name the file itself, or change the link by other means.",
-                )
+                message = f"{change.path} is a symbolic link: the patch would take away the file that it leads to."
+                remedy = "Name the file itself, or change the link by other means."
+                raise UnsupportedParameter(message, value=change.path, remedy=remedy)
         of_patch = [name for change in changes for name in change.names if name]
         for name in of_patch if reply.is_patch else named_files(reply.update):
             sources[name] = read_source(roots.resolve(name), needs_folder=False)

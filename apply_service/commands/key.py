@@ -14,11 +14,8 @@ from apply_service.settings import Settings
 
 def run(arguments: Namespace, _: Settings) -> int:
     """Run the command; the exit code.  A made key goes to standard output, and so does the entry without a file.
-
-    Raises:
-        SettingsError: the file is not one of keys, or has the name already.
-        FileNotWritable: it cannot be written.
-    """
+    Raises SettingsError: the file is not one of keys, or has the name already; FileNotWritable: it cannot be
+    written."""
     from apply_service.api.keys import format_entry, load_keys, make_key
 
     key = sys.stdin.readline().strip() if arguments.stdin else make_key()

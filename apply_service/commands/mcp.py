@@ -15,7 +15,7 @@ import threading
 import traceback
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +24,16 @@ from apply_service.commands.request import refuse_engine_options, refuse_given
 from apply_service.commands.undo import roll_back_dead
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
-from apply_service.errors import ApplyError, MissingDependency, SettingsError
+from apply_service.errors import ApplyError, MissingDependency, SettingsError, TooLarge
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
+    from starlette.types import Message, Receive, Scope, Send
 
-    from apply_service.mcp.editing import Apply
+    from apply_service.mcp.tool import Apply
     from apply_service.service import Service
-
-Connections = AbstractAsyncContextManager[object]
-"""Closes what the edits were sent over, in the event loop that used it."""
 
 CRASHED = 1
 PATH = "/mcp"
@@ -53,8 +51,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         raise MissingDependency(
             "The MCP server needs the MCP SDK.", value="mcp", remedy="pip install 'apply-service[mcp]'"
         ) from error
-    from apply_service.mcp.editing import FileEditor
-    from apply_service.mcp.tool import create_server
+    from apply_service.mcp.tool import FileEditor, create_server
 
     refuse_engine_options(arguments, settings)
     host, _, port = (arguments.listen or "").rpartition(":")
@@ -70,16 +67,15 @@ def run(arguments: Namespace, settings: Settings) -> int:
     roll_back_dead(settings)
     store = BackupStore(settings.state_path, settings.backups_kept)
     with contextlib.ExitStack() as stack:
-        connections: Connections = nullcontext()
         if settings.server:
-            apply, connections = remote_apply(arguments, settings)
+            apply = remote_apply(arguments, settings)
         else:
             apply = local_apply(stack.enter_context(model_service(settings, asks_model=arguments.strategy != "exact")))
         strategy: Strategy = arguments.strategy or "auto"
         server = create_server(FileEditor(roots, apply, store, strategy=strategy, max_bytes=settings.max_body_bytes))
         if arguments.listen is None:
-            return serve_stdio(server, connections)
-        return serve_http(server, (host.strip("[]"), int(port)), settings, connections)
+            return serve_stdio(server)
+        return serve_http(server, (host.strip("[]"), int(port)), settings)
 
 
 # -- who applies -------------------------------------------------------------------------------------------------------
@@ -130,55 +126,54 @@ def local_apply(service: Service) -> Apply:
     return apply
 
 
-def remote_apply(arguments: Namespace, settings: Settings) -> tuple[Apply, Connections]:
-    from apply_service.clients.async_http import AsyncHttpClient
+def remote_apply(arguments: Namespace, settings: Settings) -> Apply:
+    """Each edit is sent by a thread; one that is cancelled here is cancelled there."""
+    import anyio
 
-    assert settings.server is not None
-    client = AsyncHttpClient(settings.server, api_key=settings.api_key, timeout_s=settings.default_timeout_s)
+    from apply_service.clients.http import HttpClient
+
+    server = settings.server or ""
+    HttpClient(server, api_key=settings.api_key)  # a wrong URL or key is found out before anything is served
 
     async def apply(request: ApplyRequest) -> ApplyResult:
         # Both are settings, and meant for the server only where they were asked for here.
-        return await client.apply(replace(request, model=arguments.model, drafter=arguments.drafter))
+        asked = replace(request, model=arguments.model, drafter=arguments.drafter)
+        client = HttpClient(server, api_key=settings.api_key, timeout_s=settings.default_timeout_s)
+        try:
+            return await anyio.to_thread.run_sync(client.apply, asked, abandon_on_cancel=True)
+        finally:
+            client.close()
 
-    return apply, client
+    return apply
 
 
 # -- transports --------------------------------------------------------------------------------------------------------
-def serve_stdio(server: Server[Any], connections: Connections) -> int:
+def serve_stdio(server: Server[Any]) -> int:
     import anyio
     from mcp.server.stdio import stdio_server
 
     async def main() -> None:
-        async with connections, stdio_server() as (reader, writer):
+        async with stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
     anyio.run(main)
     return OK
 
 
-def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings, connections: Connections) -> int:
-    import asyncio
-
+def serve_http(server: Server[Any], address: tuple[str, int], settings: Settings) -> int:
     import uvicorn
 
     from apply_service.api.auth import refuse_open_network
-    from apply_service.api.http_protocol import protocol_class
     from apply_service.commands.serve import absorb_signals, open_listener, url_of
 
     with contextlib.closing(open_listener(*address)) as listener:
         host = listener.getsockname()[0]
         refuse_open_network(host, replace(settings, host=address[0]))
         app = http_app(server, host, settings)
-        http = protocol_class(header_timeout_s=settings.body_timeout_s, write_timeout_s=settings.write_timeout_s)
-        config = uvicorn.Config(app, http=http, log_config=None, log_level="warning", access_log=False, lifespan="on")
+        config = uvicorn.Config(app, http="h11", log_config=None, log_level="warning", access_log=False, lifespan="on")
         write_note(f"serving {PATH} on {url_of(listener)}{PATH}")
-
-        async def main() -> None:
-            async with connections:
-                await uvicorn.Server(config).serve(sockets=[listener])
-
-        with absorb_signals(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(main())
+        with absorb_signals():
+            uvicorn.Server(config).run(sockets=[listener])
     return OK
 
 
@@ -192,10 +187,35 @@ def http_app(server: Server[Any], host: str, settings: Settings) -> Any:
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=host,
-        max_request_body_size=settings.max_body_bytes,
+        max_request_body_size=sys.maxsize,  # `small` refuses sooner, and says why
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=SESSION_IDLE_S,
     )
+
+    async def small(scope: Scope, receive: Receive, send: Send) -> None:
+        """The app for messages of at most `mcp_body_bytes`.
+
+        Each is read before the app sees it: the app would answer 500 to what `receive` raises.
+        """
+        body, n_bytes, limit = bytearray(), 0, settings.mcp_body_bytes
+        has_more = scope["type"] == "http"
+        while has_more and n_bytes <= settings.max_body_bytes:  # a client that is still sending would miss the answer
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            n_bytes += len(message.get("body", b""))
+            body += message.get("body", b"") if n_bytes <= limit else b""
+            has_more = message.get("more_body", False)
+        if n_bytes > limit:
+            remedy = "send only the lines that change, or raise mcp_body_bytes"
+            raise TooLarge("the message is too large", value=n_bytes, limit=limit, remedy=remedy)
+        read: list[Message] = [{"type": "http.request", "body": bytes(body)}] if scope["type"] == "http" else []
+
+        async def receive_again() -> Message:
+            return read.pop() if read else await receive()
+
+        await app(scope, receive_again, send)
+
     keys = load_keys(settings.keys_file)
-    limited = LimitMiddleware(app, settings=settings, methods=frozenset({"POST"}))
+    limited = LimitMiddleware(small, settings=settings, methods=frozenset({"POST"}))
     return CallMiddleware(AuthMiddleware(limited, keys=keys, cors_origins=settings.cors_origins))

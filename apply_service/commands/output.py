@@ -49,12 +49,8 @@ def exit_code(error: ApplyError) -> int:
 
 # -- standard output and standard error --------------------------------------------------------------------------------
 def write_out(data: bytes | str) -> None:
-    """To standard output, byte for byte: text as UTF-8, without the platform's line ends.
-
-    Raises:
-        BrokenPipeError: its reader went away.
-        FileNotWritable: it is closed, or full.
-    """
+    """To standard output, byte for byte: text as UTF-8, without the platform's line ends.  Raises BrokenPipeError: its
+    reader went away; FileNotWritable: it is closed, or full."""
     rest = memoryview(data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace"))
     with _writing_out():
         while rest:  # unbuffered (python -u), a write may take only a part
@@ -96,11 +92,9 @@ def _writing_out() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise FileNotWritable(
-            f"Standard output cannot be written: {error.strerror or error}.",
-            value="standard output",
-            remedy="Make room, or send the output elsewhere.",
-        ) from error
+        message = f"Standard output cannot be written: {error.strerror or error}."
+        remedy = "Make room, or send the output elsewhere."
+        raise FileNotWritable(message, value="standard output", remedy=remedy) from error
 
 
 def write_note(text: str) -> None:

@@ -34,42 +34,34 @@ OF_THE_ENGINE = tuple(
 
 # -- options that could have no effect ---------------------------------------------------------------------------------
 def refuse_unused(arguments: Namespace, settings: Settings) -> None:
-    """
-    Raises:
-        UnsupportedParameter: an option was given that could have no effect beside the others.
-        InvalidField: two options want the same standard input.
-    """
-    leave_out = "Leave them out, or "
-    if arguments.batch is not None:
-        why = "A batch says all of its edits itself"
-        refuse_given(
-            arguments, ("request", *OF_ONE_EDIT, "independent", "patch"), why, leave_out + "write them into the batch."
-        )
-    elif arguments.patch is not None:
-        why = "A patch says itself what changes where, and no model is asked"
-        refuse_given(arguments, NOT_IN_PATCH, why, leave_out + "send the patch as the --update of one FILE.")
-    else:
-        of_several = ("independent", "root")
-        refuse_given(arguments, of_several, "There is only one file", leave_out + "name a --batch or a --patch.")
-    if arguments.file != STANDARD_INPUT:
-        refuse_given(arguments, ("stdin_path",), "FILE has its own name", "Leave it out, or write - for FILE.")
-    else:
-        remedy = "Leave it out: the merged text is printed."
-        refuse_given(arguments, ("in_place",), "FILE is standard input", remedy)
-        if arguments.update == STANDARD_INPUT:
-            raise InvalidField(
-                "FILE and --update cannot both be standard input.",
-                value="-",
-                remedy="Write the edit to a file, or pass it as another one: --update <(xclip -o) in bash.",
-            )
-    if arguments.request is not None:
-        why = "A JSON request says all of the edit itself, and its answer is printed"
-        names = (*OF_ONE_EDIT, "in_place", "allow_doubt", "diff")
-        refuse_given(arguments, names, why, leave_out + "write them into the request.")
+    """Raises UnsupportedParameter: an option was given that could have no effect beside the others; InvalidField: two
+    options want the same standard input."""
+    has_batch, has_patch = arguments.batch is not None, arguments.patch is not None
+    has_request, is_filter = arguments.request is not None, arguments.file == STANDARD_INPUT
+    is_json_for_server = (has_request or has_batch) and settings.server is not None
+    of_batch = (*OF_ONE_EDIT, "request", "independent", "patch")
+    of_request = (*OF_ONE_EDIT, "in_place", "allow_doubt", "diff")
+    no_model = "A patch says what changes where, and asks no model"
+    for applies, names, why, remedy in (
+        (has_batch, of_batch, "A batch says all of its edits", "Write them into the batch."),
+        (has_patch, NOT_IN_PATCH, no_model, "Send the patch as the --update of one FILE."),
+        (
+            not (has_batch or has_patch),
+            ("independent", "root"),
+            "There is only one file",
+            "Name a --batch or a --patch.",
+        ),
+        (not is_filter, ("stdin_path",), "FILE has its own name", "Leave it out, or write - for FILE."),
+        (is_filter, ("in_place",), "FILE is standard input", "Leave it out: the merged text is printed."),
+        (has_request, of_request, "A JSON request says all of the edit", "Write them into the request."),
+        (is_json_for_server, ("model",), "The request names the model", 'Write "model" into the request.'),
+    ):
+        if applies:
+            refuse_given(arguments, names, why, remedy)
     refuse_engine_options(arguments, settings)
-    if (arguments.request is not None or arguments.batch is not None) and settings.server is not None:
-        why = "The server takes the model from the request"
-        refuse_given(arguments, ("model",), why, 'Write "model" into the request.')
+    if is_filter and arguments.update == STANDARD_INPUT:
+        remedy = "Write the edit to a file, or pass it as another one: --update <(xclip -o) in bash."
+        raise InvalidField("FILE and --update cannot both be standard input.", value="-", remedy=remedy)
 
 
 def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
@@ -109,12 +101,8 @@ def read_text(name: str) -> str:
     try:
         return read_bytes(name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadEncoding(
-            f"The update ({name}) is not UTF-8 (byte {error.start}).",
-            value=name,
-            limit="utf-8",
-            remedy="Convert it to UTF-8.",
-        ) from error
+        message = f"The update ({name}) is not UTF-8 (byte {error.start})."
+        raise BadEncoding(message, value=name, limit="utf-8", remedy="Convert it to UTF-8.") from error
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:

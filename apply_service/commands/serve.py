@@ -19,7 +19,6 @@ from collections.abc import Iterator
 import uvicorn
 from fastapi import FastAPI
 
-from apply_service.api.http_protocol import protocol_class
 from apply_service.commands.output import OK, write_note
 from apply_service.errors import NotReady
 from apply_service.service import Service
@@ -31,6 +30,8 @@ KEEP_ALIVE_S = 75
 """How long an idle connection stays: longer than proxies and clients keep theirs, so that they close it."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
+SWITCH_S = 0.0005
+"""How long a thread may keep the interpreter from another one that asks for it."""
 
 
 def run(_: Namespace, settings: Settings) -> int:
@@ -39,7 +40,6 @@ def run(_: Namespace, settings: Settings) -> int:
     from apply_service.api.auth import refuse_open_network
     from apply_service.api.calls import configure_logging
     from apply_service.api.keys import load_keys
-    from apply_service.api.tracing import close_tracing
     from apply_service.build import build_runtime, open_service
 
     configure_logging(settings)
@@ -58,7 +58,6 @@ def run(_: Namespace, settings: Settings) -> int:
             write_note(f"serving {', '.join(names)} on {url_of(listener)}")
             with absorb_signals():
                 server.run(sockets=[listener])
-            close_tracing(app)
         if service.is_alive:  # it hangs in a pass; to end the interpreter under it would abort the process
             sys.stderr.flush()
             os._exit(OK)
@@ -74,7 +73,7 @@ class DrainingServer(uvicorn.Server):
         self._drain_timeout_s = settings.drain_timeout_s
         config = uvicorn.Config(
             app,
-            http=protocol_class(header_timeout_s=settings.body_timeout_s, write_timeout_s=settings.write_timeout_s),
+            http="h11",
             log_config=None,
             log_level=settings.log_level,
             access_log=False,
@@ -121,11 +120,9 @@ def open_listener(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise NotReady(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}.",
-            value=f"{host}:{port}",
-            remedy="Choose another --host or --port; port 0 takes a free one.",
-        ) from error
+        message = f"Cannot listen on {host}:{port}: {error.strerror or error}."
+        remedy = "Choose another --host or --port; port 0 takes a free one."
+        raise NotReady(message, value=f"{host}:{port}", remedy=remedy) from error
     return listener
 
 

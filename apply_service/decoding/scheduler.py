@@ -122,8 +122,8 @@ class Scheduler:
     def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
         """Give each admitted sequence its part of the pass.
 
-        A sequence that writes gets a window; those that have waited longest come first.  The others get a chunk of
-        their prompt.
+        A sequence that writes gets a window, with its draft cut to its share of the rows; those that have waited
+        longest come first.  The others get a chunk of their prompt.
         """
         admitted, is_waiting = [], False
         for entry in entries:
@@ -145,7 +145,15 @@ class Scheduler:
             window_rows = window_rows if window_rows > 0 else max_rows * (self._n_passes % 2)
         writing = [entry for entry in admitted if not entry.n_pending]
         writing.sort(key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes))
-        n_left = max_rows - _plan_windows(engine, writing[:window_rows], window_rows)
+        n_left = max_rows
+        drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
+        drafted = [(entry, draft) for entry, draft in drafts if draft is not None]
+        if drafted:
+            wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in drafted]
+            shares = share_rows(wants, engine.pass_times, window_rows)
+            for (entry, _), n_drafted in zip(drafted, shares, strict=True):
+                entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
+                n_left -= 0 if entry.part is None else entry.part.n_rows
         for entry in reading:
             session, n_read = entry.decoding.session, entry.n_pending
             if n_read > n_left:  # whole chunks only, except at the end of a prompt
@@ -168,18 +176,6 @@ class Scheduler:
             return
         for entry, answer in zip(entries, answers, strict=True):
             entry.answer = answer
-
-
-def _plan_windows(engine: Engine, entries: Sequence[Entry], max_rows: int) -> int:
-    """Give each of `entries` a window, with its draft cut to its share of the rows.  Returns the rows used."""
-    drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in entries]
-    writing = [(entry, draft) for entry, draft in drafts if draft is not None]
-    if not writing:
-        return 0
-    wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in writing]
-    for (entry, _), n_drafted in zip(writing, share_rows(wants, engine.pass_times, max_rows), strict=True):
-        entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
-    return sum(entry.part.n_rows for entry, _ in writing if entry.part is not None)
 
 
 # -- one sequence at a time -------------------------------------------------------------------------------------------

@@ -143,16 +143,9 @@ class Decoding:
             self.finish_reason = FinishReason.STOP
         elif len(self.output_ids) >= self.max_new_tokens:
             self.finish_reason = FinishReason.LENGTH
-        self._count(verification.n_accepted, n_new, seconds)
-        masks = [None] * n_new if self._allowed is None else self._allowed[:n_new]
-        logprobs = None if verification.logprobs is None else list(verification.logprobs[:n_new])
-        return Step(ids[:n_new], logprobs, [mask is None or len(mask) > 1 for mask in masks])
-
-    def _count(self, n_accepted: int, n_new: int, seconds: float) -> None:
-        """Draft tokens beyond the end of the output count as neither accepted nor rejected."""
-        stats, draft = self.stats, self._draft
-        n_drafted = n_new if n_new <= n_accepted else len(draft.token_ids)
-        n_accepted = min(n_accepted, n_new)
+        # Draft tokens beyond the end of the output count as neither accepted nor rejected.
+        stats, draft, n_accepted = self.stats, self._draft, min(verification.n_accepted, n_new)
+        n_drafted = n_new if n_new <= verification.n_accepted else len(draft.token_ids)
         stats.passes += 1
         stats.decode_s += seconds
         stats.completion_tokens = len(self.output_ids)
@@ -162,6 +155,9 @@ class Decoding:
         stats.pass_counts.append(PassCount(n_new, n_drafted, n_accepted, draft.source if n_drafted else ""))
         if n_accepted:
             stats.accepted_by_source[draft.source] = stats.accepted_by_source.get(draft.source, 0) + n_accepted
+        masks = [None] * n_new if self._allowed is None else self._allowed[:n_new]
+        logprobs = None if verification.logprobs is None else list(verification.logprobs[:n_new])
+        return Step(ids[:n_new], logprobs, [mask is None or len(mask) > 1 for mask in masks])
 
 
 class Forced:
@@ -199,3 +195,7 @@ class Forced:
         self.is_allowed &= all(mask is None or i in mask for i, mask in zip(wanted, free, strict=True))
         self.decisions[at:] = [mask is None or len(mask) > 1 for mask in free]
         return list(np.array(wanted, dtype=np.int64).reshape(-1, 1))
+
+    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:  # noqa: ARG002
+        """The draft is the text already."""
+        return draft_ids

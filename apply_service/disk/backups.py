@@ -41,11 +41,8 @@ class BackupStore:
 
     def write_all(self, writes: Sequence[FileWrite]) -> None:
         """Carry out all of the writes or none, keeping what the files held.  Writes that change nothing are left out.
-
-        Raises:
-            FileChanged, FileNotWritable: no file is changed.
-            InvalidField: two of the writes are to the same file.
-        """
+        Raises FileChanged, FileNotWritable: no file is changed; InvalidField: two of the writes are to the same
+        file."""
         _refuse_doubles([write.source for write in writes])
         # Deletions last: until the very end, nothing is gone.
         writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
@@ -68,12 +65,8 @@ class BackupStore:
                 _discard(old)
 
     def undo(self, path: str | Path) -> Backup:
-        """Take back the newest edit of the file.
-
-        Raises:
-            NoBackup: there is none left, or it is damaged.
-            FileChanged: the file is not what the edit made of it.
-        """
+        """Take back the newest edit of the file.  Raises NoBackup: there is none left, or it is damaged; FileChanged:
+        the file is not what the edit made of it."""
         source = read_source(path, needs_folder=False)
         for entry in reversed(_entries(self._folder(source))):
             backup, before = _read(entry, source)
@@ -82,18 +75,12 @@ class BackupStore:
                 break
             _discard(entry)  # its edit was never made, or rolled back
         else:
-            raise NoBackup(
-                f"There is no edit of {source.path} to take back.",
-                value=str(source.path),
-                limit=self._n_kept,
-                remedy="Only edits made by --in-place can be undone.",
-            )
+            message = f"There is no edit of {source.path} to take back."
+            remedy = "Only edits made by --in-place can be undone."
+            raise NoBackup(message, value=str(source.path), limit=self._n_kept, remedy=remedy)
         if source.sha256 != backup.after_sha256:
-            raise FileChanged(
-                f"{source.path} was changed after the edit; it was left alone.",
-                value=str(source.path),
-                remedy=f"The bytes before the edit are in {entry}.",
-            )
+            message = f"{source.path} was changed after the edit; it was left alone."
+            raise FileChanged(message, value=str(source.path), remedy=f"The bytes before the edit are in {entry}.")
         with self._journal.locked():
             write_atomic(source, before if backup.existed else None, mode=backup.mode)
         _discard(entry)
@@ -119,11 +106,9 @@ class BackupStore:
                     break
             save_json(_note_path(entry), backup._asdict())
         except OSError as error:
-            raise FileNotWritable(
-                f"Cannot keep a backup in {folder}: {error.strerror or error}. The file was left alone.",
-                value=str(folder),
-                remedy="Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written.",
-            ) from error
+            message = f"Cannot keep a backup in {folder}: {error.strerror or error}. The file was left alone."
+            remedy = "Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written."
+            raise FileNotWritable(message, value=str(folder), remedy=remedy) from error
         return entry
 
     def _folder(self, source: SourceFile) -> Path:
@@ -140,11 +125,8 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
             identities.append((number.st_dev, number.st_ino))
         for identity in identities:
             if identity in names:
-                raise InvalidField(
-                    f"{names[identity]} and {source.path} are the same file.",
-                    value=[str(names[identity]), str(source.path)],
-                    remedy="Change each file once.",
-                )
+                message, remedy = f"{names[identity]} and {source.path} are the same file.", "Change each file once."
+                raise InvalidField(message, value=[str(names[identity]), str(source.path)], remedy=remedy)
         names |= dict.fromkeys(identities, source.path)
 
 
@@ -156,11 +138,9 @@ def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
         if sha256_of(before) != backup.before_sha256:
             raise ValueError("other bytes than were kept")
     except (OSError, ValueError, TypeError) as error:
-        raise NoBackup(
-            f"The newest backup of {source.path} is damaged; the file was left alone.",
-            value=str(entry),
-            remedy=f"What is left of the backups is in {entry.parent}.",
-        ) from error
+        message = f"The newest backup of {source.path} is damaged; the file was left alone."
+        remedy = f"What is left of the backups is in {entry.parent}."
+        raise NoBackup(message, value=str(entry), remedy=remedy) from error
     return backup, before
 
 

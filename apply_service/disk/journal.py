@@ -37,7 +37,7 @@ class FileState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FileStep:
     """What one file was and is to become.  `kept`: where its old bytes lie.  `temporary`: where the new are staged.
 
     The bytes that lie there now show what has been done: a note outlives the process that wrote it.
@@ -92,7 +92,7 @@ class Step:
 class Note:
     """One change set in the journal.  `folders`: those that it creates, outermost first."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[FileStep, ...]
     folders: tuple[str, ...]
     started: str
 
@@ -104,7 +104,7 @@ class Note:
             before = FileState(source.sha256, source.mode)
             after = FileState(None if write.data is None else sha256_of(write.data), write.mode)
             temporary = files.temporary_beside(target, f"{number}-{i}")
-            steps.append(Step(str(target), before, after, str(place), str(temporary)))
+            steps.append(FileStep(str(target), before, after, str(place), str(temporary)))
         parents = {parent for write in writes for parent in write.source.target.parents if write.data is not None}
         folders = tuple(str(parent) for parent in sorted(parents) if not parent.exists())
         return cls(tuple(steps), folders, datetime.now(UTC).isoformat(timespec="seconds"))
@@ -115,16 +115,14 @@ class Note:
         try:
             values = json.loads(path.read_text(encoding="ascii"))
             steps = [
-                Step(**{**step, "before": FileState(*step["before"]), "after": FileState(*step["after"])})
+                FileStep(**{**step, "before": FileState(*step["before"]), "after": FileState(*step["after"])})
                 for step in values["steps"]
             ]
             return cls(tuple(steps), tuple(values["folders"]), values["started"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileNotReadable(
-                f"The note of an interrupted change set is damaged ({type(error).__name__}).",
-                value=str(path),
-                remedy="Look at the files it names, then remove it.",
-            ) from error
+            message = f"The note of an interrupted change set is damaged ({type(error).__name__})."
+            remedy = "Look at the files it names, then remove it."
+            raise FileNotReadable(message, value=str(path), remedy=remedy) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +144,8 @@ class Journal:
 
     def commit(self, writes: Sequence[FileWrite], kept: Sequence[Path]) -> None:
         """Carry out all of the writes, in order, or none.  `kept`: where the bytes lie that each file holds now.
-
-        Raises:
-            FileChanged, FileNotWritable: no file is changed, or the remedy says that some could not be rolled back.
-        """
+        Raises FileChanged, FileNotWritable: no file is changed, or the remedy says that some could not be rolled
+        back."""
         with self.locked():
             number = secrets.token_hex(8)
             note, path = Note.of(writes, kept, number), self._folder / f"{number}.json"
@@ -223,12 +219,8 @@ class Journal:
             lock = FileLock(self._folder / "lock")
             lock.acquire(timeout=LOCK_TIMEOUT_S)
         except Timeout as error:
-            raise FileNotWritable(
-                "Other changes are being written.",
-                value=str(self._folder / "lock"),
-                limit=LOCK_TIMEOUT_S,
-                remedy="Try again when they are done.",
-            ) from error
+            message, limit, remedy = "Other changes are being written.", LOCK_TIMEOUT_S, "Try again when they are done."
+            raise FileNotWritable(message, value=str(self._folder / "lock"), limit=limit, remedy=remedy) from error
         except OSError as error:
             raise self._unusable(error) from error
         try:
@@ -238,7 +230,7 @@ class Journal:
         finally:
             lock.release()
 
-    def _take_back(self, path: Path, note: Note, steps: Sequence[Step]) -> Recovery:
+    def _take_back(self, path: Path, note: Note, steps: Sequence[FileStep]) -> Recovery:
         """Undo the steps that were done, the last one first, and end the change set.  Doing it twice does no harm."""
         if conflicts := tuple(step.target for step in steps if not step.can_be_undone):
             return Recovery(str(path), note.started, conflicts=conflicts)

@@ -48,21 +48,14 @@ class Roots:
                 )
 
     def resolve(self, name: str) -> Path:
-        """The absolute path that a name leads to; nothing need exist there.
-
-        Raises:
-            OutsideRoots: it leads out of the allowed folders, or into git's own.
-            InvalidField: it is not the name of a file.
-        """
+        """The absolute path that a name leads to; nothing need exist there.  Raises OutsideRoots: it leads out of the
+        allowed folders, or into git's own; InvalidField: it is not the name of a file."""
         place = Path(os.path.realpath(self._place(name)))
         root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
         if root is None:
-            raise OutsideRoots(
-                f"{name} is outside the allowed folders.",
-                value=str(place),
-                limit=[str(folder) for folder in self.folders],
-                remedy="Name a file inside of them, or allow its folder with --root.",
-            )
+            message = f"{name} is outside the allowed folders."
+            remedy = "Name a file inside of them, or allow its folder with --root."
+            raise OutsideRoots(message, value=str(place), limit=[str(folder) for folder in self.folders], remedy=remedy)
         # Files of git's own can make programs run, and no edit is ever meant for them.
         if ".git" in [part.lower() for part in place.relative_to(root).parts]:
             raise OutsideRoots(f"{name} belongs to git itself.", value=str(place), remedy="Edit files of the project.")

@@ -1,9 +1,7 @@
-"""Drafts copied from what the output is expected to repeat: the predicted merge, the original, the update, the output
-itself.
+"""Drafts copied from what the output is expected to repeat: the predicted merge, the original, the update.
 
-After a rejection the target has written a token that the draft did not foresee.  The sources are then searched for the
-longest suffix of the output, near where the output stands in each (docs/drafting.md).  A drafter decides how fast the
-output comes, never what it is.
+After a rejection, the sources are searched for the longest suffix of the output, near the output's place in each
+(docs/drafting.md).  A drafter decides how fast the output comes, never what it is.
 """
 
 from __future__ import annotations
@@ -15,21 +13,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from apply_service.drafting.acceptance import Counts, LearningDrafter
+from apply_service.drafting.drafter import Counts, LearningDrafter
 from apply_service.drafting.lookup import MAX_MATCH, agreement
 from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, DraftSource, DraftSources
 
 MIN_MATCH = 3
-"""Fewest agreeing tokens that are trusted anywhere; 3 took 2-4% fewer rejections than 2 where the merge was wrong
+"""The fewest agreeing tokens that are trusted anywhere.  3 took 2-4% fewer rejections than 2 where the merge was wrong
 (docs/log.md)."""
 LONG_MATCH = 8
-"""Agreeing tokens from which on a match is a sure one."""
+"""With so many agreeing tokens a match is sure."""
 NEAR_TOKENS = 16
-"""A single agreeing token is trusted only this close after a source's position."""
+"""A single agreeing token is trusted only within so many tokens after a source's position."""
 BACKWARD_PENALTY = 3.0
 """Edits are monotone: going back in a source costs this much more."""
 TEXT_TAILS = (64, 32, 16, 8)
-"""Characters of output text to look for where no token suffix matches, longest first."""
+"""How many characters of the output to look for if no suffix of tokens matches, in this order."""
 SETTLED_TOKENS = 32
 """A cursor that has agreed for so long counts as followed, however it was found."""
 PRIORS: dict[str, Counts] = {
@@ -40,15 +38,16 @@ PRIORS: dict[str, Counts] = {
     "loose": (8.0, 1.0),
     "guess": (0.5, 2.0),
 }
-"""By how the cursor was found: by many or few agreeing tokens; loosely (one token near by, text, another indentation);
-by nothing; or that it has been followed for long.  Means measured on mined edits (docs/log.md)."""
+"""The kinds of drafts, by how the cursor was found: by many or few agreeing tokens, loosely (one token near by, text,
+another indentation), or by a guess.  "followed": the cursor has agreed for long.  Means measured on mined edits
+(docs/log.md)."""
 
 MAX_REINDENTED_CHARS = 1500
-"""Text written anew at a time: about a window's worth."""
+"""How much text is indented anew at a time: about one window."""
 KEPT_TOKENS = 16
-"""So many tokens in a row that the predicted merge keeps from the original end a shifted block: they are right."""
+"""A shifted block ends where the predicted merge keeps so many tokens in a row of the original: these are right."""
 MAX_LINE_TOKENS = 12
-"""Tokens that the indentation of a line may have."""
+"""The most tokens that the indentation of a line may have."""
 BLANKS = " \t"
 
 
@@ -57,8 +56,8 @@ def indentation_of(line: str) -> str:
 
 
 class Source:
-    """A text to copy from.  The output has come to `position` in it, or to any place from `earliest` on where the
-    predicted merge is wrong to leave out what lies between the two."""
+    """A text to copy from.  The output has reached `position` in it.  If the predicted merge wrongly leaves out lines
+    before that, the output has reached some place from `earliest` on."""
 
     def __init__(self, name: str, given: DraftSource) -> None:
         self.name, self.text, self.ids, self.starts = name, given.text, given.ids, given.starts
@@ -72,29 +71,29 @@ class Source:
 
     @cached_property
     def step(self) -> int:
-        """Characters by which it indents: the least step between lines that follow each other; 4 where there is
+        """The width of one level of indentation: the least step between two lines that follow each other; 4 if there is
         none."""
         widths = [len(indentation_of(line)) for line in self.text.split("\n") if line.strip()]
         return min((abs(a - b) for a, b in pairwise(widths) if a != b), default=4)
 
     def token_at(self, char: int) -> tuple[int, int]:
-        """The first token that starts at this character or after it, and where it starts: a line end may belong to the
-        token before."""
+        """The first token that starts at this character or after it, and the character at which it starts.  A line end
+        may belong to the token before."""
         place = int(np.searchsorted(self.starts[:-1], char))
         return place, int(self.starts[place])
 
     def cursor_at(self, char: int) -> Cursor | None:
-        """None where no token starts just there."""
+        """A cursor at the token that starts at this character; None if no token does."""
         place, start = self.token_at(char)
         return Cursor(self, place) if place < len(self) and start == char else None
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What to draft: the rest of `prefix` from `n_used` on, then `source` from token `place` on.
+    """What to draft: `prefix` from `n_used` on, then `source` from token `place` on.
 
-    The prefix is text of the source tokenised anew (and perhaps indented otherwise); `prefix_char` is the character of
-    the source's text where it begins.
+    The prefix is text of the source that was tokenised again, and perhaps indented in another way.  It begins at
+    character `prefix_char` of the source's text.
     """
 
     source: Source
@@ -114,7 +113,7 @@ class Cursor:
         return head + self.source.ids[self.place : self.place + room].tolist() if room else head
 
     def advance(self, n_tokens: int) -> Cursor:
-        """The cursor `n_tokens` further on; the source's position moves along."""
+        """The cursor `n_tokens` later.  This also moves the source's position."""
         n_used = min(len(self.prefix), self.n_used + n_tokens)
         place = min(len(self.source), self.place + n_tokens - (n_used - self.n_used))
         if n_used == len(self.prefix):
@@ -139,7 +138,7 @@ class Cursor:
 
 
 class Sources:
-    """The sources of one drafter in order of preference, kept in step along the alignment of the predicted merge."""
+    """The sources of one drafter, in order of preference.  Positions follow the alignment of the predicted merge."""
 
     def __init__(self, given: DraftSources, names: Sequence[str]) -> None:
         known: dict[str, DraftSource] = {
@@ -152,14 +151,14 @@ class Sources:
         self._alignment = {"original": given.predicted_to_original, "update": given.predicted_to_update}
 
     def follow(self, moved: Source) -> None:
-        """Move the others to where they stand by the alignment when the output has reached the position of `moved`."""
+        """Move the other sources to the places that are aligned with the position of `moved`."""
         predicted = self.by_name.get("predicted")
         if predicted is None:
             return
         if moved is not predicted:
             predicted.move_to(int(np.searchsorted(self._alignment[moved.name], moved.position)))
             return
-        # Lines dropped before this line may be wanted after all, though the output has begun as the line does.
+        # The output may still want the lines that the merge drops before this line.
         newline = moved.text.rfind("\n", 0, int(moved.starts[moved.position]))
         line = min(moved.position, int(np.searchsorted(moved.starts[:-1], max(0, newline))))
         for name, places in self._alignment.items():
@@ -170,9 +169,7 @@ class Sources:
 
     @cached_property
     def kept(self) -> dict[str, np.ndarray]:
-        """By source [n_predicted]: whether each token of the predicted merge is the source's, moving on with it.
-
-        Made at the first rejection."""
+        """By source [n_predicted]: whether each token of the predicted merge is copied from that source."""
         predicted, found = self.by_name["predicted"].ids, {}
         for name, places in self._alignment.items():
             other, here = self.by_name[name].ids, places[:-1]
@@ -184,8 +181,9 @@ class Sources:
 
 @dataclass(slots=True)
 class IndentShift:
-    """How the target's indentation follows from a source's: the pairs seen, and for other depths a straight line
-    through them.  With one pair the slope is 1, or the ratio of the steps where tabs meet spaces or the steps fit."""
+    """How the target indents the lines of a source: as in the pairs seen, and at other depths by a straight line
+    through them.  With one pair the slope is 1.  It is the ratio of the widths if tabs become spaces (or the reverse),
+    or if the steps of both texts have that ratio."""
 
     seen: dict[str, str] = field(default_factory=dict)
     last: tuple[str, str] = ("", "")
@@ -214,11 +212,11 @@ class IndentShift:
 
 
 class Reindenter:
-    """Follows a target that indents a source's lines otherwise than the source does.
+    """Follows a target that indents lines in another way than their source.
 
-    Models write snippets at another depth, or with another width, than the file has, and the predicted merge may carry
-    that over wrongly.  One rejection tells how the target indents one line; the lines after it are written anew with
-    the same shift, so that a block costs one pass instead of one for each line.
+    Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One rejection
+    shows how the target indents one line.  The lines after it are indented by the same shift, so that a block costs one
+    pass instead of one for each line.
     """
 
     def __init__(self, given: DraftSources, sources: Sources) -> None:
@@ -228,8 +226,8 @@ class Reindenter:
         self._shifted_source: Source | None = None
 
     def resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """The cursor after the start of a line that the target writes as the source has it but for white space; None
-        where it does not, or the text can't be tokenised so.  `output_tail`: the output's last tokens."""
+        """The cursor after the start of a line that differs from the source's line only in white space.  None if it
+        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens."""
         source, text = cursor.source, cursor.source.text
         _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
         if not newline:
@@ -252,8 +250,8 @@ class Reindenter:
         return None
 
     def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
-        """The source's lines from the one at `line_start` on, whose text starts at `content`, indented as if its
-        indentation were the `expected` one, less the `line` that the output has already."""
+        """The source's lines from `line_start` on, with the first one indented as `expected` and the others by the same
+        shift, after the `line` that the output has already.  The first line's text starts at `content`."""
         text, indentation = source.text, source.text[line_start:content]
         old = self._shift if self._shifted_source is source else IndentShift()
         shift = IndentShift(dict(old.seen), old.last, old.slope)
@@ -281,7 +279,7 @@ class Reindenter:
 
 
 class CopyDrafter(LearningDrafter):
-    """Drafts from `names` of the sources, in that order of preference, then from the output itself."""
+    """Drafts from `names` of the sources, in that order of preference."""
 
     names: tuple[str, ...] = ()
 
@@ -296,7 +294,7 @@ class CopyDrafter(LearningDrafter):
         self._n_seen = 0
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Where the output stands in the sources is seen here, whoever drafted what was written."""
+        """Follows the output in the sources too, whichever drafter wrote it."""
         written = list(output_ids[self._n_seen :])
         self._n_seen = len(output_ids)
         expected = self._cursor.peek(len(written))
@@ -316,12 +314,11 @@ class CopyDrafter(LearningDrafter):
         return self.draft(self._cursor.peek(limit), kind, name)
 
     def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
-        """Where to go on after the target has left `cursor`, and how that was found."""
+        """The place to go on from after the target has left `cursor`, and how it was found."""
         source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
         if cursor.is_in_prefix:
             source.move_to(source.token_at(cursor.source_char(self._decode))[0])
-        if source.name in self._sources.by_name:
-            self._sources.follow(source)
+        self._sources.follow(source)
         resumed = self._reindenter.resume(cursor, tail)
         if resumed is not None and source.name == "predicted":
             return "loose", resumed
@@ -330,13 +327,13 @@ class CopyDrafter(LearningDrafter):
         if score > 0:
             found = "loose" if n_tokens < 2 else "short" if n_tokens < LONG_MATCH else "long"
             return found, Cursor(matched, place)
-        resumed = resumed or self._by_text(output_ids) or _in_output(output_ids, tail)
-        # Where nothing matches, one token is taken to have been replaced.
+        resumed = resumed or self._by_text(output_ids)
+        # Nothing matches: assume that the target replaced one token.
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
 
     def _by_text(self, output_ids: Sequence[int]) -> Cursor | None:
-        """Token boundaries shift around an edit: find the output's last characters in a source's text, tokenise the
-        rest of that line anew, and go on with the source's own tokens at the next line."""
+        """Find the output's last characters in a source's text, as token boundaries shift around an edit.  The rest of
+        that line is tokenised again, and the source's own tokens follow from the next line on."""
         written = self._decode(output_ids[-2 * MAX_MATCH :])
         for n_chars in TEXT_TAILS:
             tail = written[-n_chars:]
@@ -356,8 +353,8 @@ class CopyDrafter(LearningDrafter):
 
 
 def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
-    """The longest agreeing suffix of the output in a source, less the distance from where the source stands: its score
-    (0 where none is long enough), the place after it, and its length."""
+    """The best match of a suffix of the output in a source: its score (the length less a penalty for the distance from
+    the source's position; 0 if no match is long enough), the place after it, and its length."""
     places = np.flatnonzero(source.ids == tail[-1])
     if not len(places):
         return 0.0, source.position, 0
@@ -370,17 +367,6 @@ def _best_match(source: Source, tail: Sequence[int]) -> tuple[float, int, int]:
     scores = np.where((lengths >= MIN_MATCH) | is_near, np.maximum(lengths - penalty, 0.01 * lengths), 0.0)
     best = int(np.argmax(scores))
     return float(scores[best]), int(ends[best]), int(lengths[best])
-
-
-def _in_output(output_ids: Sequence[int], tail: Sequence[int]) -> Cursor | None:
-    """Repetition: the output's suffix earlier in the output itself."""
-    ids = np.asarray(output_ids, dtype=np.int64)
-    places = np.flatnonzero(ids[:-1] == tail[-1])
-    lengths = agreement(ids, places, tail)
-    if not len(places) or lengths.max() < MIN_MATCH:
-        return None
-    end = int(places[lengths == lengths.max()][-1]) + 1
-    return Cursor(Source("output", DraftSource("predicted", "", ids, np.zeros(len(ids) + 1, dtype=np.int64))), end)
 
 
 class Original(CopyDrafter):
@@ -396,6 +382,6 @@ class OriginalSnippet(CopyDrafter):
 
 
 class MergedEdit(CopyDrafter):
-    """The predicted merge, then the original, then the update: what this service is about."""
+    """The predicted merge, then the original, then the update: the default."""
 
     names = ("predicted", "original", "update")

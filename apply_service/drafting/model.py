@@ -1,8 +1,8 @@
 """Drafts by a smaller model with the target's tokenizer, which writes greedily in a session of its own.
 
-Its cache holds the prompt, the output as far as it has read it, and its own last draft; a rejected draft is forgotten
-by rewinding.  The session is opened and the prompt read at the first `propose`, so that in a chain nothing is spent on
-it while the other drafter knows its way.
+Its cache holds the prompt, the part of the output that it has read, and its own last draft.  A rejected draft is
+forgotten by rewinding.  The first `propose` opens the session and reads the prompt, so that a chain spends nothing on
+it as long as its other drafter is sure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apply_service.drafting.acceptance import LearningDrafter, worthwhile_length
+from apply_service.drafting.drafter import LearningDrafter, worthwhile_length
 from apply_service.errors import ContextLimitExceeded
 from apply_service.protocols import (
     EMPTY_DRAFT,
@@ -25,7 +25,7 @@ from apply_service.protocols import (
 )
 
 MAX_DRAFTED = 16
-"""Each token costs a pass of the draft model."""
+"""The most tokens of a draft.  Each costs a pass of the draft model."""
 LEAST_CHANCE = 0.3
 """A draft ends where its next token is reached and accepted with less than this probability."""
 GREEDY = SamplingParams()
@@ -34,8 +34,7 @@ PRIORS = {KIND: (4.0, 1.0)}
 
 
 class DraftModel(LearningDrafter):
-    """Where the draft model has no room for the sequence, now or ever, it drafts nothing: the answer is the same,
-    later."""
+    """Drafts nothing if the draft model has no room for the sequence.  The answer is then the same, but later."""
 
     def __init__(self, context: DraftContext) -> None:
         super().__init__(PRIORS)
@@ -45,7 +44,7 @@ class DraftModel(LearningDrafter):
         self._session: Session | None = None
         self._is_closed = False
         self._cached: list[int] = []
-        """What the cache holds from the prompt's last token on; the first `_n_settled` are the output's for good."""
+        """The tokens in the cache from the prompt's last token on.  The first `_n_settled` belong to the output."""
         self._n_settled = 0
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
@@ -60,23 +59,23 @@ class DraftModel(LearningDrafter):
         if self._session is None:
             return EMPTY_DRAFT
         n_tokens = worthwhile_length(self.expected(KIND), LEAST_CHANCE, min(limit, MAX_DRAFTED))
-        # However badly it fares, one token is tried, or it would never be tried again.
+        # At least one token is drafted: otherwise the estimate could never rise again.
         return self.draft(self._write_after(self._session, output_ids, max(1, n_tokens)), KIND, KIND)
 
     def close(self) -> None:
-        """Free the session; nothing is drafted from now on."""
+        """Free the session.  Nothing is drafted afterwards."""
         self._is_closed = True
         if self._session is not None:
             self._session.close()
             self._session = None
 
     def _write_after(self, session: Session, output_ids: Sequence[int], n_tokens: int) -> list[int]:
-        """The model's own next tokens after the output, `n_tokens` unless it leaves the common vocabulary."""
+        """The model's `n_tokens` next tokens; fewer if it chooses an id that the target lacks."""
         engine = self._model.engine
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
             engine.step([Prefill(session, min(longest, session.n_pending))])
-        # Forget what the cache holds beyond the output, and read what it lacks: at least the last token.
+        # Forget cached tokens that are not in the output, and read those that are missing: at least the last one.
         written = [self._context.prompt_ids[-1], *output_ids]
         n_kept = self._n_settled
         while n_kept < min(len(self._cached), len(written) - 1) and self._cached[n_kept] == written[n_kept]:
@@ -92,8 +91,8 @@ class DraftModel(LearningDrafter):
         return drafted if max(unread) < self._model.n_vocab else drafted[:-1]
 
     def _read(self, session: Session, token_ids: Sequence[int]) -> int:
-        """Take `token_ids` into the cache, in windows whose choices are forced to them; the model's choice after the
-        last."""
+        """Read `token_ids` into the cache, in windows whose choices are forced to them.  Returns the model's choice
+        after the last one."""
         n_window = self._model.engine.max_draft + 1
         choice = -1
         for start in range(0, len(token_ids), n_window):

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.hunks import QuotedHunk, Trust, merge_hunks, write_file
+from apply_service.edits.hunks import QuotedHunk, Trust, merge_hunks
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
 from apply_service.types import LineOp, Prediction
@@ -37,6 +37,10 @@ class FileChange:
     @property
     def names(self) -> tuple[str, ...]:
         return (self.path,) if self.new_path is None else (self.path, self.new_path)
+
+    @property
+    def is_move(self) -> bool:
+        return self.new_path is not None and not self.is_copy
 
     def is_for(self, path: str | None) -> bool:
         return not self.path or any(is_same_file(name, path) for name in self.names)
@@ -65,15 +69,25 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
         else:
             trust.doubt(f"the edit names another file: {named}")
     if len({change.path for change in mine}) != 1:
-        raise MalformedEdit(
-            "the edit is for several files, and it is not clear which of them is this one",
-            value=path,
-            limit=[change.path for change in changes],
-            remedy="send the `path` of the file, as the edit names it",
-        )
+        raise _several_files(path, [change.path for change in changes])
     if others := [change.path for change in changes if change not in mine]:
         trust.note("the edit also changes " + ", ".join(others))
-    return mine[0] if len(mine) == 1 else replace(mine[0], hunks=tuple(h for change in mine for h in change.hunks))
+    return join_changes(mine)
+
+
+def join_changes(changes: Sequence[FileChange]) -> FileChange:
+    """Several changes of one file as one."""
+    first, *others = changes
+    return (
+        replace(
+            first,
+            action=next((change.action for change in changes if change.action != "modify"), first.action),
+            new_path=next((change.new_path for change in changes if change.new_path), None),
+            hunks=tuple(hunk for change in changes for hunk in change.hunks),
+        )
+        if others
+        else first
+    )
 
 
 class _Named(Protocol):
@@ -90,22 +104,26 @@ def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list
     Raises:
         MalformedEdit: the parts name several files, and none is known to be this one.
     """
-    named = sorted({part.path for part in parts if part.path is not None})
+    named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
             trust.doubt(f"the edit names another file: {named[0]}")
         return list(parts)
-    mine = [part for part in parts if path is not None and (part.path is None or is_same_file(part.path, path))]
+    mine = [part for part in parts if path is not None and (not part.path or is_same_file(part.path, path))]
     if not any(part.path for part in mine):
-        raise MalformedEdit(
-            "the edit is for several files, and none of them is known to be this one",
-            value=path,
-            limit=named,
-            remedy="send `path`, as the edit names it",
-        )
+        raise _several_files(path, named)
     if others := [name for name in named if not is_same_file(name, path)]:
         trust.note("the edit also changes " + ", ".join(others))
     return mine
+
+
+def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
+    return MalformedEdit(
+        "the edit is for several files, and it is not clear which of them is this one",
+        value=path,
+        limit=list(named),
+        remedy="send the `path` of the file, as the edit names it",
+    )
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
@@ -131,9 +149,11 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
                 value=change.path,
                 remedy="send the edit as a change of the file, or an empty original",
             )
-        new = [(line.update_line, line.text) for hunk in change.hunks for line in hunk.lines if line.kind != "remove"]
-        lacks_newline = bool(change.hunks) and change.hunks[-1].new_lacks_newline
-        return write_file(original, update, new, trust, has_final_newline=not lacks_newline)
+        new, lines = [text for hunk in change.hunks for text in hunk.new], update.split("\n")
+        for line in (line for hunk in change.hunks for line in hunk.lines):
+            lines[line.update_line] = line.text
+        ends_line = new and not change.hunks[-1].new_lacks_newline
+        return trust.prediction_of(original, "\n".join([*new, ""] if ends_line else new), lines)
     if change.action == "delete":
         if not change.hunks and change.old_mode is not None and original:  # git says so too; V4A deletes without hunks
             raise MalformedEdit(

@@ -3,28 +3,27 @@
 Each format turns its text into hunks.  `merge_hunks` finds the place of each hunk and writes it into the file.
 
 Placing: a quote that occurs exactly once leaves no choice.  For a quote that occurs several times, the rest of the edit
-decides, in this order: its line number, its scopes, and the hunks around it.  The certainty depends on which of these
-decided.  If a quote is not found, the search continues for its result, which may be in the file already, and then for
-similar lines.
+decides, in this order: its line number, its scopes, and the hunks around it.  If a quote is not found, the search
+continues for its result, which may be in the file already, and then for similar lines.
 
-Writing: quoted lines that stay keep the file's own wording.
+Writing: quoted lines that stay keep the file's own wording; new lines get the indentation of their place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
-from apply_service.edits.code_lines import definition_end
+from apply_service.edits.code_lines import definition_end, leading
 from apply_service.edits.diff import diff_lines
+from apply_service.edits.fidelity import ops_from_texts
 from apply_service.edits.line_search import MAX_PLACES, FileLines, Likeness, Place, find_similar, nearest_lines
 from apply_service.edits.markers import is_marker
-from apply_service.edits.reindent import Reindent
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -36,10 +35,7 @@ RANK = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.GUESS: 2}
 
 
 class Trust:
-    """How far an edit's reading can be trusted.
-
-    The worst reason that comes up while the edit is parsed, placed and written decides.
-    """
+    """How far an edit's reading can be trusted.  The worst reason that comes up decides."""
 
     def __init__(self) -> None:
         self.certainty = Certainty.CERTAIN
@@ -63,6 +59,25 @@ class Trust:
         """The operations together with the recorded reasons, each reason once."""
         is_certain = self.certainty is Certainty.CERTAIN
         return Prediction(tuple(ops), tuple(update_lines), self.certainty, tuple(self._said), determined=is_certain)
+
+    def prediction_of(self, original: str, merged: str, update_lines: Sequence[str], n_own: int = 0) -> Prediction:
+        """The prediction of a text that is written already.
+
+        `update_lines[n_own:]` are the lines that the text may have from the update; others are put behind them.
+        """
+        lines = list(update_lines)
+        rows: defaultdict[str, deque[int]] = defaultdict(deque)
+        for row, line in enumerate(lines[n_own:], n_own):
+            rows[line].append(row)
+        ops = []
+        for op in ops_from_texts(original, merged):
+            if op.kind == "take" and not rows[op.text]:
+                rows[op.text].append(len(lines))
+                lines.append(op.text)
+            if op.kind != "drop" and rows[op.text]:
+                op = op._replace(kind="take" if op.kind == "take" else "both", update_line=rows[op.text].popleft())
+            ops.append(op)
+        return self.prediction(ops, lines)
 
 
 class HunkLine(NamedTuple):
@@ -90,8 +105,6 @@ class QuotedHunk:
     """The edit says that the hunk reaches the end of the file."""
     old_lacks_newline: bool = False
     new_lacks_newline: bool = False
-    newline_note: int | None = None
-    """The line of the update that tells whether the file ends in a newline."""
     may_be_cut: bool = False
     """The edit ends with this hunk, and the hunk has fewer lines than its own count says."""
     is_well_formed: bool = False
@@ -118,16 +131,20 @@ class QuotedHunk:
         return max((line.strip() for line in self.old), key=len, default="")[:200]
 
 
-def signed_line(at: int, text: str, *, keeps_blank: bool) -> HunkLine:
-    """A line of a diff or patch.
+def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
+    """The lines of a diff's or patch's hunk, each as (line of the update, text).
 
-    `keeps_blank`: some context lines lack their leading blank, so no context line loses one here.
+    Where some context lines lack their leading blank, no context line loses one.
     """
-    if text[:1] == "-":
-        return HunkLine("remove", text[1:], at)
-    if text[:1] == "+":
-        return HunkLine("add", text[1:], at)
-    return HunkLine("context", text[1:] if text[:1] == " " and not keeps_blank else text, at)
+    keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
+    kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
+    return tuple(
+        HunkLine(kinds[text[0]], text[1:], at)
+        if text[:1] in kinds
+        else HunkLine("context", text if keeps_blank else text.removeprefix(" "), at)
+        for at, text in body
+        if text[:1] != "\\"
+    )
 
 
 def hunk_of_replacement(
@@ -165,69 +182,17 @@ def merge_hunks(
         if len(cut) > 1:
             trust.doubt(f"{hunk.label}: leaves lines out by a marker")
         parts += cut
-    chained: list[QuotedHunk] = []
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
     if 0 < len(lost) < len(parts):
         others = [hunk for hunk in parts if not hunk.old or file.stands(hunk.old)]
-        written = FileLines(_text(_draw(file, list(update_lines), others, Trust(), is_ordered=False)))
-        found = [(hunk, written.find(hunk.old)) for hunk in lost]
-        chained = [hunk for hunk, places in found if len(places) == 1 and places[0].likeness is Likeness.EXACT]
-    ids = set(map(id, chained))
-    first = [hunk for hunk in parts if id(hunk) not in ids]
-    ops = _draw(file, update_lines, first, trust, is_ordered=is_ordered)
-    if chained:
-        trust.doubt(f"{chained[0].label}: changes what another one wrote")
-        ops = compose(ops, _draw(FileLines(_text(ops)), update_lines, chained, trust, is_ordered=False))
-    return trust.prediction(ops, update_lines)
-
-
-def write_file(
-    original: str, update: str, new: Sequence[tuple[int, str]], trust: Trust, *, has_final_newline: bool = True
-) -> Prediction:
-    """The merge that replaces the whole original by the given lines, each as (line of the update, text)."""
-    file, update_lines = FileLines(original), update.split("\n")
-    ops = [LineOp("drop", row, None, line) for row, line in enumerate(file.lines)]
-    if file.has_final_newline and not has_final_newline:
-        ops.append(LineOp("drop", len(file), None, ""))
-    for at, text in new:
-        update_lines[at] = text
-        ops.append(LineOp("take", None, at, text))
-    if file.has_final_newline and has_final_newline:
-        ops.append(LineOp("keep", len(file), None, ""))
-    elif has_final_newline and update_lines[-1] == "":
-        ops.append(LineOp("take", None, len(update_lines) - 1, ""))
-    return trust.prediction(ops, update_lines)
-
-
-def compose(first: Sequence[LineOp], second: Sequence[LineOp]) -> list[LineOp]:
-    """The operations that have the effect of `first` and then of `second` on its output."""
-    ops: list[LineOp] = []
-    at = 0
-    steps = iter(second)
-    for op in first:
-        if op.kind == "drop":
-            ops.append(op)
-            continue
-        for step in steps:
-            if step.original_line != at:
-                ops.append(step)
-                continue
-            if step.kind != "drop":
-                ops.append(op)
-            elif op.original_line is not None:
-                ops.append(op._replace(kind="drop", update_line=None))
-            break
-        at += 1
-    return _drops_first([*ops, *steps])
-
-
-def _drops_first(ops: Sequence[LineOp]) -> list[LineOp]:
-    """The same operations, with the drops of every replaced stretch before its takes."""
-    ordered: list[LineOp] = []
-    for is_change, run in groupby(ops, key=lambda op: op.kind in ("drop", "take")):
-        stretch = list(run)
-        ordered += sorted(stretch, key=lambda op: op.kind == "take") if is_change else stretch
-    return ordered
+        draft = _text(_draw(file, list(update_lines), others, Trust(), is_ordered=False))
+        written = FileLines(draft)
+        if all(len(written.find(hunk.old, 2, Likeness.EXACT)) == 1 for hunk in lost):
+            _draw(file, list(update_lines), others, trust, is_ordered=False)
+            trust.doubt(f"{lost[0].label}: changes what another one wrote")
+            merged = _text(_draw(written, update_lines, lost, trust, is_ordered=False))
+            return trust.prediction_of(original, merged, update_lines)
+    return trust.prediction(_draw(file, update_lines, parts, trust, is_ordered=is_ordered), update_lines)
 
 
 def _text(ops: Sequence[LineOp]) -> str:
@@ -236,70 +201,68 @@ def _text(ops: Sequence[LineOp]) -> str:
 
 def _cut_at_markers(hunk: QuotedHunk) -> list[QuotedHunk]:
     """The parts of the hunk between context lines that stand for omitted lines (`...`), in order and with its label."""
-    parts: list[list[HunkLine]] = [[]]
-    for line in hunk.lines:
-        if line.kind == "context" and is_marker(line.text):
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    if len(parts) == 1:
+    is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
+    if not any(is_gap):
         return [hunk]
-    return [QuotedHunk(hunk.label, tuple(part), scopes=hunk.scopes) for part in parts if part]
+    parts = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
+    return [
+        QuotedHunk(hunk.label, tuple(line for _, line in part), scopes=hunk.scopes) for gap, part in parts if not gap
+    ]
 
 
 def _draw(
     file: FileLines, update_lines: list[str], hunks: Sequence[QuotedHunk], trust: Trust, *, is_ordered: bool
 ) -> list[LineOp]:
     """The operations of the hunks.  `update_lines` is changed to the lines that the hunks read and write."""
-    places = _Placement(file, hunks, trust).run()
+    places = _Placement(file, trust).find_all(hunks)
     if is_ordered and any(a.start > b.start for a, b in pairwise(places)):
         trust.doubt("the hunks are not in the file's order")
     canvas = _Canvas(file, update_lines, trust)
     for hunk, place in sorted(zip(hunks, places, strict=True), key=lambda placed: (placed[1].start, placed[1].end)):
         canvas.draw(hunk, place)
-    return _drops_first(list(canvas.ops()))
+    ordered: list[LineOp] = []  # the drops of every replaced stretch before its takes
+    for is_change, run in groupby(canvas.ops(), key=lambda op: op.kind in ("drop", "take")):
+        stretch = list(run)
+        ordered += sorted(stretch, key=lambda op: op.kind == "take") if is_change else stretch
+    return ordered
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
 class _Placement:
-    """Finds a place for every hunk, in the order of the hunks.
+    """Finds the places of hunks."""
 
-    Raises:
-        NeedsMoreContext: a hunk has no place, not even a probable one; the error names its anchor.
-    """
-
-    def __init__(self, file: FileLines, hunks: Sequence[QuotedHunk], trust: Trust) -> None:
+    def __init__(self, file: FileLines, trust: Trust) -> None:
         self._file = file
-        self._hunks = hunks
         self._trust = trust
-        self._n_searched = 0
 
-    def run(self) -> list[Place]:
-        found = [self._file.find(hunk.old) for hunk in self._hunks]
+    def find_all(self, hunks: Sequence[QuotedHunk]) -> list[Place]:
+        """A place for every hunk, in the order of the hunks.
+
+        Raises:
+            NeedsMoreContext: a hunk has no place, not even a probable one; the error names its anchor.
+        """
+        found = [self._file.find(hunk.old) for hunk in hunks]
         # For each hunk: the first line of all later hunks that have only one possible place.
         below = [len(self._file) + 1]
         for places in reversed(found[1:]):
             below.append(min(below[-1], places[0].start) if len(places) == 1 else below[-1])
         chosen: list[Place] = []
-        above = 0  # the end of the hunks so far
-        drift = 0  # the distance between the last hunk's stated line and its place
-        for hunk, places, first_below in zip(self._hunks, found, reversed(below), strict=False):
+        above = n_lost = drift = 0  # the end of the hunks so far; the last hunk's distance from its stated line
+        for hunk, places, first_below in zip(hunks, found, reversed(below), strict=False):
             if not hunk.old:
                 place = Place((), Likeness.EXACT, gap=self._gap(hunk))
             elif not places:
-                place = self._find_lost(hunk)
+                n_lost += 1
+                place = self._find_lost(hunk, n_lost)
             else:
-                place = places[0] if len(places) == 1 else self._choose(hunk, places, (above, first_below), drift)
+                place = places[0] if len(places) == 1 else self._choose(hunk, places, above, first_below, drift)
+            self._judge(hunk, place)
             chosen.append(place)
             above = max(above, place.end)
-            if hunk.stated_line is not None:
-                drift = place.start - hunk.stated_line
-        for hunk, place in zip(self._hunks, chosen, strict=True):
-            if place.rows:
-                self._judge(hunk, place)
+            drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
         return chosen
 
-    def _choose(self, hunk: QuotedHunk, places: list[Place], between: tuple[int, int], drift: int) -> Place:
+    def _choose(self, hunk: QuotedHunk, places: list[Place], above: int, below: int, drift: int) -> Place:
         """Choose one of several places."""
         trust, label = self._trust, hunk.label
         if hunk.stated_line is not None and self._file.stands_at(hunk.old, hunk.stated_line):
@@ -310,31 +273,23 @@ class _Placement:
             return places[-1]
         scopes = self._scope_spans(hunk.scopes)
         scoped = [place for place in places if any(start <= place.start < end for start, end in scopes)]
-        if hunk.scopes and not scopes:
-            trust.doubt(f"{label}: no scope {' > '.join(hunk.scopes)[:100]!r}")
-        if len(scopes) > 1:
-            trust.doubt(f"{label}: its scope is not unique")
-        if scopes and not scoped:
-            scoped = [place for place in places if place.start >= scopes[0][0]][:1]
-            trust.doubt(f"{label}: not unique, taken below its scope's first line")
         if len(scoped) == 1:
-            if not hunk.scopes_bind:
-                trust.doubt(f"{label}: not unique, settled by its heading")
+            if not hunk.scopes_bind or len(scopes) > 1:
+                trust.doubt(f"{label}: not unique, settled by its scope")
             return scoped[0]
         places = scoped or places
-        fitting = [place for place in places if between[0] <= place.start and place.end <= between[1]]
+        fitting = [place for place in places if above <= place.start and place.end <= below]
         if len(fitting) == 1:
             trust.doubt(f"{label}: not unique, settled by the order of the hunks")
             return fitting[0]
         places = fitting or places
         rows = ", ".join(str(place.start + 1) for place in places[:5])
         trust.guess(f"{label}: its lines stand at several places (lines {rows})")
-        if hunk.stated_line is None:
-            return places[0]
-        expected = hunk.stated_line + drift
+        expected = 0 if hunk.stated_line is None else hunk.stated_line + drift
         return min(places, key=lambda place: abs(place.start - expected))
 
     def _scope_spans(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
+        """The stretches of the file that the scopes hold, each inside one of the scope before."""
         spans = [(0, len(self._file))] if scopes else []
         for scope in scopes:
             named = ((row, end) for start, end in spans for row in self._rows_of_scope(scope, start, end))
@@ -342,34 +297,30 @@ class _Placement:
         return spans
 
     def _rows_of_scope(self, scope: str, start: int, end: int) -> list[int]:
-        """The lines that equal the scope's header; else those that begin with it; else those that contain it."""
+        """The lines that equal the scope's header; else those that contain it."""
         wanted = scope.strip()
-        first = last = bisect_left(self._stripped, (wanted, start))
-        while last < len(self._stripped) and self._stripped[last][0] == wanted and self._stripped[last][1] < end:
-            last += 1
-        if first < last:
-            return [row for _, row in self._stripped[first:last]]
-        first = last = bisect_left(self._stripped, (wanted,))
-        while last < len(self._stripped) and self._stripped[last][0].startswith(wanted):
-            last += 1
-        beginning = sorted(row for _, row in self._stripped[first:last] if start <= row < end)
-        return beginning or [row for row in range(start, end) if wanted in self._file.lines[row]]
+        equal = self._headers.get(wanted, [])
+        first = bisect_left(equal, start)
+        if found := [row for row in equal[first : first + MAX_PLACES] if row < end]:
+            return found
+        return [row for row in range(start, end) if wanted in self._file.lines[row]]
 
     @cached_property
-    def _stripped(self) -> list[tuple[str, int]]:
-        """The file's lines without white space at their ends, sorted, with their rows."""
-        return sorted((line.strip(), row) for row, line in enumerate(self._file.lines))
+    def _headers(self) -> dict[str, list[int]]:
+        """The rows of each line, without white space at its ends."""
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, line in enumerate(self._file.lines):
+            rows[line.strip()].append(row)
+        return rows
 
     def _gap(self, hunk: QuotedHunk) -> int:
-        """The place of a hunk that quotes no line: the place that the edit states, if it states one."""
+        """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
         n_lines, trust, label = len(self._file), self._trust, hunk.label
-        if n_lines == 0:
-            return 0
+        if n_lines == 0 or hunk.is_at_end:
+            return n_lines
         if hunk.stated_line is not None and hunk.stated_line <= n_lines:
             trust.doubt(f"{label}: no context, placed by its line number alone")
             return hunk.stated_line
-        if hunk.is_at_end:
-            return n_lines
         if hunk.scopes_bind and not hunk.scopes:
             trust.doubt(f"{label}: quotes no line, appended to the file")
             return n_lines
@@ -379,15 +330,13 @@ class _Placement:
         trust.guess(f"{label}: no context, placed at the end of its scope")
         return spans[0][1]
 
-    def _find_lost(self, hunk: QuotedHunk) -> Place:
+    def _find_lost(self, hunk: QuotedHunk, n_lost: int) -> Place:
         """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
-        made = self._file.find(hunk.new, loosest=Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
-        made = [place for place in made if place.likeness <= Likeness.TRAILING]
+        made = self._file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
         if len(made) == 1:
             self._trust.guess(f"{hunk.label}: not found, but its result stands in the file already")
             return made[0]._replace(is_applied=True)
-        self._n_searched += 1
-        if self._n_searched > MAX_SEARCHED:
+        if n_lost > MAX_SEARCHED:
             raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")
         found, shown = find_similar(self._file, hunk.old), nearest_lines(self._file, hunk.old)
         if not found:
@@ -398,25 +347,26 @@ class _Placement:
         return found[0].place
 
     def _judge(self, hunk: QuotedHunk, place: Place) -> None:
+        """Record the doubts about a place."""
         for scope in hunk.scopes if hunk.scopes_bind else ():
             # Doubt a scope that the file lacks, even if the lines below it are found exactly.
             if not self._rows_of_scope(scope, 0, len(self._file)):
                 self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
-        if place.is_applied:
-            return
-        said = {
-            Likeness.EDGES: "quotes blank lines that the file lacks",
-            Likeness.INDENTED: "quoted with other indentation",
-            Likeness.FOLDED: "quoted with other blanks, quotes or dashes",
-        }.get(place.likeness)
-        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=True)
+        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
         if place.likeness is Likeness.TRAILING and any(
             line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
             for line, row in quoted
         ):
-            said = "replaced lines end in blanks that it doesn't quote"
-        if said is not None:
-            self._trust.doubt(f"{hunk.label}: {said}")
+            self._trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
+        if place.likeness in DOUBTS and not place.is_applied:
+            self._trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
+
+
+DOUBTS = {
+    Likeness.EDGES: "quotes blank lines that the file lacks",
+    Likeness.INDENTED: "quoted with other indentation",
+    Likeness.FOLDED: "quoted with other blanks, quotes or dashes",
+}
 
 
 def _needs_context(hunk: QuotedHunk, why: str, nearest: str = "") -> NeedsMoreContext:
@@ -440,28 +390,16 @@ class _Canvas:
         self._dropped: dict[int, str] = {}  # original line -> label of the hunk that removes it
         self._added: defaultdict[int, list[LineOp]] = defaultdict(list)  # gap (before that original line) -> new lines
         self._drawn: set[tuple[object, ...]] = set()
-        self._loses_newline = False
-        self._newline_from: int | None = None  # line of the update that stands for a final newline to be added
+        self._has_newline = file.has_final_newline
 
     def draw(self, hunk: QuotedHunk, place: Place) -> None:
+        if place.is_applied:
+            return
         key = (place.start, hunk.old, hunk.new)
         if key in self._drawn:
             self._trust.doubt(f"{hunk.label}: repeats an earlier one")
             return
         self._drawn.add(key)
-        if not place.is_applied:
-            self._draw_lines(hunk, place)
-            self._draw_final_newline(hunk, place)
-            return
-        for line, row in zip((line for line in hunk.lines if line.kind != "remove"), place.rows, strict=True):
-            if row is not None:
-                self._show(row, line)
-
-    def _show(self, row: int, line: HunkLine) -> None:
-        self._shown[row] = line.update_line
-        self._update_lines[line.update_line] = line.text
-
-    def _draw_lines(self, hunk: QuotedHunk, place: Place) -> None:
         reindent = Reindent({})
         if place.likeness >= Likeness.EDGES:
             quoted = zip(hunk.old, place.rows, strict=True)
@@ -482,38 +420,30 @@ class _Canvas:
                 continue
             reindent.pass_line(line.text, self._file.lines[row])
             if line.kind == "context":
-                self._show(row, line)
-            elif row not in self._dropped:
-                self._dropped[row] = hunk.label
-            else:
+                self._shown[row] = line.update_line
+                self._update_lines[line.update_line] = line.text
+            elif row in self._dropped:
                 raise MalformedEdit(
                     f"{self._dropped[row]} and {hunk.label} both change line {row + 1}",
                     value=self._file.lines[row][:200],
                     remedy="state each change only once",
                 )
+            else:
+                self._dropped[row] = hunk.label
             gap, is_new_gap = row + 1, True
-
-    def _draw_final_newline(self, hunk: QuotedHunk, place: Place) -> None:
-        if not (hunk.old_lacks_newline or hunk.new_lacks_newline):
-            return
-        has_newline = self._file.has_final_newline
-        says_old = hunk.old_lacks_newline if place.rows else not has_newline
-        if place.end != len(self._file) or says_old == has_newline:
-            self._trust.doubt(f"{hunk.label}: is wrong about the final newline")
-        elif hunk.new_lacks_newline and not says_old:
-            self._loses_newline, self._newline_from = True, None
-        elif says_old and not hunk.new_lacks_newline:
-            # The update's own empty last line stands for the new line end, or else the line with the remark.
-            at = len(self._update_lines) - 1 if self._update_lines[-1] == "" else hunk.newline_note
-            self._loses_newline, self._newline_from = False, at
-            if at is not None:
-                self._update_lines[at] = ""
+        if hunk.old_lacks_newline or hunk.new_lacks_newline:
+            says_newline = not hunk.old_lacks_newline if place.rows else self._file.has_final_newline
+            if place.end != len(self._file) or says_newline != self._file.has_final_newline:
+                self._trust.doubt(f"{hunk.label}: is wrong about the final newline")
+            else:
+                self._has_newline = not hunk.new_lacks_newline
 
     def ops(self) -> Iterator[LineOp]:
         """Every line of the file once and in order, with the new lines between them."""
         if contested := sorted(self._shown.keys() & self._dropped.keys()):
             row = contested[0]
             self._trust.doubt(f"{self._dropped[row]}: changes line {row + 1}, which another one keeps")
+        n_lines = len(self._file)
         for row, text in enumerate(self._file.lines):
             yield from self._added.get(row, ())
             if row in self._dropped:
@@ -522,9 +452,65 @@ class _Canvas:
                 yield LineOp("both", row, self._shown[row], text)
             else:
                 yield LineOp("keep", row, None, text)
-        n_lines = len(self._file)
         yield from self._added.get(n_lines, ())
         if self._file.has_final_newline:
-            yield LineOp("drop" if self._loses_newline else "keep", n_lines, None, "")
-        elif self._newline_from is not None:
-            yield LineOp("take", None, self._newline_from, "")
+            yield LineOp("keep" if self._has_newline else "drop", n_lines, None, "")
+        elif self._has_newline:
+            # The line with the remark about it, or the update's own empty last line, stands for the new line end.
+            at = max(at for at, line in enumerate(self._update_lines) if not line or line.startswith("\\ "))
+            self._update_lines[at] = ""
+            yield LineOp("take", None, at, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reindent:
+    """How new lines are indented where their hunk's quoted lines stand at another indentation: a table of the hunk's
+    leading blanks and the file's."""
+
+    table: dict[str, str]
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]], new: Sequence[str] = ()) -> Reindent:
+        """From (quoted line, file's line) pairs and the lines of the new side."""
+        shown = [(leading(quoted), leading(line)) for quoted, line in pairs if quoted.strip() and line.strip()]
+        if not shown or all(a == b for a, b in shown):
+            return cls({})
+        if blanks := [leading(line) for line in new if line.strip()]:
+            theirs, ours = min((a for a, _ in shown), key=len), min((b for _, b in shown), key=len)
+            least = min(blanks, key=len)
+            if len(theirs) < len(ours) == len(least):
+                return cls({})  # the new side is indented as the file is already
+            is_even = least == blanks[0] == blanks[-1] == shown[0][0]
+            if is_even and len({len(b) - len(a) for a, b in shown}) > 1 and blanks.count(least) > 1:
+                return cls({shown[0][0]: shown[0][1]})  # only the first quoted line was moved, the new side as one
+        return cls(dict(reversed(shown)))  # where they disagree, the first wins until another is passed
+
+    def pass_line(self, quoted: str, line: str) -> None:
+        """A quoted line's own indentation holds for the new lines below it."""
+        if self.table.get(leading(quoted)) is not None and quoted.strip() and line.strip() and len(self.table) > 1:
+            self.table[leading(quoted)] = leading(line)
+
+    def apply(self, line: str) -> str:
+        """The line as the place has it; blank lines stay as they are."""
+        blanks = leading(line)
+        if not self.table or not line.strip():
+            return line
+        known = max((key for key in self.table if blanks.startswith(key)), key=len, default=None)
+        if known is not None:
+            return self.table[known] + self._converted(blanks[len(known) :]) + line[len(blanks) :]
+        deeper = min((key for key in self.table if key.startswith(blanks)), key=len, default=None)
+        if deeper is None:
+            return self._converted(blanks) + line[len(blanks) :]
+        return self.table[deeper].removesuffix(self._converted(deeper[len(blanks) :])) + line[len(blanks) :]
+
+    def _converted(self, step: str) -> str:
+        """Deeper indentation in the file's own kind of blanks: so many spaces of the one stand for a tab of the other,
+        by the depths of the quoted lines."""
+        is_tabs = "\t" in step
+        pairs = ((ours, theirs) if is_tabs else (theirs, ours) for theirs, ours in self.table.items())
+        depths = sorted((len(b), len(a)) for a, b in pairs if not (a.strip(" ") or b.strip("\t")))
+        low, high = depths[0] if len(depths) > 1 else (0, 0), depths[-1] if depths else (0, 0)
+        width = (high[1] - low[1]) // (high[0] - low[0]) if high[0] > low[0] else 0
+        if width <= 0:
+            return step
+        return step.replace("\t", " " * width) if is_tabs else "\t" * (len(step) // width) + " " * (len(step) % width)

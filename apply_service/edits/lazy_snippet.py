@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from apply_service.edits.lazy.merge import merge
 from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
 MAX_CHARACTERS = 32_000_000
@@ -17,15 +18,7 @@ class LazySnippet:
 
     name = "lazy_snippet"
 
-    def predict(
-        self,
-        original: str,
-        update: str,
-        *,
-        language: str | None,
-        path: str | None,
-        instruction: str = "",
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The predicted merge.
 
         Raises:
@@ -41,4 +34,4 @@ class LazySnippet:
                 limit=MAX_CHARACTERS,
                 remedy="send a smaller file",
             )
-        return merge(original, update, language=language, path=path, instruction=instruction)
+        return merge(original, update, **about._asdict())

@@ -15,8 +15,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Indel
 
 MAX_PLACES = 200
 """A quote that stands in more places than this is as good as lost."""
@@ -28,8 +28,6 @@ KEY_LENGTH = 300
 MAX_VOTERS = 40
 MAX_QUOTE = 600
 MAX_NEIGHBOURHOODS = 4
-SKIPPED_QUOTE_LINE = -0.35
-SKIPPED_FILE_LINE = -0.08
 MAX_SHOWN = 12
 MAX_WIDTH = 160
 
@@ -232,34 +230,23 @@ def _likely_starts(rows: Sequence[str], keys: Sequence[str]) -> list[int]:
 
 
 def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> SimilarPlace:
-    """The best line-by-line alignment of the quote around a start: Needleman-Wunsch, free ends on the file's side."""
+    """The quote's lines matched, in order, with the lines around a start that are most like them."""
     slack = 3 + len(keys) // 3
     low = max(0, min(start - slack, len(rows) - 1))
     window = rows[low : max(low + 1, min(len(rows), start + len(keys) + slack))]
-    weights = [_weight(key) for key in keys]
-    similar = np.asarray(process.cdist(keys, window, scorer=fuzz.ratio), dtype=np.float64)
-    is_blank = np.array([not key for key in keys])[:, None] != np.array([not row for row in window])[None, :]
-    worth = np.where((similar >= MIN_SIMILARITY) & ~is_blank, (similar / 100) ** 2, -1.0)
-    gains = worth * np.array(weights)[:, None]  # [n_keys, n_window]: what matching them is worth
-    n, m = gains.shape
-    score = np.zeros((n + 1, m + 1))
-    price = np.arange(m + 1) * SKIPPED_FILE_LINE
-    for k in range(n):
-        skip = score[k] + SKIPPED_QUOTE_LINE * weights[k]
-        match = np.concatenate(([-np.inf], score[k, :-1] + gains[k]))
-        # the running maximum carries a score over skipped file lines, each at its price
-        score[k + 1] = np.maximum.accumulate(np.maximum(skip, match) - price) + price
-    matched: list[int | None] = [None] * n
-    k, j = n, int(np.argmax(score[n]))
-    while k > 0:
-        if j > 0 and np.isclose(score[k, j], score[k - 1, j - 1] + gains[k - 1, j - 1]):
-            k, j = k - 1, j - 1
-            matched[k] = low + j
-        elif np.isclose(score[k, j], score[k - 1, j] + SKIPPED_QUOTE_LINE * weights[k - 1]):
-            k -= 1
-        else:
-            j -= 1
-    if all(row is None for row in matched):
-        return SimilarPlace(Place((low,), Likeness.FUZZY), 0.0)
-    gained = sum(float(gains[k, row - low]) for k, row in enumerate(matched) if row is not None)
-    return SimilarPlace(Place(tuple(matched), Likeness.FUZZY), min(1.0, gained / sum(weights)))
+    similar = process.cdist(keys, window, scorer=fuzz.ratio)
+    # For each line of the quote the likeliest row, so that an exact alignment can drop those out of order.
+    seen = [-1] * len(window)
+    for k, key in enumerate(keys):
+        best = similar[k].max()
+        likest = (int(j) for j in (similar[k] == best).nonzero()[0] if bool(window[j]) == bool(key))
+        at = min(likest, key=lambda j: abs(low + j - start - k), default=None)
+        if at is not None and best >= MIN_SIMILARITY:
+            seen[at] = k
+    matched: list[int | None] = [None] * len(keys)
+    for op in Indel.opcodes(range(len(keys)), seen):
+        if op.tag == "equal":
+            matched[op.src_start : op.src_end] = range(low + op.dest_start, low + op.dest_end)
+    place = Place(tuple(matched), Likeness.FUZZY)
+    found = (_weight(keys[k]) * (similar[k, row - low] / 100) ** 2 for k, row in enumerate(matched) if row is not None)
+    return SimilarPlace(place, min(1.0, float(sum(found)) / sum(map(_weight, keys))))

@@ -114,7 +114,8 @@ class Role(StrEnum):
     FILE_NAME = "file_name"
     HINT = "hint"
     DELETION = "deletion"
-    CHAT = "chat"
+    ELSEWHERE = "elsewhere"
+    """Read by a directive and not as part of a block."""
     ASIDE = "aside"
     """A hint or remark on a line of its own inside a block: no part of the file, but no gap either."""
 
@@ -305,17 +306,6 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
             return
         fences = [fences[0], fences[-1]]
     if not wraps:
-        # Fenced code stands in prose: nothing outside the fences is in the file, and something inside is.
-        inside = {i for start, stop in zip(fences[::2], fences[1::2], strict=False) for i in range(start, stop + 1)}
-        chat = [i for i in solid if i not in inside]
-        is_flush = all(lines[i][0] in "`~" and lines[i].strip() not in known for i in fences)
-        is_prose = all(
-            lines[i][0] not in " \t" and " " in lines[i].strip() and lines[i].strip() not in known for i in chat
-        )
-        has_code = any(i in inside and lines[i].strip() in known for i in solid)
-        if not (is_even and is_flush and is_prose and chat and has_code):
-            return
-        for i in chat:
-            roles[i] = Role.CHAT
+        return
     for i in fences:
         roles[i] = Role.FENCE

@@ -6,22 +6,19 @@ every file's text with the bytes that the original had; writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import normalise, ops_from_texts, refuse_altered, restore, split_ends
-from apply_service.edits.file_change import FileChange
-from apply_service.edits.hunks import RANK, Trust
+from apply_service.edits.fidelity import normalise, refuse_altered, restore
+from apply_service.edits.file_change import FileChange, join_changes
+from apply_service.edits.hunks import QuotedHunk, Trust
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.unified_diff import apply_change, parse_diff
 from apply_service.edits.v4a import is_patch_line, parse_v4a
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
 from apply_service.types import Certainty, Prediction
-
-MAX_NAMES = 8
-"""Lines that tell the names and modes of a file whose text stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,6 @@ class PatchedFile:
     """A file after the patch."""
 
     change: FileChange
-    """The last one, where the patch changes the file more than once."""
     source: str | None
     """Name of the file before, as the caller has it; None for a new one."""
     path: str | None
@@ -38,10 +34,8 @@ class PatchedFile:
     """Its text after, with the original's line ends; empty for a deleted one."""
     prediction: Prediction
     """How the text came about, from that of `source`."""
-    new_mode: str | None = None
-    """git's mode (`100755`), where the patch sets one."""
-    update: str = ""
-    """The part of the patch that is for this file; `prediction.update_lines` are its lines."""
+    update: str
+    """The lines of the patch that are for this file; `prediction.update_lines` are these as read."""
 
     @property
     def action(self) -> Literal["create", "delete", "rename", "copy", "mode", "modify"]:
@@ -85,83 +79,66 @@ def read_patch(patch_text: str) -> tuple[FileChange, ...]:
 
 
 def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFile | FailedChange, ...]:
-    """What becomes of every file that the patch names; each stands once, however often it is changed.
+    """What becomes of every file that the patch names, in the patch's order.
 
-    The changes of a V4A patch follow one another.  Those of a diff do so where they change a file in place; a file that
-    is moved or copied is the one from before the patch, as git has it, whatever else becomes of either name.
+    Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
+    file in its place are one.
 
     Raises:
         MalformedEdit: the patch is not readable.
     """
-    changes = read_patch(patch_text)
-    is_diff = not is_v4a(normalise(patch_text))
-    leaving = {change.path for change in changes if is_diff and change.action in ("delete", "rename")}
-    results: dict[str, PatchedFile | FailedChange] = {}
-    texts = dict(files)
-    for change, part in _parts(changes, patch_text):
-        is_from_before = is_diff and change.new_path is not None
-        try:
-            result = _apply(change, part, files if is_from_before else texts, texts.keys() - leaving)
-        except ApplyError as error:
-            results[change.path] = FailedChange(change, error)
-            continue
-        previous = None if is_from_before else results.get(result.source or result.path or "")
-        if isinstance(previous, FailedChange):
-            continue
-        if previous is not None:
-            result = _fold(previous, result, files)
-            if not change.is_copy:
-                del results[previous.path or previous.source or ""]
-        if result.source is not None or result.path is not None:
-            results[result.path or result.source or ""] = result
-        # what later changes find
-        is_gone = result.path != result.source and not result.change.is_copy
-        if result.source is not None and is_gone and getattr(results.get(result.source), "path", None) != result.source:
-            texts.pop(result.source, None)
-        if result.path is not None:
-            texts[result.path] = result.text
-    return tuple(results.values())
-
-
-def _parts(changes: Sequence[FileChange], update: str) -> Iterator[tuple[FileChange, str]]:
-    """Each change with the part of the update that it was read from, and its lines numbered in that: the time for a
-    file must not grow with the number of files."""
-    lines, start = update.split("\n"), 0
-    if len(changes) == 1 or len(lines) == 1:
-        yield from ((change, update) for change in changes)
-        return
+    joined: dict[object, list[FileChange]] = {}
+    for number, change in enumerate(read_patch(patch_text)):
+        is_in_place = change.action not in ("create", "delete") and not change.is_copy
+        joined.setdefault(change.path if is_in_place else number, []).append(change)
+    changes = [join_changes(same) for same in joined.values()]
+    leaving = {change.path for change in changes if change.action == "delete" or change.is_move}
+    lines = (patch_text if "\n" in patch_text else normalise(patch_text)).split("\n")
+    made: set[str] = set()
+    results: list[PatchedFile | FailedChange] = []
     for change in changes:
-        hunks = []
-        last = -1
-        for hunk in change.hunks:
-            moved = tuple(line._replace(update_line=line.update_line - start) for line in hunk.lines)
-            note = None if hunk.newline_note is None else hunk.newline_note - start
-            hunks.append(replace(hunk, lines=moved, newline_note=note))
-            last = max([last, hunk.newline_note or -1, *(line.update_line for line in hunk.lines)])
-        end = last + 1 if last >= 0 else start + MAX_NAMES
-        yield replace(change, hunks=tuple(hunks)), "\n".join([*lines[start:end], ""])
-        start = end if last >= 0 else start
+        try:
+            result = _apply(change, lines, files, files.keys() - leaving)
+            name = result.path or result.source or ""
+            if name in made:
+                raise MalformedEdit(
+                    f"the patch changes {name} twice", value=name, remedy="state one change of each file"
+                )
+            made.add(name)
+            results.append(result)
+        except ApplyError as error:
+            results.append(FailedChange(change, error))
+    return tuple(results)
 
 
-def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set[str]) -> PatchedFile:
-    """The change made.  `taken`: names that another file can't get."""
+def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
+    """The change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
     source = change.path if change.action != "create" else None
-    if source is not None and source not in texts:
+    if source is not None and source not in files:
         # the only one that ends alike
-        alike = [path for path in texts if is_same_file(source, path)] if source else list(texts)
+        alike = [path for path in files if is_same_file(source, path)] if source else list(files)
         if len(alike) != 1:
             raise MalformedEdit(
                 "the patch is for a file that is not there",
                 value=source,
-                limit=sorted(texts)[:50],
+                limit=sorted(files)[:50],
                 remedy="send the file, by the path that the patch names",
             )
         source = alike[0]
     target = change.new_path or source or change.path
-    if (source is None or change.new_path is not None) and target in taken and texts.get(target):
+    if (source is None or change.new_path is not None) and target in taken and files.get(target):
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
-    original = "" if source is None else texts[source]
-    prediction = apply_change(original, update, change, Trust())
+    original = "" if source is None else files[source]
+    # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.
+    part: list[str] = []
+    hunks: list[QuotedHunk] = []
+    for hunk in change.hunks:
+        first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
+        shift = len(part) - first + 1
+        hunks.append(replace(hunk, lines=tuple(x._replace(update_line=x.update_line + shift) for x in hunk.lines)))
+        part += lines[first - 1 : last + 1]
+    update = "\n".join([*part, ""])
+    prediction = apply_change(original, update, replace(change, hunks=tuple(hunks)), Trust())
     remedy = "quote the lines around each change exactly"
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
@@ -177,27 +154,4 @@ def _apply(change: FileChange, update: str, texts: Mapping[str, str], taken: Set
     merged = restore(original, prediction.ops, prediction.ends)
     refuse_altered(original, merged, prediction.ops)
     path = None if change.action == "delete" else target
-    return PatchedFile(change, source, path, merged, prediction, change.new_mode, update)
-
-
-def _fold(first: PatchedFile, second: PatchedFile, files: Mapping[str, str]) -> PatchedFile:
-    """Two changes of the same file as one."""
-    original = "" if first.source is None else files[first.source]
-    prediction = Prediction(
-        ops_from_texts(normalise(original), normalise(second.text)),
-        (*first.prediction.update_lines[:-1], *second.prediction.update_lines),
-        max(first.prediction.certainty, second.prediction.certainty, key=RANK.__getitem__),
-        tuple(dict.fromkeys((*first.prediction.reasons, *second.prediction.reasons))),
-        first.prediction.determined and second.prediction.determined,
-        ends=tuple(split_ends(second.text)[1][:-1]),
-    )
-    refuse_altered(original, second.text, prediction.ops)
-    action = first.change.action if second.change.action == "mode" else second.change.action
-    return replace(
-        second,
-        change=replace(second.change, action=action, is_copy=first.change.is_copy or second.change.is_copy),
-        source=first.source,
-        prediction=prediction,
-        new_mode=second.new_mode or first.new_mode,
-        update=first.update + second.update,
-    )
+    return PatchedFile(change, source, path, merged, prediction, update)

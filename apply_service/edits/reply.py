@@ -35,7 +35,7 @@ from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_rep
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
-from apply_service.edits.search_replace import Mark, SearchBlock, read_file_blocks, read_mark
+from apply_service.edits.search_replace import SearchBlock, read_file_blocks, read_mark
 from apply_service.edits.unified_diff import HUNK_HEADER, is_preamble, parse_diff, starts_diff
 from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
@@ -356,12 +356,20 @@ class _Reader:
     def _found(self, name: str, update: str, used: Iterable[int], others: Iterable[str | None]) -> FoundEdit:
         """The edit with reports of the parts left out: prose as a remark, code and other files as warnings."""
         kept = set(used)
-        left = [at for at, line in enumerate(self._lines) if at not in kept and not _is_wrapping(line)]
+        left = [
+            at
+            for at, line in enumerate(self._lines)
+            if at not in kept and line.strip() not in ("", "...", "…") and not is_call(line)
+            if not (is_fence(line) or fence_tag(line) is not None or named_path(line) is not None)
+        ]
         findings: list[Verdict] = []
         if left:
             in_code = [f for f in self._fences if f.language not in SHELLS and f.opening not in kept]
             is_code = any(at in f.body for f in in_code for at in left[:200])
-            is_code = is_code or any(self._is_code(at) or _ends_as_code(self._lines[at]) for at in left)
+            for line in (self._lines[at] for at in left):
+                has_few_words = sum(word.isalpha() for word in line.split()) < MIN_WORDS
+                is_code |= has_few_words and line.rstrip().endswith((";", "{", "}"))
+            is_code = is_code or any(map(self._is_code, left))
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
             findings.append(
@@ -512,17 +520,6 @@ def _is_code_shaped(line: str) -> bool:
     return text.startswith(CODE_WORDS) and text.endswith((":", "{", ";", ")", "}")) and not text.endswith(".)")
 
 
-def _ends_as_code(line: str) -> bool:
-    """Whether the line ends like a statement and has too few words for a sentence."""
-    return line.rstrip().endswith((";", "{", "}")) and sum(word.isalpha() for word in line.split()) < MIN_WORDS
-
-
-def _is_wrapping(line: str) -> bool:
-    """Whether a line outside an edit carries no information."""
-    is_usual = is_fence(line) or fence_tag(line) is not None or is_call(line) or named_path(line) is not None
-    return line.strip() in ("", "...", "…") or is_usual
-
-
 def _opens_json(line: str) -> bool:
     return line.lstrip()[:1] in ("{", "[")
 
@@ -550,44 +547,23 @@ def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
 
     An indented block moves only if the file has the lines that it quotes.  Otherwise it may be text of the file.
     """
-    found = list(lines)
-
-    def can_shift(rows: range, blanks: str) -> bool:
-        return all(found[at].startswith(blanks) for at in rows if found[at].strip())
-
-    def shift(rows: range, blanks: str) -> None:
-        for at in rows:
-            found[at] = found[at].removeprefix(blanks)
-
-    for fence in find_fences(lines):
-        line = lines[fence.opening]
+    found, opening, divider = list(lines), -1, -1
+    stretches = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
+    for at, line in enumerate(lines):
+        mark = read_mark(line.strip()) if line[:1] in (" ", "\t") else None
+        if mark is not None and mark.kind == "open" and opening < 0:
+            opening = divider = at
+        elif mark is not None and mark.kind == "divide" and divider == opening:
+            divider = at
+        elif mark is not None and mark.kind == "close" and opening >= 0:
+            n_blanks = len(lines[opening]) - len(lines[opening].lstrip())
+            if divider > opening and file.stands([text[n_blanks:] for text in lines[opening + 1 : divider]]):
+                stretches.append(range(opening, at + 1))
+            opening = -1
+    for stretch in stretches:
+        line = found[stretch.start]
         blanks = line[: len(line) - len(line.lstrip())]
-        if blanks and not file.stands([line]) and can_shift(fence.body, blanks):
-            shift(range(fence.opening, min(fence.closing + 1, len(lines))), blanks)
-    at = 0
-    while at < len(found):
-        line = found[at]
-        mark = read_mark(line.lstrip()) if line[:1] in (" ", "\t") else None
-        if mark is None or mark.kind != "open":
-            at += 1
-            continue
-        blanks = line[: len(line) - len(line.lstrip())]
-        divider: int | None = None
-        inner: Mark | None = None
-        for end in range(at + 1, len(found)):
-            inner = read_mark(found[end].removeprefix(blanks)) if found[end].startswith(blanks) else None
-            if inner is not None and inner.kind != "divide":
-                break
-            if inner is not None and divider is None:
-                divider = end
-        else:
-            break
-        block = range(at, end + 1)
-        if divider is None or inner is None or inner.kind != "close" or not can_shift(block, blanks):
-            at = end
-            continue
-        old = [line.removeprefix(blanks) for line in found[at + 1 : divider]]
-        if file.stands(old) or not any(line.strip() for line in old):
-            shift(block, blanks)
-        at = end + 1
+        texts = found[stretch.start : stretch.stop]
+        if blanks and not file.stands([line]) and all(not text.strip() or text.startswith(blanks) for text in texts):
+            found[stretch.start : stretch.stop] = [text.removeprefix(blanks) for text in texts]
     return found

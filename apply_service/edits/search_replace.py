@@ -30,9 +30,10 @@ from apply_service.edits.envelope import (
     titled_path,
 )
 from apply_service.edits.file_change import pick_for_file
-from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks, write_file
+from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
 TAG = 0
@@ -52,23 +53,20 @@ class SearchReplace:
 
     name = "search_replace"
 
-    def predict(
-        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The original with the blocks applied; what stands around them is left out."""
         lines, file, trust = update.split("\n"), FileLines(original), Trust()
         blocks = read_file_blocks(lines, file)
         mentions = {block.mention for block in blocks if block.mention is not None}
         if any(block.path for block in blocks):
-            blocks = pick_for_file(blocks, path, trust)
-        elif path is not None and len(mentions) > 1 and any(is_same_file(name, path) for name in mentions):
-            blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, path)]
-        hunks = [_read_hunk(block, lines, file, path, trust) for block in blocks]
+            blocks = pick_for_file(blocks, about.path, trust)
+        elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
+            blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+        hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
         if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
             if original:
                 trust.doubt("the file holds nothing but blanks, which are replaced")
-            new = [(line.update_line, line.text) for line in hunks[0].lines if line.kind != "remove"]
-            return write_file(original, update, new, trust)
+            return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
         for hunk in hunks:
             if original.strip() and not hunk.quotes:
                 raise NeedsMoreContext(
@@ -84,12 +82,11 @@ class SearchReplace:
 class Mark(NamedTuple):
     """A line that can only be a fence of a block."""
 
-    kind: Literal["open", "divide", "close"]
+    kind: Literal["open", "divide", "close", "odd"]
+    """Odd: nearly an opening; its signs are mixed, or stand where none belong."""
     length: int
     stated_line: int | None = None
     path: str | None = None
-    is_odd: bool = False
-    """Nearly a fence: its signs are mixed, or stand where none belong."""
 
 
 def read_mark(line: str) -> Mark | None:
@@ -104,7 +101,7 @@ def read_mark(line: str) -> Mark | None:
     if text.startswith(("<old_text", "</old_text>", "</new_text>")):
         name, _, rest = text.partition(" ")
         is_whole = text == "<old_text>" or (name == "<old_text" and rest.endswith(">"))
-        return _opening(TAG, rest.rstrip(">").replace('"', "").strip(), is_odd=False) if is_whole else None
+        return _opening(TAG, rest.rstrip(">").replace('"', "").strip()) if is_whole else None
     sign = text[0]
     length = len(text) - len(text.lstrip(sign))
     rest = text[length:]
@@ -121,19 +118,21 @@ def read_mark(line: str) -> Mark | None:
     if sign in "<-" and (word in OLD_WORDS or (sign == "<" and word.upper() in OLD_WORDS)):
         if length < (2 if sign == "<" else MIN_RUN):
             return None
-        return _opening(length, tail.strip(), is_odd=words != rest or length < MIN_RUN)
+        if words != rest or length < MIN_RUN or (tail.strip() and not tail.strip("<> ")):
+            return Mark("odd", length)
+        return _opening(length, tail.strip())
     if sign in ">+" and length >= MIN_RUN and word.upper() in NEW_WORDS and (sign == ">" or word in NEW_WORDS):
-        return Mark("close", length, is_odd=words != rest) if not tail.strip("<> ") else None
+        return Mark("close" if words == rest else "odd", length) if not tail.strip("<> ") else None
     return None
 
 
-def _opening(length: int, tail: str, *, is_odd: bool) -> Mark | None:
+def _opening(length: int, tail: str) -> Mark | None:
     """An opening fence and what stands behind its word: nothing, a line number or the file's name."""
     if hint := _HINT.match(tail):
-        return Mark("open", length, max(int(hint["line"][:9]) - 1, 0), is_odd=is_odd)
+        return Mark("open", length, max(int(hint["line"][:9]) - 1, 0))
     if not tail.strip("<>"):
-        return Mark("open", length, is_odd=is_odd or tail != "")
-    return Mark("open", length, path=tail, is_odd=is_odd) if is_path(tail) else None
+        return Mark("open", length)
+    return Mark("open", length, path=tail) if is_path(tail) else None
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -199,8 +198,8 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
             mention = mentioned_path(line) or mention
             at += 1
             continue
-        if mark.kind == "close":
-            raise _malformed(f"line {at + 1} ends a block that has not begun", line)
+        if mark.kind != "open":
+            raise _malformed(f"line {at + 1} begins no block as it stands here", line)
         path = mark.path or path
         block = _read_block(lines, marks, at, f"block {len(blocks) + 1}")
         blocks.append(replace(block, path=path, mention=None if path else mention))
@@ -213,8 +212,6 @@ def _read_blocks(lines: Sequence[str], marks: Mapping[int, Mark]) -> list[Search
 def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, label: str) -> SearchBlock:
     """The block from its opening on.  Blocks inside it must be whole: an opening alone would swallow what follows."""
     mark = marks[opening]
-    if mark.is_odd:
-        raise _malformed(f"{label} (line {opening + 1}) has a marker that is nearly right", lines[opening])
     stated, start = mark.stated_line, opening + 1
     while start < len(lines) and len(lines[start]) < MAX_MARK and (note := _LINE_NOTE.match(lines[start])):
         if note["which"] == "start":
@@ -227,7 +224,7 @@ def _read_block(lines: Sequence[str], marks: Mapping[int, Mark], opening: int, l
         inner = marks.get(at)
         if inner is None:
             continue
-        if inner.kind == "open":
+        if inner.kind in ("open", "odd"):
             open_at.append(at)
             dividers.append([])
         elif inner.kind == "divide":
@@ -269,31 +266,23 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
         old = list(enumerate(lines[block.start : divider], block.start))
         new = list(enumerate(lines[start : block.closing], start))
         found.append(_read_sides(block, old, new, file))
-    fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)]
-    hunk = max(fitting, key=lambda hunk: len(hunk.old)) if fitting else found[0]
-    if len(found) == 1:
-        return hunk
+    fitting = [hunk for hunk in found if not hunk.quotes or file.stands(hunk.old, Likeness.EDGES)] or found[:1]
+    undivided = [hunk for hunk in fitting if not any(x.kind == "add" and _is_divider(x.text) for x in hunk.lines)]
+    hunk = max(undivided or fitting, key=lambda hunk: len(hunk.old))
     if len(fitting) > 1:
-        undivided = [h for h in fitting if not any(_is_divider(x.text) for x in h.lines if x.kind == "add")]
-        hunk = undivided[0] if len(undivided) == 1 else hunk
         say = trust.doubt if len(undivided) == 1 else trust.guess
         say(f"{block.label}: has several dividers")
-    kept = {line for line in hunk.old if _is_divider(line)}
-    spare = [k for k, x in enumerate(hunk.lines) if x.kind == "add" and _is_divider(x.text) and x.text not in kept]
-    if not spare:
-        return hunk
-    written = [k for k, line in enumerate(hunk.lines) if line.kind != "remove" and line.text.strip()]
-    if len(spare) == 1 and spare[0] in (written[0], written[-1]):
-        trust.doubt(f"{block.label}: its divider is doubled")
-        return replace(hunk, lines=hunk.lines[: spare[0]] + hunk.lines[spare[0] + 1 :])
-    if (path or "").lower().endswith(PROSE_SUFFIXES):
+    spare = [x.text for x in hunk.lines if x.kind == "add" and _is_divider(x.text) and x.text not in hunk.old]
+    is_prose = (path or "").lower().endswith(PROSE_SUFFIXES)
+    if len(found) > 1 and spare and is_prose and not {hunk.new[0], hunk.new[-1]} & {*spare}:
         trust.doubt(f"{block.label}: a line of its new text looks like a divider")
-        return hunk
-    raise MalformedEdit(
-        f"{block.label}: its new text holds a divider",
-        value=hunk.lines[spare[0]].text,
-        remedy="end each block with >>>>>>> REPLACE; write \\======= where the file shall hold such a line",
-    )
+    elif len(found) > 1 and spare:
+        raise MalformedEdit(
+            f"{block.label}: its new text holds a divider",
+            value=spare[0],
+            remedy="end each block with >>>>>>> REPLACE; write \\======= where the file shall hold such a line",
+        )
+    return hunk
 
 
 def _is_divider(line: str) -> bool:

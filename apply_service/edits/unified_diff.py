@@ -23,11 +23,12 @@ from apply_service.edits.file_change import (
     predict_change,
     with_found_context,
 )
-from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_line
+from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_lines
 from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.errors import MalformedEdit
+from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
@@ -57,9 +58,7 @@ class UnifiedDiff:
 
     name = "unified_diff"
 
-    def predict(
-        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
         ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
         trust = Trust()
@@ -69,7 +68,7 @@ class UnifiedDiff:
         if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
             if not is_signed(lf.split("\n"), lines):
                 raise _no_hunk(lf_update)
-            return merge(lf, lf_update, language=language, path=path, instruction=instruction)
+            return merge(lf, lf_update, **about._asdict())
         text = parse_diff(lf_update)
         hunks = [hunk for change in text.changes for hunk in change.hunks]
         if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
@@ -80,7 +79,7 @@ class UnifiedDiff:
             )
         if text.strays:
             trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
-        return apply_change(original, update, pick_change(text.changes, path, trust), trust)
+        return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
 
 
 def _no_hunk(update: str) -> MalformedEdit:
@@ -391,24 +390,15 @@ class _Parser:
         body = list(enumerate(self._lines[start:end], start))
         while not is_counted and body and not body[-1][1]:
             body.pop()
-        has_bare = any(text and text[0] not in " +-\\" for _, text in body)
-        lines: list[HunkLine] = []
-        lacking: set[str] = set()
-        note: int | None = None
-        for at, text in body:
-            if text.startswith("\\"):
-                note = at
-                lacking.add(lines[-1].kind if lines else "context")
-            else:
-                lines.append(signed_line(at, text, keeps_blank=has_bare))
+        lines = signed_lines(body)
+        lacking = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             f"hunk {self._n_hunks}",
-            tuple(lines),
+            lines,
             stated_line=header.stated_line,
             scopes=(header.heading,) if header.heading else (),
-            old_lacks_newline=bool(lacking & {"context", "remove"}),
-            new_lacks_newline=bool(lacking & {"context", "add"}),
-            newline_note=note,
+            old_lacks_newline=bool(lacking - {"+"}),
+            new_lacks_newline=bool(lacking - {"-"}),
             may_be_cut=not is_counted and end == len(self._lines) and header.wants_more(lines),
             is_well_formed=is_counted and header.fits(section.drift),
         )

@@ -29,9 +29,10 @@ from apply_service.edits.file_change import (
     predict_change,
     with_found_context,
 )
-from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_line
+from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_lines
 from apply_service.edits.unified_diff import read_hunk_header
 from apply_service.errors import MalformedEdit
+from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
 BEGIN, END, END_OF_FILE, DIRECTIVE = "*** Begin Patch", "*** End Patch", "*** End of File", "*** "
@@ -47,12 +48,10 @@ class V4APatch:
 
     name = "v4a_patch"
 
-    def predict(
-        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
         trust = Trust()
-        change = pick_change(parse_v4a(update).changes, path, trust)
+        change = pick_change(parse_v4a(update).changes, about.path, trust)
         return predict_change(original, update, with_found_context(change, original, update), trust)
 
 
@@ -173,8 +172,7 @@ def _read_hunks(lines: Sequence[str], rows: range, labels: Iterator[str]) -> Ite
         at += is_at_end
         if scopes and not body:
             raise _malformed(f"line {at} names a place but no change follows", lines[at - 1])
-        has_bare = any(line[:1] not in ("", " ", "+", "-") for line in body)
-        signed = tuple(signed_line(k, line, keeps_blank=has_bare) for k, line in enumerate(body, start))
+        signed = signed_lines(list(enumerate(body, start)))
         hunk = QuotedHunk(next(labels), signed, stated, tuple(scopes), scopes_bind=True, is_at_end=is_at_end)
         if signed:
             yield hunk

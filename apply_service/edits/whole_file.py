@@ -7,9 +7,7 @@ with one is what users of such tools complain of most.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from apply_service.edits.diff import ChangedLines, diff_lines
 from apply_service.edits.envelope import (
     PROSE_SUFFIXES,
     PROSE_TITLES,
@@ -19,10 +17,11 @@ from apply_service.edits.envelope import (
     is_same_file,
     is_sentence,
 )
-from apply_service.edits.hunks import Trust, write_file
+from apply_service.edits.hunks import Trust
 from apply_service.edits.markers import is_marker
 from apply_service.errors import MalformedEdit
-from apply_service.types import LineOp, Prediction
+from apply_service.protocols import EditContext
+from apply_service.types import Prediction
 
 MIN_SHARE = 0.4
 """A result with a smaller share of the original's characters and lines may be cut short."""
@@ -35,13 +34,11 @@ class WholeFile:
 
     name = "whole_file"
 
-    def predict(
-        self, original: str, update: str, *, language: str | None, path: str | None, instruction: str = ""
-    ) -> Prediction:
+    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
         """The update as the file, out of its fence; the final newline stays as in the original."""
         lines = update.split("\n")
         trust = Trust()
-        fence = file_fence(lines, path, original)
+        fence = file_fence(lines, about.path, original)
         start, end = (0, len(lines)) if fence is None else (fence.opening + 1, fence.closing)
         end -= end == len(lines) and lines[-1] == ""
         if fence is None:
@@ -51,9 +48,9 @@ class WholeFile:
         else:
             if fence.closing == len(lines):
                 trust.doubt("the fence around the file has no end: it may be cut short")
-            if _is_prose(path) and fence.path is None and fence.language not in PROSE_TITLES:
+            if _is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
                 trust.doubt("a fence around the whole file was taken off")
-            if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, path):
+            if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
                 trust.doubt(f"the edit names another file: {fence.path}")
         new = [(at, lines[at]) for at in range(start, end)]
         old = original.split("\n")
@@ -65,7 +62,8 @@ class WholeFile:
             trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
         ends_open = fence is None and lines[-1] != ""
         has_newline = original.endswith("\n") if original.strip() else not ends_open
-        return _with_kept_lines(original, write_file(original, update, new, trust, has_final_newline=has_newline))
+        texts = [text for _, text in new]
+        return trust.prediction_of(original, "\n".join([*texts, ""] if has_newline else texts), lines)
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
@@ -116,20 +114,3 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
 
 def _is_prose(path: str | None) -> bool:
     return (path or "").lower().endswith(PROSE_SUFFIXES)
-
-
-def _with_kept_lines(original: str, written: Prediction) -> Prediction:
-    """The same text, with the lines that stay told as such."""
-    end = [op for op in written.ops[-1:] if op.kind == "keep"]
-    lines = original.split("\n")
-    old = lines[: len(lines) - len(end)]
-    new = [op for op in written.ops if op.kind == "take"]
-    ops: list[LineOp] = []
-    a = b = 0
-    changes = diff_lines(old, [op.text for op in new])
-    for a0, a1, b0, b1 in [*changes, ChangedLines(len(old), len(old), len(new), len(new))]:
-        ops += (LineOp("both", row, op.update_line, op.text) for row, op in zip(range(a, a0), new[b:b0], strict=True))
-        ops += (LineOp("drop", row, None, old[row]) for row in range(a0, a1))
-        ops += new[b0:b1]
-        a, b = a1, b1
-    return replace(written, ops=(*ops, *end))

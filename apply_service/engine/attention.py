@@ -1,9 +1,9 @@
 """Attention of a packed pass, plugged into any Hugging Face model that uses the attention interface.
 
-The model is called without a cache of its own: attention writes the new keys and values into our slots and attends over
-them, so nothing here depends on the cache classes of a transformers version.  What it needs of the pass travels as a
-keyword argument through the model's forward (`apply_pass`), never through a global.  It is a `PackedPass` (PyTorch's
-attention, once a session) or a `KernelPass` (the Triton kernel, for all sessions at once).
+The model has no cache of its own: attention writes the new keys and values into our slots and reads them there.  So
+nothing here depends on the cache classes of a transformers version.  The data of a pass are a keyword argument of the
+model's forward (`apply_pass`): a `PackedPass` (PyTorch's attention, called once for each session) or a `KernelPass`
+(the Triton kernel, for all sessions at once).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ AttentionSetting = Literal["auto", "sdpa", "triton"]
 
 
 def register() -> str:
-    """Make `attend` known to transformers; returns the name for `attn_implementation`.
+    """Register `attend` with transformers.  Returns the name for `attn_implementation`.
 
-    No mask function goes with it: for an attention without one the library makes no mask and asks the device nothing
-    about one, which a captured pass could not answer.
+    It has no mask function.  So the library makes no mask, for which it would wait for the device during a captured
+    pass.
     """
     from transformers import AttentionInterface
 
@@ -70,7 +70,7 @@ def attend(
 # -- PyTorch's attention -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class PackedPass:
-    """One forward as attention sees it, where PyTorch's own attention is called once a session."""
+    """The attention of one forward, with one call of PyTorch's attention for each session."""
 
     pool: SlotPool
     segments: tuple[Segment, ...]
@@ -88,7 +88,7 @@ class PackedPass:
         softcap: float | None,
     ) -> torch.Tensor:
         """Store `key` and `value` [n_kv_heads, n_rows, d] and attend from `query` [n_heads, n_rows, d] ->
-        [n_rows, n_heads, d]; rows that belong to no segment come out as zeros."""
+        [n_rows, n_heads, d].  Rows outside all segments become zeros."""
         out = torch.zeros_like(query.transpose(0, 1))
         n_heads, n_kv_heads = len(query), len(key)
         group = n_heads // n_kv_heads
@@ -116,7 +116,7 @@ class PackedPass:
         return out
 
     def _mask(self, index: int, sliding_window: int | None, group: int) -> torch.Tensor | None:
-        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass; None where a single unpadded row
+        """Additive mask [group * n_padded, n_keys] of one segment, made once a pass.  None if a single unpadded row
         sees every key."""
         segment = self.segments[index]
         if sliding_window is not None and sliding_window >= segment.n_keys:
@@ -140,9 +140,9 @@ class PackedPass:
 # -- the Triton kernel -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """What one program of the kernel works on: `rows` rows of queries (tokens times the `group` heads that share a KV
-    head), `keys` keys at a time, of a stretch of `split` absolute positions.  A change of any of them may change bits,
-    so an engine has one."""
+    """The work of one program of the kernel: `rows` rows of queries (tokens times the `group` heads that share a KV
+    head), `keys` keys at a time, in a range of `split` absolute positions.  Any other value may change bits, so an
+    engine has only one shape."""
 
     rows: int = 64
     keys: int = 64
@@ -153,8 +153,8 @@ class TileShape:
 
     @classmethod
     def for_model(cls, head_dim: int, group: int, dtype: torch.dtype, *, split: int = 512) -> TileShape:
-        """As many rows as the tensor cores of a warp group take at once (fewer in float32, which has no use of them),
-        so that registers and shared memory hold a tile."""
+        """A tile that fits into registers and shared memory: as many rows as the tensor cores of a warp group take at
+        once; fewer in float32, which does not use them."""
         rows, keys, warps = (64, 64, 4) if dtype.itemsize == 2 else (16, 32, 4)
         if head_dim > 128:
             keys, warps = keys // 2, 8
@@ -163,12 +163,12 @@ class TileShape:
         return cls(rows=rows, keys=keys, split=split, warps=warps, group=group)
 
     def n_splits(self, n_positions: int) -> int:
-        """Stretches that positions 0..n_positions lie in, at least one."""
+        """How many ranges of `split` positions 0..n_positions lie in, at least one."""
         return max(1, -(-n_positions // self.split))
 
     def least_tiles(self, n_rows: int) -> int:
-        """Tiles of a pass whose rows are all of one session: no pass has room for fewer.  Empty ones cost little, and
-        windows of all lengths make one kind of pass."""
+        """Tiles of a pass whose rows all belong to one session, the fewest of any pass.  Empty tiles cost little, and
+        so windows of all lengths need only one kind of pass."""
         return -(-n_rows // (self.rows // self.group))
 
     def cut(self, first_row: int, n_rows: int, first_slot: int) -> list[tuple[int, int, int]]:
@@ -178,11 +178,11 @@ class TileShape:
 
 
 class Places(NamedTuple):
-    """Where the rows of a pass lie, on the device.
+    """The places of the rows of a pass, on the device.
 
-    `positions` [n_rows] int64; `slots` [n_rows] int64, -1 where the row is padding; `tiles` [n_tiles, 3] int64: first
-    row, number of rows (0: nothing) and the session's first slot; `n_splits`: stretches of positions up to the last
-    row, or more.
+    `positions` [n_rows] int64.  `slots` [n_rows] int64, -1 for padding.  `tiles` [n_tiles, 3] int64: first row, number
+    of rows (0: empty) and the session's first slot.  `n_splits`: at least the ranges of positions up to the last
+    row.
     """
 
     positions: torch.Tensor
@@ -193,7 +193,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Those of `triton_attention` and `triton_kernels`; tests put plain PyTorch in their place."""
+    """The kernels of `triton_attention` and `triton_kernels`.  Tests replace them by plain PyTorch."""
 
     store: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
     attend_slots: Callable[..., torch.Tensor]
@@ -202,8 +202,8 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class KernelPass:
-    """One forward as attention sees it, where the kernel reads everything it needs from `inputs` on the device, so that
-    the pass can be captured once and replayed for other lengths, sessions and slots."""
+    """The attention of one forward by the kernel, which reads everything from `inputs` on the device.  So the pass can
+    be captured once and replayed for other lengths, sessions and slots."""
 
     pool: SlotPool
     kernels: Kernels
@@ -221,10 +221,10 @@ class KernelPass:
 
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
-    """The kernels that `setting` means on `device`, None where it is PyTorch's own attention; and why there are none.
+    """The kernels for `setting` on `device`, and an empty text; or None for PyTorch's own attention, and the reason.
 
     Raises:
-        MissingDependency: they were asked for by name and can't run here.
+        MissingDependency: the kernels are asked for by name and can't run here.
     """
     if setting == "sdpa":
         return None, "attention is set to sdpa"
@@ -251,13 +251,12 @@ def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kerne
 # -- rotary frequencies ------------------------------------------------------------------------------------------------
 @torch.no_grad()
 def fix_frequencies(model: Any, context_limit: int) -> None:
-    """Choose the rotary frequencies of `longrope` models (Phi 3 and 4) once, by the longest sequence that the engine
+    """Choose the rotary frequencies of `longrope` models (Phi 3 and 4) once, for the longest sequence that the engine
     admits.  A second call does nothing.
 
-    The library chooses in every forward by the largest position in it.  In a packed pass that is some neighbour's
-    position: a long sequence would change what a short one beside it reads, and a sequence that grows over the limit
-    would mix both kinds in its cache.  The library's `dynamic` frequencies change past the context limit only, which
-    no sequence reaches.
+    The library chooses them in each forward by its largest position.  In a packed pass that may belong to another
+    sequence: a long sequence would change a short one, and a sequence that grows past the limit would mix both kinds in
+    its cache.  The library's `dynamic` frequencies change only past the context limit, which no sequence reaches.
     """
     for module in model.modules():
         kind = getattr(module, "rope_type", None)

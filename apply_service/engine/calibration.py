@@ -1,8 +1,7 @@
-"""From the target's own probability to the chance that an answer is right: the map that ships beside a model's weights.
+"""Maps a target's own probability to the chance that an answer is right.  The map is a file beside the model's weights.
 
-How often a target is right when it says 0.9 has to be counted.  The map was fitted on edits that the model was not
-trained on (`training.calibrate`), and holds for the weights whose hash it names.  Without one an answer has the raw
-probability, and says so.  Decides nothing, changes no text.
+It was fitted on edits that the model was not trained on (`training.calibrate`), and holds for the weights whose hash it
+names.  Without a map an answer has the raw probability, and says so.  Nothing here decides or changes text.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from apply_service.types import Certainty
 CALIBRATION_FILE = "calibration.json"
 VERSION = 3
 MAX_LOG_ODDS = 12.0
-"""Beyond it a float32 probability tells nothing more."""
+"""A float32 probability can't tell larger log-odds apart."""
 FEATURES = ("log_odds", "agrees", "certain", "likely", "doubts", "clean")
 MAX_DOUBTS = 4
 
 
 class Thresholds(NamedTuple):
-    """What a target must think of a merge for it to be taken as scored, without being decided token by token.
+    """How likely a target must find a merge for it to be taken as scored, instead of decided token by token.
 
     `confirm` and `choose` are the least probability of any decision: in a certain merge, and in the chosen reading of
-    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own; None: the
-    target's preference among readings was found worthless, and it is asked about the merge alone.  `decides`: whether
-    the target then decides token by token; False: what it writes there is right less often than the merge, which stays,
-    with a warning.
+    one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.  It is
+    None if the target's preference among readings is worthless; then only the merge is scored.  `decides`: whether the
+    target decides token by token if the merge is too unlikely.  If False, the merge is right more often than the target
+    and stays, with a warning.
     """
 
     confirm: float = 0.01
@@ -45,12 +44,12 @@ class Thresholds(NamedTuple):
 
 
 DEFAULT_THRESHOLDS = Thresholds()
-"""For targets that nobody calibrated."""
+"""For targets without a calibration."""
 
 
 class Signals(NamedTuple):
-    """What is known of an answer beside the target's probability: whether its text is the predicted merge, how far the
-    merger trusts itself and for how many reasons no further, and whether no check of the text found anything."""
+    """What is known of an answer besides the target's probability: whether its text is the predicted merge, how certain
+    the merger is and how many reasons it has to doubt, and whether all checks of the text passed."""
 
     agreement: bool | None
     certainty: Certainty
@@ -59,7 +58,7 @@ class Signals(NamedTuple):
 
 
 def features(logprob: float, signals: Signals) -> dict[str, float]:
-    """The values that a map weighs, by the names in FEATURES; `logprob` is the least of a decision."""
+    """The values that a map weighs, by the names in FEATURES.  `logprob`: the least of any decision."""
     return {
         "log_odds": log_odds(logprob),
         "agrees": float(signals.agreement is True),
@@ -71,7 +70,7 @@ def features(logprob: float, signals: Signals) -> dict[str, float]:
 
 
 def log_odds(logprob: float) -> float:
-    """log(p / (1 - p)), cut off where it tells nothing more."""
+    """log(p / (1 - p)), at most MAX_LOG_ODDS either way."""
     chance_of_other = -math.expm1(min(logprob, 0.0))
     if chance_of_other <= 0.0:
         return MAX_LOG_ODDS
@@ -80,10 +79,11 @@ def log_odds(logprob: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMap:
-    """Features -> the chance of being right.  `weights` by feature add up to a score; `points` (score, probability),
-    both rising, are joined by straight lines and level beyond their ends; without points the score is in log-odds.
+    """Features -> the chance of being right.
 
-    It never falls as the target's own probability rises.  Raises ValueError where it would, or is no map at all.
+    The score is `intercept` and the weighted features.  `points` (score, probability), both rising, are joined by
+    straight lines and are level beyond their ends.  Without points the score is in log-odds.  The chance never falls as
+    the target's own probability rises.  Raises ValueError if it would, or if this is not a map.
     """
 
     intercept: float
@@ -117,7 +117,7 @@ class ProbabilityMap:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ProbabilityMap:
-        """Raises KeyError, TypeError, ValueError: it is none."""
+        """Raises KeyError, TypeError, ValueError: these are not the values of a map."""
         if unknown := values.keys() - {"intercept", "weights", "points"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         points = tuple((float(score), float(chance)) for score, chance in values["points"])
@@ -127,7 +127,7 @@ class ProbabilityMap:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it is better looked at.
+    """The maps of one model, for answers and for their hunks.  `threshold`: an answer below it should be reviewed.
     `thresholds`: what a merge must reach to be taken as scored."""
 
     weights_sha256: str
@@ -137,16 +137,16 @@ class Calibration:
     thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def of_answer(self, logprob: float, signals: Signals) -> float:
-        """The chance that an answer is right to the last byte; `logprob` is the least of its decisions."""
+        """The chance that every byte of an answer is right.  `logprob`: the least of its decisions."""
         return self.answer(logprob, signals)
 
     def of_hunk(self, logprob: float, signals: Signals, *, answer: float) -> float:
-        """The chance that a hunk is right; no less than that of the whole answer."""
+        """The chance that a hunk is right, at least that of the whole answer."""
         return max(answer, self.hunk(logprob, signals))
 
     @classmethod
     def read(cls, directory: Path) -> Calibration | None:
-        """The calibration of the model in a folder; None where there is none.
+        """The calibration of the model in a folder; None if it has no file.
 
         Raises:
             ModelNotLoadable: the file is unusable, or was made for other weights.
@@ -171,7 +171,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Calibration:
-        """Raises KeyError, TypeError, ValueError, AttributeError: it is none."""
+        """Raises KeyError, TypeError, ValueError, AttributeError: these are not the values of a calibration."""
         known = {"version", "weights_sha256", "threshold", "answer", "hunk", "thresholds"}
         limits = values["thresholds"]
         if values.keys() != known or limits.keys() != set(Thresholds._fields):
@@ -189,12 +189,12 @@ class Calibration:
         return cls(str(values["weights_sha256"]), threshold, answer, hunk, thresholds)
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """The values that `from_json` reads."""
         return {"version": VERSION, **asdict(self), "thresholds": self.thresholds._asdict()}
 
 
 def hash_weights(directory: Path) -> str:
-    """SHA-256 over the hashes of a folder's safetensors files, in the order of their names."""
+    """SHA-256 of the hashes of a folder's safetensors files, in the order of their names."""
     total = sha256()
     for path in sorted(directory.glob("*.safetensors")):
         with path.open("rb") as file:

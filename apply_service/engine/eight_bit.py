@@ -1,8 +1,8 @@
-"""Linear layers whose weights are 8 bits a number (`fp8`, `int8`), in the place of `nn.Linear`.
+"""Linear layers with weights of 8 bits (`fp8`, `int8`), which replace `nn.Linear`.
 
-A row of numbers has a scale of its own, its largest magnitude, and a row of a product comes from that row of the input
-alone.  So a row becomes the same bits whatever lies beside it.  Off CUDA both are emulated in float32: exact products,
-the same scales, for tests and for trying a model, not for speed.
+Each row has its own scale, from its largest magnitude, and a row of a product depends only on that row of the input.
+So a row has the same bits beside any other rows.  Without CUDA both formats are emulated in float32, with exact
+products and the same scales: for tests and for trying a model, not for speed.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ LIMITS: Final = {"fp8": 448.0, "int8": 127.0}
 DTYPES: Final = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}
 PART_ROWS = 2048
 LEAST_SCALE = 1e-12
-"""So that a row of zeros divides by something."""
+"""A row of zeros is divided by this."""
 SIZE_GRAIN = 16
 """Rows and columns of an fp8 matrix must be multiples of this (`torch._scaled_mm`)."""
 ROW_GRAIN = 32
-"""Rows of activations are multiplied in multiples of this: the library's kernels are at their best from there on, and
-odd counts are those that it may not have."""
+"""Rows of activations are multiplied in multiples of this: the library's kernels are fast from there on, and it may
+have none for odd counts."""
 PROBED_ROWS = (32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024, 4096)
 
 ScaleWay = Literal["within", "after"]
-"""Whether the scales are part of the library's fp8 product, or a kernel of ours applies them after it."""
+"""Whether the library's fp8 product applies the scales, or a kernel of ours after it."""
 
 log = logging.getLogger(__name__)
 _ways: dict[tuple[int, int, torch.device], ScaleWay] = {}
 
 
 class ScaledRows(NamedTuple):
-    """`values` [n_rows, n_columns] in 8 bits times `scales` [n_rows, 1] float32 are the numbers meant."""
+    """The numbers `values` [n_rows, n_columns] in 8 bits times `scales` [n_rows, 1] float32."""
 
     values: torch.Tensor
     scales: torch.Tensor
 
 
 def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """`x` [n_rows, n_columns] of any float type in 8 bits, rounded to nearest.  A row with a NaN gets a scale of NaN:
-    what is broken stays so."""
+    """`x` [n_rows, n_columns] of any float type in 8 bits, rounded to nearest.  A row with a NaN gets a scale of
+    NaN."""
     limit = LIMITS[number_format]
     exact = x.float()
     # CUDA multiplies with the rounded inverse of a number of the host's: other bits than a division's.
@@ -57,16 +57,16 @@ def quantise_rows(x: torch.Tensor, number_format: Format) -> ScaledRows:
 
 
 def quantise_in_parts(x: torch.Tensor, number_format: Format) -> ScaledRows:
-    """As `quantise_rows`, a few rows at a time: beside a large matrix there may be little memory."""
+    """As `quantise_rows`, a few rows at a time, because a large matrix may leave little memory."""
     parts = [quantise_rows(rows, number_format) for rows in torch.split(x, PART_ROWS)]
     return ScaledRows(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
 
 class EightBitLinear(nn.Module):
-    """`values` [n_out, n_in], `scales` [n_out, 1] float32 and perhaps `bias` [n_out], none of which learns.
+    """`values` [n_out, n_in], `scales` [n_out, 1] float32 and perhaps `bias` [n_out], none of them trainable.
 
-    In `fp8` the activations are e4m3 as well, with scales found in the pass; `way` says how CUDA multiplies them, None
-    on other devices.  In `int8` the activations are as they are.
+    In `fp8` the activations are e4m3 too, with scales computed in the pass; `way` says how CUDA multiplies them (None
+    on other devices).  In `int8` the activations keep their type.
     """
 
     def __init__(self, linear: nn.Linear, number_format: Format) -> None:
@@ -116,8 +116,8 @@ def can_be(linear: nn.Linear, number_format: Format) -> bool:
 
 # -- fp8 products on CUDA ----------------------------------------------------------------------------------------------
 def find_way(values: torch.Tensor) -> ScaleWay:
-    """How fp8 weights of this size [n_out, n_columns] are multiplied on their device; tried out once, before any pass
-    is captured.
+    """How fp8 weights of this size [n_out, n_columns] are multiplied on their device.  Tried once, before any pass is
+    captured.
 
     Scales within the product are the fastest, but cuBLAS refuses them on Hopper for long rows and few of them
     (`CUBLAS_STATUS_NOT_SUPPORTED`; pytorch/ao issue 4582), as in the down projection of a 70B shape.  A matrix has one
@@ -142,9 +142,11 @@ def find_way(values: torch.Tensor) -> ScaleWay:
 
 
 def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, way: ScaleWay) -> torch.Tensor:
-    """`rows` [n_rows, n_columns], a multiple of `ROW_GRAIN` of them, times `values` [n_out, n_columns] with `scales`
-    [n_out, 1] -> [n_rows, n_out]: bfloat16 where the scales are `within` (the kernels for row-wise scales write nothing
-    else), else float32 that is yet to be scaled."""
+    """`rows` [n_rows, n_columns] times `values` [n_out, n_columns] with `scales` [n_out, 1] -> [n_rows, n_out].
+
+    `n_rows` is a multiple of `ROW_GRAIN`.  The product is bfloat16 if the scales are `within` (the library's kernels
+    for row-wise scales write nothing else), else float32 without scales.
+    """
     is_within, one = way == "within", _one(values.device)
     product: torch.Tensor = torch._scaled_mm(
         rows.values,
@@ -159,5 +161,5 @@ def multiply_fp8(rows: ScaledRows, values: torch.Tensor, scales: torch.Tensor, w
 
 @cache
 def _one(device: torch.device) -> torch.Tensor:
-    """The scale of what is not to be scaled; made before any pass is captured."""
+    """The scale 1, made before any pass is captured."""
     return torch.ones(1, dtype=torch.float32, device=device)

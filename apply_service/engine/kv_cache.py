@@ -1,8 +1,7 @@
-"""The slots of an engine: room for the keys and values of so many tokens, lent to sessions in ranges; and the prefix
-cache over them.
+"""The slots of an engine, each with room for the keys and values of one token, and the prefix cache over them.
 
-A session's range is consecutive and fixed from admission to its end, so attention needs no table and rewinding only
-changes a number: what lies beyond a session's length is masked.
+A session gets one range of slots for its whole life.  So attention needs no table, and rewinding only changes a number:
+slots beyond the session's length are masked.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
-    """What one layer stores for a token."""
+    """The sizes of the keys and values of one token."""
 
     n_layers: int
     n_kv_heads: int
@@ -57,14 +56,14 @@ class SlotPool:
         self.values = [_zeros(size, shape) for _ in range(shape.n_layers)]
         self._free = [(0, n_slots)]
         self.make_room: Callable[[int], bool] = lambda _n_slots: False
-        """Asked where no range of so many slots is free; tells whether one is now."""
+        """Called if no range of so many slots is free; returns whether one is free now."""
 
     @property
     def n_free(self) -> int:
         return sum(stop - start for start, stop in self._free)
 
     def take(self, n_slots: int) -> range | None:
-        """The first free range of that length; None where there is none and none can be made."""
+        """Take the first free range of that length; None if there is none and none can be made."""
         slots = self.find(n_slots)
         if slots is None and self.make_room(n_slots):
             slots = self.find(n_slots)
@@ -75,7 +74,7 @@ class SlotPool:
         return slots
 
     def find(self, n_slots: int, also_free: Iterable[range] = ()) -> range | None:
-        """The first range of that length that is free, or would be if those of `also_free` were; takes nothing."""
+        """The first range of that length that is free, or would be if `also_free` were free.  Takes nothing."""
         free = _joined(sorted([*self._free, *((slots.start, slots.stop) for slots in also_free)]))
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
@@ -83,7 +82,7 @@ class SlotPool:
         """Free a range, or a part of one, that `take` gave.
 
         Raises:
-            EngineFailure: some of it is free already, or not of this pool; nothing has changed then.
+            EngineFailure: part of it is free already, or not of this pool.  Nothing has changed then.
         """
         if not slots:
             return
@@ -96,12 +95,12 @@ class SlotPool:
         self._free = _joined(self._free)
 
     def clear(self, slots: range) -> None:
-        """Zero a range: a masked key has weight 0, but 0 times a NaN that a broken request left there is NaN."""
+        """Set a range to zero: a masked key has weight 0, but 0 times a NaN left by a broken request is NaN."""
         for layer in (*self.keys, *self.values):
             layer[:, slots.start : slots.stop] = 0
 
     def copy(self, source: range, target: range) -> None:
-        """Keys and values of `source` into `target`, which is as long."""
+        """Copy keys and values from `source` to `target`, which has the same length."""
         for layer in (*self.keys, *self.values):
             layer[:, target.start : target.stop] = layer[:, source.start : source.stop]
 
@@ -117,7 +116,7 @@ def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _zeros(size: tuple[int, ...], shape: KVShape) -> torch.Tensor:
-    """Zeros, aligned; on the CPU in pages that the system hands out when they are first touched."""
+    """Aligned zeros.  On the CPU the system provides each page when it is first touched."""
     if shape.device.type != "cpu":
         return torch.zeros(size, dtype=shape.dtype, device=shape.device)
     n_bytes = int(np.prod(size)) * shape.dtype.itemsize
@@ -138,9 +137,9 @@ class CachedPrompt:
 class PrefixCache:
     """Keys and values of prompts already read, for the next prompt that begins the same way.
 
-    Prompts are kept apart by owner (the caller's API key), so that nobody learns from timing what another has sent.
-    They lie in the slots of ended sessions, cut to whole chunks of `grain` tokens; the least recently used goes first.
-    `max_slots` bounds what they hold together, 0 keeps nothing.  Where the pool is full, prompts make room.
+    Prompts are kept apart by owner (the caller's API key), so that timing does not show what others have sent.  They
+    stay in the slots of ended sessions, cut to whole chunks of `grain` tokens.  The least recently used is dropped
+    first.  Together they hold at most `max_slots`; 0 keeps nothing.  If the pool is full, they make room.
     """
 
     def __init__(self, pool: SlotPool, *, grain: int, max_slots: int) -> None:
@@ -159,11 +158,11 @@ class PrefixCache:
 
     @property
     def ranges(self) -> list[range]:
-        """The slots of every prompt, the least recently used first."""
+        """The slots of each prompt, the least recently used first."""
         return [prompt.slots for prompt in self._prompts.values()]
 
     def restore(self, owner: str, prompt_ids: Sequence[int], slots: range) -> int:
-        """Copy the longest known beginning of the prompt, but for its last token, into `slots`; how many tokens."""
+        """Copy the longest known beginning of the prompt, without its last token, to `slots`.  Returns its length."""
         best, n_chunks = None, 0
         for digest in self._digests(owner, prompt_ids[:-1]):
             if digest not in self._by_digest:
@@ -177,8 +176,8 @@ class PrefixCache:
         return n_tokens
 
     def keep(self, owner: str, prompt_ids: Sequence[int], slots: range) -> None:
-        """Take over the `slots` of an ended session that hold `prompt_ids`, as many whole chunks of it as may be kept;
-        give back the rest, and all of it where these chunks are known already."""
+        """Take over the `slots` of an ended session that hold whole chunks of `prompt_ids`, as far as the limit allows.
+        Give back the rest, or all of them if these chunks are known already."""
         digests = tuple(self._digests(owner, prompt_ids))[: self._max_chunks]
         known = self._by_digest.get(digests[-1], []) if digests else []
         if known:
@@ -199,10 +198,9 @@ class PrefixCache:
             self._drop(next(iter(self._prompts.values())))
 
     def make_room(self, n_slots: int) -> bool:
-        """Free prompts until the pool has a range of that length, if that is possible; whether it has.
+        """Free prompts so that the pool has a range of that length.  Returns whether it has.
 
-        The fewest of the least recently used that would open a range are considered; of these, those that lie in it
-        are freed.
+        It finds the fewest least recently used prompts that would open a range, and frees those that lie in it.
         """
         prompts, ranges = list(self._prompts.values()), self.ranges
         n_freed = bisect_left(
@@ -226,7 +224,7 @@ class PrefixCache:
         self._pool.give_back(prompt.slots)
 
     def _digests(self, owner: str, ids: Sequence[int]) -> Iterator[bytes]:
-        """One for every whole chunk: a digest of the owner and all tokens up to its end."""
+        """For each whole chunk, a digest of the owner and of all tokens up to its end."""
         running = blake2b(key=blake2b(owner.encode()).digest(), digest_size=16)
         array = np.asarray(ids, dtype=np.int64)
         for end in range(self._grain, len(array) + 1, self._grain):

@@ -1,23 +1,33 @@
-"""From a name to a model in memory: the embedded model, a folder, or a Hugging Face id.
+"""From a name to a model in memory: the embedded model, a folder, a GGUF file, a short name or a Hugging Face id.
 
-Weights come from safetensors only; Python code that ships with a model runs only where the settings allow it.
+Weights come from safetensors or GGUF only; Python code that ships with a model runs only where the settings allow it.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import re
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
+from apply_service.disk.paths import platform_state_path
 from apply_service.engine.attention import register
 from apply_service.engine.calibration import Calibration
-from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
+from apply_service.engine.gguf import unpacked
+from apply_service.engine.memory import (
+    MemoryPlan,
+    first_fitting,
+    free_bytes,
+    n_stored_weights,
+    plan_memory,
+    refuse_too_large,
+)
+from apply_service.engine.progress import telling
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
 from apply_service.engine.session import TorchSession
@@ -31,16 +41,16 @@ from apply_service.engine.weights import (
     dtype_of,
     fuse_norms,
     known_share,
+    multiply_in_pieces,
     refuse_unknown_layers,
 )
-from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused, UnknownModel
+from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, RECORD_FILE
 from apply_service.models import embedded_directory as embedded_directory
+from apply_service.models.hub import find_or_pull, first_line
 from apply_service.protocols import Prefill, SamplingParams, Window
 
 WINDOWS = ("context", "always")
-HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
-HUB_TIMEOUT_S = 10
 N_PROMPT, N_WINDOW = 24, 8
 """Tokens on which the engine is held to the library's own forward."""
 ROUNDING, COARSE_ROUNDING = 1e-3, 0.25
@@ -86,12 +96,11 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, where its files are (None: in the hub's cache, by `source`), its record, its self-test and the plan of
-    the device's memory.  A model that can't verify drafts has no self-test, and `undrafted` says why."""
+    """An engine, the folder of its files, its record, its self-test and the plan of the device's memory.  A model that
+    can't verify drafts has no self-test, and `undrafted` says why."""
 
     engine: TorchEngine | StepwiseEngine
-    source: str
-    directory: Path | None
+    directory: Path
     record: ModelRecord
     self_test: SelfTest | None
     undrafted: str = ""
@@ -109,31 +118,30 @@ def load_model(
     kv_cache_bytes: int = KV_CACHE_BYTES,
     prefix_cache_bytes: int = 0,
     self_tests: SelfTestStore | None = None,
+    unpack_to: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
     """Load weights, plug our attention in, and find by self-test which buckets are bit-equal (or look up what an
-    earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`.
+    earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`; GGUF files are unpacked into `unpack_to`
+    (None: the platform's place for state).
 
     Raises:
-        UnknownModel: no such folder or id.  ModelTooLarge: it does not fit into the device's free memory.
+        UnknownModel: no such file, folder or id.
+        ModelTooLarge: it does not fit into the free memory of the machine or of the device.
         ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface).
+        MissingDependency: a GGUF file, and no libraries to read it.
         RemoteCodeRefused: the model needs its own Python code.
     """
-    directory = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
-    local = directory if directory.is_dir() else None
-    if name == EMBEDDED and local is None:
-        raise ModelNotLoadable("this installation ships no embedded model", value=name, remedy="reinstall the package")
-    if local is None:
-        _refuse_unknown_id(name)
-    record = ModelRecord() if local is None else ModelRecord.read(local)
+    directory = find_directory(name, unpack_to, allow_remote_code=allow_remote_code)
+    record = ModelRecord.read(directory)
     if window is not None:
         record = replace(record, buckets=(window + 1,))
-    source, where = str(local or name), pick_device(device)
+    where = pick_device(device)
     formats = candidates(weights, where)
-    model = _from_pretrained(source, dtype_of(weights, dtype, where), allow_remote_code).eval()
+    model = _from_pretrained(directory, name, dtype_of(weights, dtype, where), allow_remote_code).eval()
     if is_recurrent(model):
         refuse_unknown_layers(model, formats[0])
-        return LoadedModel(_stepwise(model.to(where), name), source, local, record, None, UNDRAFTED)
+        return LoadedModel(_stepwise(model.to(where), name), directory, record, None, UNDRAFTED)
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
         plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
@@ -142,7 +150,7 @@ def load_model(
     ]
     plan = first_fitting(plans, name)
     model = bring(model, plan.weights_format, where)
-    loaded = make_ready(model, name, record, local, room, engine_options, self_tests=self_tests, memory=plan)
+    loaded = make_ready(model, name, record, directory, room, engine_options, self_tests=self_tests, memory=plan)
     assert isinstance(loaded.engine, TorchEngine)
     refuse_other_logits(loaded.engine, name)
     return loaded
@@ -187,7 +195,7 @@ def make_ready(
     model: Any,
     name: str,
     record: ModelRecord,
-    directory: Path | None,
+    directory: Path,
     room: Mapping[str, int],
     engine_options: Mapping[str, Any],
     *,
@@ -202,6 +210,7 @@ def make_ready(
         ModelNotLoadable: the model does not run with our attention.
     """
     fuse_norms(model)
+    multiply_in_pieces(model)
     try:
         found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
     except MissingDependency:
@@ -211,7 +220,7 @@ def make_ready(
     tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
     options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
     engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
-    return LoadedModel(engine, str(directory or name), directory, record, found, memory=memory)
+    return LoadedModel(engine, directory, record, found, memory=memory)
 
 
 def _stepwise(model: Any, name: str) -> StepwiseEngine:
@@ -249,56 +258,41 @@ def pick_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def _refuse_unknown_id(name: str) -> None:
-    """One look at the cache and one at the hub, before heavy imports and the hub client's many patient retries."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
-    if not HUB_ID.fullmatch(name):
-        raise _unknown(name, "it is neither a folder nor an id of the form owner/name")
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return
-    try:
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
-    except Exception as error:  # no network, no such model, no permission: all the same to the caller
-        raise _unknown(name, _first_line(error)) from error
+def find_directory(name: str, unpack_to: Path | None = None, *, allow_remote_code: bool = False) -> Path:
+    """The folder of a model by its name; unpacked or downloaded into it if need be.  Raises as `load_model`."""
+    path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if name == EMBEDDED:
+        raise ModelNotLoadable("this installation ships no embedded model", value=name, remedy="reinstall the package")
+    if path.is_file():
+        return unpacked(path, unpack_to or platform_state_path(os.environ) / "models")
+    return find_or_pull(name, allow_code=allow_remote_code)
 
 
-def _from_pretrained(source: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
+def _from_pretrained(directory: Path, name: str, dtype: torch.dtype, allow_remote_code: bool) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as bars
 
     bars.disable_progress_bar()  # standard error is the caller's
     try:
-        return AutoModelForCausalLM.from_pretrained(
-            source,
-            dtype=dtype,
-            attn_implementation=register(),
-            trust_remote_code=allow_remote_code,
-            use_safetensors=True,
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        n_bytes = n_stored_weights(directory) * dtype.itemsize
+        refuse_too_large(name, n_bytes, free_bytes(torch.device("cpu")))
+        with telling(f"loading {name}: {n_bytes / 1e9:.1f} GB of weights"):
+            return AutoModelForCausalLM.from_pretrained(
+                directory,
+                dtype=dtype,
+                attn_implementation=register(),
+                trust_remote_code=allow_remote_code,
+                use_safetensors=True,
+            )
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         # transformers reports every trouble as one of these: tell them apart by what they say.
         if "trust_remote_code" in str(error):
             message, remedy = (
                 "the model brings Python code of its own",
                 "set allow_remote_code if you trust its authors",
             )
-            raise RemoteCodeRefused(message, value=source, remedy=remedy) from error
-        if isinstance(error, OSError) and not Path(source).is_dir():
-            raise _unknown(source, _first_line(error)) from error
-        message = f"the model can't be loaded: {_first_line(error)}"
-        raise ModelNotLoadable(message, value=source, remedy="see the message") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0][:300]
-
-
-def _unknown(name: str, reason: str) -> UnknownModel:
-    return UnknownModel(
-        f"no model of that name could be found or downloaded: {reason}",
-        value=name,
-        limit="embedded, a folder, or a Hugging Face id",
-        remedy="check the spelling, or download the model first",
-    )
+            raise RemoteCodeRefused(message, value=name, remedy=remedy) from error
+        message = f"the model can't be loaded: {first_line(error)}"
+        raise ModelNotLoadable(message, value=name, remedy="see the message") from error

@@ -6,12 +6,14 @@ captured passes keep.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from apply_service.engine.attention import TileShape
 from apply_service.engine.kv_cache import KVShape
@@ -61,10 +63,11 @@ def plan_memory(
     n_rows: int,
     cuda_graphs: str = "auto",
     attention: str = "auto",
+    free: float | None = None,
     **_options: Any,
 ) -> MemoryPlan:
     """The plan of an engine around `model` (on the meta device, or on the CPU before it is brought to `device`), whose
-    largest pass has `n_rows` rows; further options of the engine take no memory.
+    largest pass has `n_rows` rows; further options of the engine take no memory.  `free` None: the device is asked.
 
     At least one full context of slots is taken.  On the CPU weights that are there already and slots, whose pages come
     when they are first touched, do not count.
@@ -88,7 +91,7 @@ def plan_memory(
         kv_cache=0 if device.type == "cpu" else max(kv_cache_bytes // slot, config.max_position_embeddings) * slot,
         activations=int(n_rows * row_bytes) + (WORKSPACE_BYTES if is_cuda else 0),
         graphs=GRAPH_BYTES if is_cuda and cuda_graphs != "off" else 0,
-        free=free_bytes(device),
+        free=free_bytes(device) if free is None else free,
     )
 
 
@@ -121,6 +124,33 @@ def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
         limit=f"{plan.free:.0f} bytes free ({_gb(plan.free)}), of which {FITTING:.0%} are planned with",
         remedy="; ".join([*named, "free memory on the device, or use a smaller model or a larger device"]),
     )
+
+
+def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
+    """
+    Raises:
+        ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the disk.
+    """
+    if needed > FITTING * free:
+        raise ModelTooLarge(
+            f"the weights of {name} do not fit into the free {what}",
+            value=f"{needed:.0f} bytes needed ({_gb(needed)})",
+            limit=f"{free:.0f} bytes free ({_gb(free)}), of which {FITTING:.0%} are planned with",
+            remedy=f"free {what}, use a smaller model" + (", or --dtype bfloat16" if what == "memory" else ""),
+        )
+
+
+def n_stored_weights(directory: Path) -> int:
+    """How many weights the safetensors files of a folder hold; reads their headers alone.
+
+    Raises:
+        SafetensorError, OSError: a file is damaged.
+    """
+    total = 0
+    for path in directory.glob("*.safetensors"):
+        with safe_open(path, "numpy") as file:
+            total += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    return total
 
 
 def _gb(size: float) -> str:

@@ -27,9 +27,10 @@ Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 class WindowRows(NamedTuple):
-    """Where one window lies in a pass, and how its choices are made.
+    """The rows of one window in a pass, and how they choose.
 
-    `position` is the absolute position of the first row's choice; `allowed[i]` masks row i, None (or no entry) nothing.
+    `position`: absolute position of the first row's choice.  `allowed[i]`: the ids allowed in row i; None or no entry
+    allows all.
     """
 
     first: int
@@ -40,8 +41,8 @@ class WindowRows(NamedTuple):
 
 
 def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
-    """The token chosen in each row.  `logits` [n_rows, vocab] -> [n_rows] int64; rows of no window are greedy, ties go
-    to the lowest id."""
+    """The token chosen in each row: `logits` [n_rows, vocab] -> [n_rows] int64.  Rows outside all windows are greedy.
+    Ties go to the lowest id."""
     scores = logits.float()
     if any(window.sampling.temperature > 0 for window in windows):
         scores = scores.clone()
@@ -79,11 +80,11 @@ def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def logprobs_of(logits: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Natural log of the probability of each row's choice [n_rows] float32, at temperature 1; a row's value does not
+    """Natural log of the probability of each row's choice [n_rows] float32, at temperature 1.  A row's value does not
     depend on the other rows.
 
-    A few rows at a time: over 256 rows of 32,832 in one call the memory for the result takes longer than the rest
-    (docs/log.md).
+    A few rows are computed at a time: for 256 rows of 32,832 in one call, allocating the result takes longer than the
+    rest (docs/log.md).
     """
     parts = zip(torch.split(logits, LOGPROB_ROWS), torch.split(choices, LOGPROB_ROWS), strict=True)
     return torch.cat([rows.float().log_softmax(-1).gather(1, ids[:, None])[:, 0] for rows, ids in parts])

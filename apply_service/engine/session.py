@@ -1,4 +1,4 @@
-"""One sequence in an engine: its prompt, how much of it has been read, and in the torch engine its range of slots."""
+"""One sequence in an engine: its prompt, how much of it has been read, and its slots in the torch engine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from apply_service.errors import ContextLimitExceeded
 
 
 class EngineSession:
-    """`length` of at most `capacity` tokens have been read, `n_cached` of them by an earlier session.  `release` is
-    called with the session when it is closed, once."""
+    """`length` of at most `capacity` tokens have been read, `n_cached` of them by an earlier session.  Closing it calls
+    `release` once."""
 
     def __init__(
         self,

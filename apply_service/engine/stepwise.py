@@ -1,7 +1,7 @@
-"""Targets whose state can't be rewound (recurrent, hybrid): one token a pass, through the library's own cache.
+"""Runs models with a recurrent state (also hybrids): one token a pass, through the library's own cache.
 
-A rejected draft would have to be taken out of a recurrent state, which has forgotten what it was before; so nothing is
-drafted here.  Each sequence has a forward of its own, so neighbours can't change it.
+A recurrent state can't be rewound after a rejected draft, so nothing is drafted.  Each sequence has a forward of its
+own, so other sequences can't change it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MAX_ACTIVE = 64
 
 
 def is_recurrent(model: Any) -> bool:
-    """Whether the library says that the model's state is not a list of keys and values."""
+    """Whether the library says that the model has another state than keys and values."""
     return bool(getattr(model, "_is_stateful", False))
 
 
 class StepwiseSession(EngineSession):
-    """One sequence and the library's cache of it; `done` is the last part that it ran, and the answer."""
+    """One sequence and its cache in the library.  `done`: the last part that it ran, with the answer."""
 
     cache: Any = None
     done: tuple[Part, Verification | None] | None = None
@@ -41,8 +41,8 @@ class StepwiseSession(EngineSession):
 
 
 class StepwiseEngine:
-    """Any causal language model that can go on from its own cache.  Memory grows with the sessions; `max_active` bounds
-    them."""
+    """Any causal language model that can continue from its own cache.  Memory grows with the sessions, of which there
+    are at most `max_active`."""
 
     determinism: Literal["bitwise", "tolerant"] = "bitwise"
     max_draft = 0
@@ -61,7 +61,7 @@ class StepwiseEngine:
         self._n_open = 0
 
     def plain(self) -> StepwiseEngine:
-        """The undrafted baseline, which is this engine itself."""
+        """The undrafted baseline: this engine itself."""
         return self
 
     def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:  # noqa: ARG002
@@ -76,30 +76,28 @@ class StepwiseEngine:
 
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
-        """As `Engine.step`, one forward a part; prompts are read whole, in the pass that reaches their end.
+        """As `Engine.step`, with one forward a part.  A prompt is read whole, in the pass that reaches its end.
 
-        Where one part raises, those before it are done already; asked for the same part again, a session gives the same
-        answer again.
+        If a part raises, the parts before it are done already.  A session that gets the same part again returns the
+        same answer.
         """
         answers = []
         for part in parts:
             session = cast(StepwiseSession, part.session)
             assert session.is_open, "the session is closed"
             if session.done is None or session.done[0] is not part:
-                session.done = (part, self._run(session, part))
+                answer = None
+                if isinstance(part, Window):
+                    logits = self._forward(session, [part.last_id])
+                    rows = WindowRows(0, 1, session.length + 1, part.sampling, part.allowed)
+                    choices = choose(logits, [rows])
+                    answer = Verification([int(choices[0])], logprobs_of(logits, choices).tolist())
+                elif part.n_rows == session.n_pending:
+                    self._forward(session, session.prompt_ids[:-1])
+                session.length += part.n_rows
+                session.done = (part, answer)
             answers.append(session.done[1])
         return answers
-
-    def _run(self, session: StepwiseSession, part: Part) -> Verification | None:
-        if isinstance(part, Window):
-            logits = self._forward(session, [part.last_id])
-            session.length += 1
-            choices = choose(logits, [WindowRows(0, 1, session.length, part.sampling, part.allowed)])
-            return Verification([int(choices[0])], logprobs_of(logits, choices).tolist())
-        if part.n_rows == session.n_pending:
-            self._forward(session, session.prompt_ids[:-1])
-        session.length += part.n_rows
-        return None
 
     def _forward(self, session: StepwiseSession, ids: Sequence[int]) -> torch.Tensor:
         """Logits [1, vocab] after `ids`."""

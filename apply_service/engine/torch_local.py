@@ -233,7 +233,8 @@ class TorchEngine:
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
     ) -> tuple[PassOutput, Layout, PassInputs]:
         """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
-        layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=self._n_padded)
+        grain = self.query_grain if self.padded else 1
+        layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=lambda n: _round_up(n, grain))
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
         if self.kernels is not None:
@@ -300,9 +301,6 @@ class TorchEngine:
         if not self.padded:
             return n_filled
         return _round_up(n_filled, KEY_GRAIN) if self.attends_in_blocks else session.capacity
-
-    def _n_padded(self, n_rows: int) -> int:
-        return _round_up(n_rows, self.query_grain) if self.padded else n_rows
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:

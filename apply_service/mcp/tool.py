@@ -1,28 +1,52 @@
-"""`edit_file` on the official SDK's server: the arguments by the names that agents know, and an answer of a few lines
-and a diff, with the same as fields.
+"""MCP: the tool `edit_file` for coding agents, on the official SDK's server.
 
 `path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases are those
-of others.  A file that was not written is an error of the tool, so that no agent takes it for done.
+of others.  The answer is a few lines and a diff, and the same as fields.  The file must lie in an allowed folder, is
+written only where no check found an error (or the caller accepts it), only if it still is as it was read, and wholly or
+not at all; one that was not written is an error of the tool, so that no agent takes it for done.  What the file held is
+kept for `apply-service undo`.  Who applies the edit is handed in: an engine in this process, or a running service.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
+import anyio
+import anyio.to_thread
 import mcp_types as protocol
 from mcp.server.lowlevel import Server
 
-from apply_service.edits.reply import OTHER_FILES
-from apply_service.errors import ApplyError, EmptyUpdate, EngineFailure, InvalidField, NotFound, UnknownField, shorten
-from apply_service.mcp.editing import EditCall, EditOutcome, FailedEdit, FileEditor
+from apply_service.disk.backups import BackupStore
+from apply_service.disk.files import FileWrite, SourceFile, read_source
+from apply_service.disk.paths import Roots
+from apply_service.edits.envelope import is_same_file
+from apply_service.edits.fidelity import decode, encode, normalise
+from apply_service.edits.markers import is_marker
+from apply_service.edits.reply import OTHER_FILES, named_files
+from apply_service.errors import (
+    ApplyError,
+    EmptyUpdate,
+    EngineFailure,
+    FileNotReadable,
+    InvalidField,
+    NotFound,
+    TooLarge,
+    UnknownField,
+    shorten,
+)
+from apply_service.types import ApplyRequest, ApplyResult, Strategy, Verdict, is_refused
 
+Apply = Callable[[ApplyRequest], Awaitable[ApplyResult]]
 NAME = "edit_file"
 DESCRIPTION = (
     "Edit a file without writing it out: send only the lines that change, and the whole file is merged, checked and "
@@ -66,32 +90,6 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     ),
     "encoding": _text("What the file is encoded in.", default="utf-8"),
 }
-VERDICT_FIELDS: dict[str, Any] = {
-    "check": {"type": "string"},
-    "severity": {"enum": ["pass", "warning", "error"]},
-    "message": {"type": "string"},
-    "lines": {"type": ["array", "null"], "items": {"type": "integer"}},
-    "side": {"enum": ["merged", "original"]},
-}
-OTHERS = "The other files of a reply over several, as this one is told; `error` where one failed."
-OUTPUT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string"},
-        "status": {"enum": ["written", "created", "unchanged", "dry_run", "refused"]},
-        "diff": _text("Unified diff; empty where nothing changes."),
-        "strategy": _text("What decided: a program or a model."),
-        "model": {"type": ["string", "null"]},
-        "certainty": {"enum": ["certain", "likely", "guess"]},
-        "confidence": {"type": ["number", "null"]},
-        "confidence_kind": {"enum": ["calibrated", "raw", None]},
-        "source_sha256": {"type": "string"},
-        "result_sha256": {"type": "string"},
-        "verdicts": {"type": "array", "items": {"type": "object", "properties": VERDICT_FIELDS}},
-        "others": {"type": "array", "items": {"type": "object"}, "description": OTHERS},
-    },
-    "required": ["path", "status", "diff", "verdicts"],
-}
 KINDS = {"string": (str, "a string"), "boolean": (bool, "true or false"), "object": (dict, "an object")}
 QUIET = frozenset({"instruction"})
 """Findings that the text leaves out, as agents always send an instruction beside the edit; the fields have them."""
@@ -100,6 +98,115 @@ MAX_VALUE_CHARS = 500
 log = logging.getLogger(__name__)
 
 
+# -- one edit of a file on disk ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class EditCall:
+    """One call of the tool."""
+
+    path: str
+    code_edit: str
+    instruction: str = ""
+    is_dry_run: bool = False
+    on_verdict: Mapping[str, Literal["warn", "fail"]] = field(default_factory=dict)
+    base_sha256: str | None = None
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class EditOutcome:
+    """What became of a call on one file."""
+
+    path: str
+    status: Literal["written", "created", "unchanged", "dry_run", "refused"]
+    result: ApplyResult | ApplyError
+    refused: tuple[Verdict, ...] = ()
+    """Findings that stand against writing the result: why it was refused, or would be."""
+
+
+class FileEditor:
+    """Edits files in the allowed folders."""
+
+    def __init__(
+        self,
+        roots: Roots,
+        apply: Apply,
+        store: BackupStore,
+        *,
+        strategy: Strategy = "auto",
+        max_bytes: int = 16 * 2**20,
+    ) -> None:
+        """`max_bytes`: larger files are refused unread."""
+        self._roots = roots
+        self._apply = apply
+        self._store = store
+        self._strategy: Strategy = strategy
+        self._max_bytes = max_bytes
+        self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
+
+    async def edit_all(self, call: EditCall) -> list[EditOutcome]:
+        """Carry out one call on its own file, first, and where the edit is a reply over several files with this one
+        among them, on the others; each file for itself.  Edits of one file wait for each other.  Raises ApplyError: the
+        call's own file could not be edited; the others were left alone."""
+        outcomes = [await self._edit(call)]
+        named = await anyio.to_thread.run_sync(named_files, normalise(call.code_edit))
+        paths = [name for name in named if not is_same_file(name, call.path)]
+        for path in paths if len(paths) < len(named) else ():
+            try:
+                outcomes.append(await self._edit(replace(call, path=path, base_sha256=None)))
+            except ApplyError as error:
+                outcomes.append(EditOutcome(path, "refused", error))
+        return outcomes
+
+    async def _edit(self, call: EditCall) -> EditOutcome:
+        """Carry out one call on one file, while no other edit of it runs.  Raises ApplyError: nothing was written."""
+        target = self._roots.resolve(call.path)
+        lock = self._locks.setdefault(target, anyio.Lock())
+        async with lock:
+            source = await anyio.to_thread.run_sync(self._read, target, call)
+            text = decode(source.data, call.encoding)
+            root = next(root for root in self._roots.folders if target.is_relative_to(root))
+            request = ApplyRequest(
+                text.text,
+                call.code_edit,
+                instruction=call.instruction,
+                path=target.relative_to(root).as_posix().encode("utf-8", "replace").decode(),
+                encoding=text.encoding,
+                base_sha256=call.base_sha256,
+                strategy=self._strategy,
+                on_verdict=call.on_verdict,
+                diff=True,
+            )
+            result = await self._apply(request)
+            refused = tuple(v for v in result.verdicts if is_refused(v.check, v.severity, call.on_verdict))
+            status: Literal["written", "created", "unchanged", "dry_run", "refused"]
+            status = "written" if result.edits else "unchanged"
+            if call.is_dry_run:
+                status = "dry_run"
+            elif refused:
+                status = "refused"
+            elif not source.exists:
+                status = "created"
+            if status in ("written", "created"):
+                data = encode(result.merged_code, replace(text, encoding=result.encoding))
+                await anyio.to_thread.run_sync(self._store.write_all, [FileWrite(source, data)])
+        return EditOutcome(call.path, status, result, refused)
+
+    def _read(self, target: Path, call: EditCall) -> SourceFile:
+        """The file that the call is for.  Raises TooLarge, FileNotReadable."""
+        with contextlib.suppress(OSError):  # no such file, or one that reading it says more about
+            if (n_bytes := target.stat().st_size) > self._max_bytes:
+                remedy = "edit it by other means"
+                raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
+        source = read_source(target, needs_folder=False)
+        # A snippet that leaves out existing code is meant for a file that exists: its name is wrong.
+        if not source.exists and any(map(is_marker, normalise(call.code_edit).split("\n"))):
+            message = f"{call.path} does not exist, but the edit leaves out existing code"
+            remedy = "correct the path, or send the whole new file without markers"
+            raise FileNotReadable(message, value=str(source.target), remedy=remedy)
+        return source
+
+
+# -- the protocol ------------------------------------------------------------------------------------------------------
 def create_server(editor: FileEditor) -> Server[Any]:
     """The MCP server over an editor of files."""
 
@@ -111,7 +218,6 @@ def create_server(editor: FileEditor) -> Server[Any]:
         title="Edit a file",
         description=DESCRIPTION,
         input_schema={"type": "object", "properties": PROPERTIES, "required": ["path", "code_edit"]},
-        output_schema=OUTPUT_SCHEMA,
         annotations=hints,
     )
 
@@ -123,8 +229,13 @@ def create_server(editor: FileEditor) -> Server[Any]:
             if params.name != NAME:
                 message, remedy = f"there is no tool {params.name!r}", "call edit_file"
                 raise NotFound(message, value=params.name, limit=[NAME], remedy=remedy)
-            own, others = await editor.edit_all(read_arguments(params.arguments or {}))
-            return _answer(own, others)
+            outcomes = await editor.edit_all(read_arguments(params.arguments or {}))
+            lines = [line for one in outcomes for line in ("", *_lines(one, is_alone=len(outcomes) == 1))][1:]
+            fields, *others = map(_fields, outcomes)
+            if others:
+                fields["others"] = others
+            is_failed = any(one.status == "refused" for one in outcomes)
+            return protocol.CallToolResult(content=[_content(lines)], structured_content=fields, is_error=is_failed)
         except ApplyError as error:
             told = error
         except Exception as error:
@@ -169,20 +280,6 @@ def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
-def _answer(own: EditOutcome, others: list[EditOutcome | FailedEdit]) -> protocol.CallToolResult:
-    """What happened to the call's own file, written or not, and to the others of the reply."""
-    lines, fields = [*_lines(own, is_alone=not others)], _fields(own)
-    for other in others:
-        if isinstance(other, FailedEdit):
-            lines += ["", f"{other.path} was NOT written.", *_error_lines(other.error)]
-        else:
-            lines += ["", *_lines(other, is_alone=False)]
-    if others:
-        fields["others"] = [_fields(other) for other in others]
-    is_failed = any(told["status"] == "refused" for told in (fields, *fields.get("others", ())))
-    return protocol.CallToolResult(content=[_content(lines)], structured_content=fields, is_error=is_failed)
-
-
 def _content(lines: Iterable[str]) -> protocol.TextContent:
     # Names of files may hold bytes that are no UTF-8, which JSON cannot carry.
     return protocol.TextContent(text="\n".join(lines).encode("utf-8", "backslashreplace").decode())
@@ -200,6 +297,10 @@ def _error_lines(error: ApplyError) -> Iterator[str]:
 
 def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
     path, result = outcome.path, outcome.result
+    if isinstance(result, ApplyError):
+        yield f"{path} was NOT written."
+        yield from _error_lines(result)
+        return
     would = "would be refused" if outcome.refused else "would be written"
     headline = {
         "written": f"Edited {path}.",
@@ -226,11 +327,11 @@ def _lines(outcome: EditOutcome, *, is_alone: bool) -> Iterator[str]:
         yield f"\n{fence}diff\n{result.diff.removesuffix(chr(10))}\n{fence}"
 
 
-def _fields(outcome: EditOutcome | FailedEdit) -> dict[str, Any]:
-    if isinstance(outcome, FailedEdit):
-        error = outcome.error.as_dict()
-        return {"path": outcome.path, "status": "refused", "diff": "", "verdicts": [], "error": error}
+def _fields(outcome: EditOutcome) -> dict[str, Any]:
     result = outcome.result
+    if isinstance(result, ApplyError):
+        told = {"path": outcome.path, "status": outcome.status, "diff": ""}
+        return {**told, "verdicts": [], "error": result.as_dict()}
     same = ("strategy", "model", "confidence", "confidence_kind", "source_sha256", "result_sha256")
     return {
         "path": outcome.path,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import RECORD_FILE
-from apply_service.prompts.chat import Chat, FastApply, Osmosis
+from apply_service.prompts.chat import AiXapply, Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import PromptFormat
 
-TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis)}
-"""To add the format of a published model: write its class, add it here and its name to `infer_prompt_format`."""
+TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis, AiXapply)}
+"""To add the format of a published model: write its class, add it here and its name to `PUBLISHED`."""
 
 
 def open_prompt_format(source: str) -> PromptFormat:
@@ -55,10 +55,14 @@ def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
     return (TAGGED[own](chat), *(made(chat) for name, made in TAGGED.items() if name != own))
 
 
+PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply": "osmosis", "aixapply": "aixapply"}
+"""Part of a published name -> the format that the model was trained on."""
+
+
 def infer_prompt_format(source: str) -> str:
     """By the published names of the models that have a format of their own; any other model is asked as a chat
     model."""
-    name = Path(source).name.lower().replace("_", "-")
-    if "fastapply" in name or "fast-apply" in name:
-        return "fastapply"
-    return "osmosis" if "osmosis-apply" in name else "chat"
+    path = Path(source)
+    # In the hub's cache a model's folder is named after a commit, and the one two above it after the model.
+    name = (path.parent.parent if path.parent.name == "snapshots" else path).name.lower().replace("_", "-")
+    return next((made for part, made in PUBLISHED.items() if part in name), "chat")

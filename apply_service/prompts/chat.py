@@ -1,12 +1,186 @@
-"""What models are asked through their chat template: any instruct model, and two published apply models, whose wording
-is what they were trained on.  The original comes first, as its keys and values are reusable."""
+"""Prompts for models with a chat template: any instruct model, and three published apply models with the words that
+they were trained on.  The original comes first, so that its keys and values can be reused.  The answer is the whole
+file between an opening and a closing tag."""
 
 from __future__ import annotations
 
-from apply_service.prompts.tagged import TaggedOutput, Tags
-from apply_service.prompts.tokenizer import ChatMessage
-from apply_service.protocols import EditJob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from apply_service.errors import Truncated
+from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
+from apply_service.prompts.tokenizer import (
+    ChatMessage,
+    ChatTokenizer,
+    IncrementalDecoder,
+    lines_of_tokens,
+    text_sources,
+)
+from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
+
+OTHER_MODEL = "use a model trained for this format, or another prompt format"
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """`opening + padding + text + padding + closing`.  The text is cut at the *last* closing tag, as the file may hold
+    the tag itself.
+
+    `opening` is "" where the prompt already ends with it.
+    """
+
+    opening: str
+    closing: str
+    padding: str = ""
+
+    @property
+    def head(self) -> str:
+        """What comes before the text."""
+        return self.opening + self.padding
+
+    @property
+    def tail(self) -> str:
+        """What comes after it."""
+        return self.padding + self.closing
+
+    def wrap(self, text: str) -> str:
+        """The output that writes `text`."""
+        return self.head + text + self.tail
+
+    def unwrap(self, output: str) -> str:
+        """The text in a whole output.
+
+        Raises:
+            Truncated: a tag is not where it belongs.
+        """
+        text = output.lstrip() if self.opening else output
+        if not text.startswith(self.opening):
+            raise Truncated(f"the output does not begin with {self.opening}", value=text[:40], remedy=OTHER_MODEL)
+        at = text.rfind(self.closing)
+        if at < len(self.opening):
+            raise Truncated(f"the output lacks {self.closing}", value=text[-40:], remedy="allow more tokens")
+        return text[len(self.opening) : at].removeprefix(self.padding).removesuffix(self.padding)
+
+
+class TagStream:
+    """Gives the text between the tags.  It holds back anything that may become the closing tag."""
+
+    def __init__(self, tags: Tags) -> None:
+        self._tags = tags
+        self._held = ""
+        self._is_open = not tags.head
+
+    def push(self, text: str) -> str:
+        """The text that is certain after this piece of the output."""
+        tags = self._tags
+        self._held += text
+        if not self._is_open:
+            # The opening is taken off once enough has come to tell whether the padding is there.
+            held = self._held.lstrip() if tags.opening else self._held
+            if len(held) < len(tags.head):
+                return ""
+            self._held, self._is_open = held[len(tags.opening) :].removeprefix(tags.padding), True
+        at = self._held.rfind(tags.closing)
+        cut = max(0, (at if at >= 0 else len(self._held)) - len(tags.tail) + 1)
+        released, self._held = self._held[:cut], self._held[cut:]
+        return released
+
+    def finish(self) -> str:
+        """The rest of the text before the last closing tag."""
+        at = self._held.rfind(self._tags.closing)
+        rest = self._held[:at].removesuffix(self._tags.padding) if at >= 0 else self._held
+        self._held = ""
+        return rest
+
+
+class TaggedOutput:
+    """Base of the formats that write the file between `tags`, then the end token."""
+
+    constrains_by_default = False
+    takes_instructions = False
+    name: str
+    tags: Tags
+    prefill = ""
+    """The beginning of the answer, which is part of the prompt."""
+
+    def __init__(self, chat: ChatTokenizer) -> None:
+        self._chat = chat
+        self._content = chat.content
+        self.stop_ids = frozenset({chat.end_id})
+
+    def messages(self, job: EditJob) -> list[ChatMessage]:
+        raise NotImplementedError
+
+    def encode_prompt(self, job: EditJob) -> list[int]:
+        return self._chat.encode_chat(self.messages(job), prefill=self.prefill)
+
+    def encode_sources(self, job: EditJob) -> DraftSources:
+        head, tail = self.tags.head, self.tags.tail
+        return text_sources(job, self._content, before=head, after=tail, end_id=self._chat.end_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._content.decode([i for i in ids if i not in self.stop_ids])
+
+    def decode_output(self, ids: Sequence[int]) -> str:
+        return self.tags.unwrap(self.decode(ids))
+
+    def open_stream(self) -> TextStream:
+        return TaggedStream(self)
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, self.decode, head=self.tags.head)
+
+    def stop_finder(self, job: EditJob) -> StopFinder:
+        """Finds the closing tag after as many as the predicted merge holds.  Tokens are decoded one at a time: the tag
+        is ASCII, so a character split over tokens can't hide it."""
+        closing = self.tags.closing
+        n_left, written = job.prediction.text.count(closing) + 1, ""
+
+        def find(new_ids: Sequence[int]) -> int | None:
+            nonlocal n_left, written
+            for i, token in enumerate(new_ids):
+                *passed, written = (written + self.decode([token])).split(closing)
+                n_left -= len(passed)
+                written = written[-(len(closing) - 1) :]
+                if n_left <= 0:
+                    return i
+            return None
+
+        return find
+
+    @cached_property
+    def _vocabulary(self) -> VocabularyBytes | None:
+        return VocabularyBytes.of(self._content.tokenizer)
+
+    def constraint(self, job: EditJob) -> Constraint | None:
+        if self._vocabulary is None:
+            return None
+        return SourceConstraint(
+            self._vocabulary,
+            source_lines(job),
+            end_id=self._chat.end_id,
+            before=self.tags.head,
+            after=self.tags.tail,
+            encode=lambda text: self._content.encode(text).ids,
+        )
+
+
+class TaggedStream:
+    """As `TagStream`, of ids."""
+
+    def __init__(self, output: TaggedOutput) -> None:
+        self._decoder = IncrementalDecoder(output.decode)
+        self._text = TagStream(output.tags)
+
+    def push(self, ids: Sequence[int]) -> str:
+        return self._text.push(self._decoder.push(ids))
+
+    def finish(self) -> str:
+        return self._text.push(self._decoder.finish()) + self._text.finish()
+
+
+# -- the formats ------------------------------------------------------------------------------------------------------
 TAGS = Tags("<merged>", "</merged>", padding="\n")
 SYSTEM = """You apply an edit to a file and answer with the whole file after the edit.
 The file stands between <original> and </original>. The edit stands between <update> and </update>: the changed parts
@@ -29,6 +203,13 @@ The user gives the whole file between <code> and </code>, and an edit to it betw
 comments such as "// ... existing code ..." stand for lines of the file that stay as they are.
 Answer with the whole file after the edit, between <code> and </code>, and with nothing else. Copy everything that the
 edit does not touch exactly as it is, blank lines and indentation included."""
+
+
+AIXAPPLY_SYSTEM = """You are a deterministic engine that patches code: you apply an update snippet to a source file.
+Find the one place in the source file that the snippet's context belongs to, and put the snippet's code there. Markers
+such as "// ... existing code ..." stand for lines of the source file; write those lines in their place, as they are.
+Write the whole file after the update, with its indentation and comments, as
+<update_file>[the file]</update_file>"""
 
 
 def chat_messages(job: EditJob) -> list[ChatMessage]:
@@ -70,6 +251,18 @@ class Osmosis(TaggedOutput):
 
     def messages(self, job: EditJob) -> list[ChatMessage]:
         return _messages(OSMOSIS_SYSTEM, f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update}\n</edit>")
+
+
+class AiXapply(TaggedOutput):
+    """aiXapply-4B (Qwen3-4B fine-tunes): `<language>`, `<source_file>`, `<update_snippet>` -> `<update_file>`."""
+
+    name = "aixapply"
+    tags = Tags("<update_file>", "</update_file>")
+
+    def messages(self, job: EditJob) -> list[ChatMessage]:
+        sources = f"<source_file>{job.original}</source_file>\n\n<update_snippet>{job.update}</update_snippet>"
+        user = f"<language>{job.language or 'text'}</language>\n\n{sources}\n\nWrite the whole updated file."
+        return _messages(AIXAPPLY_SYSTEM, user)
 
 
 def _messages(system: str, user: str) -> list[ChatMessage]:

@@ -1,9 +1,9 @@
 """The embedded model's prompt format: an annotated listing in, an annotated listing out.
 
-Prompt: `<|original|>` its lines, `<|update|>` its lines, `<|merge|>`; each line is a tag and its text, and the tags
-tell what the predicted merge would do with it (`Hints`).  Output: for every operation of the merge its tag and its
-line, dropped lines included, then `<|end|>`.  The tag is the target's decision; the text after it is determined, which
-`LineConstraint` makes a guarantee.  Text <-> ids only: nothing is merged here.
+Prompt: `<|original|>` its lines, `<|update|>` its lines, `<|merge|>`.  Each line is a tag and its text; the tag says
+what the predicted merge does with the line (`Hints`).  Output: the tag and the line of each operation of the merge,
+dropped lines included, then `<|end|>`.  The target decides the tags.  `LineConstraint` determines the text after them.
+Nothing is merged here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from typing import Literal
 import numpy as np
 
 from apply_service.errors import Truncated
-from apply_service.prompts.compact_lines import LineVocabulary
-from apply_service.prompts.constraint import LineConstraint
+from apply_service.prompts.compact_lines import LineConstraint, LineVocabulary
 from apply_service.prompts.tokenizer import Offsets
 from apply_service.protocols import (
-    CompletingConstraint,
+    Constraint,
     DraftSource,
     DraftSources,
     EditJob,
@@ -36,10 +35,10 @@ from apply_service.types import LineOp, Prediction
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags, None where the next line's own tag says it.
+    """Tags of the prompt's lines.  `first` and `after_*[i]` are bare tags; None if the next line's own tag is the same.
 
-    Every line that the prediction uses is followed by the tag of the prediction's next operation.  So "write what
-    followed this line before" carries the prediction out, and the target's work is to know better.
+    Each line that the prediction uses is followed by the tag of the prediction's next operation.  So a target that
+    copies what follows each line in the prompt carries out the prediction.
     """
 
     first: int | None
@@ -50,7 +49,7 @@ class Hints:
 
 
 def hints_of(vocabulary: LineVocabulary, ops: Sequence[LineOp], n_original: int, n_update: int) -> Hints:
-    """Hints that tell the prediction `ops`."""
+    """The hints for the prediction `ops`."""
     original, update = [vocabulary.pad] * n_original, [vocabulary.skip] * n_update
     after_original: list[int | None] = [None] * n_original
     after_update: list[int | None] = [None] * n_update
@@ -81,7 +80,7 @@ class Compact:
 
     @classmethod
     def from_directory(cls, directory: Path) -> Compact:
-        """Raises ModelNotLoadable where `tokenizer.json` is missing or lacks the format's control tokens."""
+        """Raises ModelNotLoadable: `tokenizer.json` is missing or lacks the format's control tokens."""
         return cls(LineVocabulary.from_file(directory / "tokenizer.json"))
 
     def encode_prompt(self, job: EditJob) -> list[int]:
@@ -90,7 +89,7 @@ class Compact:
         return self.encode_listing(original, prediction.update_lines, hints)
 
     def encode_listing(self, original: Sequence[str], update: Sequence[str], hints: Hints | None) -> list[int]:
-        """The prompt's ids; None gives no hints but the lines' numbers (training drops them at times)."""
+        """The prompt's ids.  Without `hints` the tags give line numbers only (training sometimes drops hints)."""
         vocabulary = self.vocabulary
         if hints is None:
             keeps = tuple(vocabulary.tag("keep", i) for i in range(len(original)))
@@ -124,7 +123,7 @@ class Compact:
         return ListingStream(self.vocabulary)
 
     def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """A tag decides the line that it opens; that of a dropped line, and the end, the one that would come there."""
+        """A tag decides the line that it begins; the tag of a dropped line and the end decide the next line."""
         vocabulary = self.vocabulary
         lines: list[tuple[int, int]] = []
         n_begun, is_dropping = 0, False
@@ -140,7 +139,7 @@ class Compact:
     def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
         return None
 
-    def constraint(self, job: EditJob) -> CompletingConstraint | None:
+    def constraint(self, job: EditJob) -> Constraint | None:
         prediction = _with_added_lines(job.prediction)
         pairs = ((op.original_line, op.update_line) for op in prediction.ops if op.kind == "both")
         matches = {original: update for original, update in pairs if original is not None and update is not None}
@@ -166,7 +165,7 @@ class Compact:
         )
 
     def _encode(self, ops: Sequence[LineOp]) -> tuple[TokenIds, Offsets]:
-        """Tokens [n_tokens] of the operations, dropped lines included, and where each line starts [n_lines + 1]."""
+        """Tokens [n_tokens] of the operations, dropped lines included, and the start of each line [n_lines + 1]."""
         lines = self.vocabulary.encode_lines([op.text for op in ops])
         pieces: list[TokenIds] = [np.zeros(0, np.int64)]
         for op, line in zip(ops, lines, strict=True):
@@ -187,15 +186,15 @@ class Compact:
 
 
 def _tag_of(vocabulary: LineVocabulary, op: LineOp) -> int:
-    """The tag with which the output names an operation."""
+    """The tag of an operation in the output."""
     line = op.update_line if op.original_line is None else op.original_line
     assert line is not None, "an operation names a line"
     return vocabulary.tag(op.kind, line)
 
 
 def _with_added_lines(prediction: Prediction) -> Prediction:
-    """The prediction with every line that it takes among the lines of the update: the merger adds blank lines of its
-    own, each of which is listed before the update's line that follows it in the merge."""
+    """The prediction with all lines that it takes among the lines of the update.  The merger adds blank lines of its
+    own: each is inserted before the update's line that follows it in the merge."""
     added, following = [], len(prediction.update_lines)
     for op in reversed(prediction.ops):
         if op.kind == "take" and op.update_line is None:
@@ -222,8 +221,8 @@ def _with_added_lines(prediction: Prediction) -> Prediction:
 
 
 def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence[int | None]) -> Offsets:
-    """For every token of the predicted merge and its end [n_predicted + 1 with the end token]: the place in the other
-    source.  `lines[k]` is operation k's line there; where it has none the place is the next one's start."""
+    """For each token of the predicted merge [n_predicted + 1 with the end token], the place in the other source.
+    `lines[k]` is the line of operation k there; if it has none, the place is the start of the next one."""
     base, moves, limit = (np.zeros(len(lines), np.int64) for _ in range(3))
     next_line = 0
     for at, line in enumerate(lines):
@@ -238,7 +237,7 @@ def _alignment(predicted_starts: Offsets, other_starts: Offsets, lines: Sequence
 
 
 class ListingStream:
-    """Output ids -> merged text, piece by piece: tags and dropped lines left out, split characters held back."""
+    """Output ids -> merged text, piece by piece, without tags and dropped lines.  Holds back incomplete characters."""
 
     def __init__(self, vocabulary: LineVocabulary) -> None:
         self._vocabulary = vocabulary
@@ -263,6 +262,6 @@ class ListingStream:
         return self._without_first_newline(self._decoder.decode(b"", final=True))
 
     def _without_first_newline(self, text: str) -> str:
-        """Every line opens with a newline; the first one's is no part of the text."""
+        """Each line begins with a newline.  The first newline is not part of the text."""
         is_first, self._is_first = self._is_first, self._is_first and not text
         return text.removeprefix("\n") if is_first else text

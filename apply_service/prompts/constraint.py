@@ -1,173 +1,93 @@
-"""`constrain: sources`: every line of the output is a line of a source.
+"""`constrain: sources` for models that write plain text: every line of the output is a line of a source.
 
-A constraint is a state that each token of the output advances, and the tokens allowed in a state.  Nothing is done for
-every entry of the vocabulary at any token.
+The state is the line being written.  Each token of the output advances it, and it tells the tokens that may follow.
+Nothing is done for every entry of the vocabulary at any token.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import json
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cached_property
 
 import numpy as np
+from tokenizers import Tokenizer
 
-from apply_service.prompts.compact_lines import N_PHASES, LineVocabulary
-from apply_service.prompts.tokenizer import VocabularyBytes
+from apply_service.prompts.tokenizer import PROBE
 from apply_service.protocols import EditJob, TokenSet
 
-LOOK_AHEAD = 48
-"""Update lines that a single `take` can pass over; below N_PHASES, so that a phase names one line."""
 NO_TEXT = b"\xff"
 """A byte that no text has: whatever begins with `x` sorts before `x` and it."""
-
-State = TypeVar("State")
-
-
-class WalkedConstraint(ABC, Generic[State]):
-    """A `Constraint`.  One object a request; the state is copied once a window, so it holds nothing that a shallow copy
-    shares and `_advance` changes."""
-
-    def __init__(self, start: State) -> None:
-        self._state = start
-        self._n_seen = 0
-
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        state = self._state_after(output_ids)
-        masks = [self._allowed(state)]
-        for token in draft_ids:
-            self._advance(state, token)
-            masks.append(self._allowed(state))
-        return masks
-
-    @abstractmethod
-    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """See `CompletingConstraint`."""
-
-    def _state_after(self, output_ids: Sequence[int]) -> State:
-        """A copy, free to be advanced."""
-        for token in output_ids[self._n_seen :]:
-            self._advance(self._state, token)
-        self._n_seen = len(output_ids)
-        return copy(self._state)
-
-    @abstractmethod
-    def _advance(self, state: State, token: int) -> None:
-        """Take one more token; one that was not allowed may leave the state anyhow."""
-
-    @abstractmethod
-    def _allowed(self, state: State) -> TokenSet | None: ...
+VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
+BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
+"""The character that byte-level vocabularies write for each byte: its own where it is visible, else the next one from
+256 on."""
 
 
-# -- the compact format ------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class ListingState:
-    """The next line of either source, and what is left of the line being written."""
+class VocabularyBytes:
+    """What every id of a vocabulary writes, as bytes: for constraints on text, as tokens straddle lines and characters.
 
-    original_at: int = 0
-    update_at: int = 0
-    line: Sequence[int] = ()
-    line_at: int = 0
-    is_over: bool = False
-    is_lost: bool = False
-
-
-class LineConstraint(WalkedConstraint[ListingState]):
-    """Of an annotated listing: at a line's start the operations that the pointers allow, inside a line its own tokens.
-
-    It guarantees that nothing is invented and that no line of the original is lost without a `drop`.  Linear in the
-    output.  `matches` maps original lines to the update lines that a prediction pairs them with.
+    `pieces` maps ids to bytes; an id that writes nothing (a control token) has no place in it.  Raises ValueError where
+    a byte has no id of its own: then some text could not be written from every place.
     """
 
-    def __init__(
-        self,
-        vocabulary: LineVocabulary,
-        original: Sequence[str],
-        update: Sequence[str],
-        matches: Mapping[int, int],
-    ) -> None:
-        super().__init__(ListingState())
-        self._vocabulary = vocabulary
-        self._original = [ids.tolist() for ids in vocabulary.encode_lines(original)]
-        self._update = [ids.tolist() for ids in vocabulary.encode_lines(update)]
-        self._original_text = [line.strip() for line in original]
-        self._update_text = [line.strip() for line in update]
-        self._matches = matches
-        self._choices: dict[tuple[int, int], TokenSet] = {}
+    def __init__(self, pieces: Mapping[int, bytes]) -> None:
+        self._pieces = {token: piece for token, piece in pieces.items() if piece}
+        self._ids: dict[bytes, list[int]] = defaultdict(list)
+        for token, piece in self._pieces.items():
+            self._ids[piece].append(token)
+        if any(bytes([byte]) not in self._ids for byte in range(256)):
+            raise ValueError("the vocabulary lacks single bytes")
+        self.longest = max(map(len, self._ids))
 
-    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        state = self._state_after(output_ids)
-        sure: list[int] = []
-        while len(sure) < limit and not state.is_over:
-            allowed = self._allowed(state)
-            if allowed is None or len(allowed) != 1:
-                break
-            sure.append(int(allowed[0]))
-            self._advance(state, sure[-1])
-        return draft_ids if list(draft_ids[: len(sure)]) == sure else sure
-
-    def _allowed(self, state: ListingState) -> TokenSet | None:
-        vocabulary = self._vocabulary
-        if state.is_lost:
-            return None
-        if state.line_at < len(state.line):
-            return vocabulary.singles[state.line[state.line_at]]
-        if state.is_over:
-            return vocabulary.singles[vocabulary.end]
-        place = original_at, update_at = state.original_at, state.update_at
-        if place not in self._choices:
-            tags = [vocabulary.tag("take", line) for line in range(update_at, self._last_reached(update_at))]
-            if original_at < len(self._original):
-                tags += [vocabulary.tag(kind, original_at) for kind in ("keep", "both", "drop")]
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
+        """The vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None for any
+        other, found by writing a probe."""
+        is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
+        pieces: dict[int, bytes] = {}
+        for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
+            if is_byte_level:
+                if BYTE_ALPHABET.keys() >= set(text):
+                    pieces[token] = bytes(BYTE_ALPHABET[char] for char in text)
+            elif (byte := re.fullmatch("<0x([0-9A-Fa-f]{2})>", text)) is not None:
+                pieces[token] = bytes.fromhex(byte[1])
             else:
-                tags.append(vocabulary.end)
-            self._choices[place] = np.array(sorted(tags), dtype=np.int64)
-        return self._choices[place]
+                pieces[token] = text.replace("\u2581", " ").encode()
+        written = b"".join(pieces.get(token, b"") for token in tokenizer.encode(PROBE, add_special_tokens=False).ids)
+        try:
+            return cls(pieces) if written == PROBE.encode() else None
+        except ValueError:
+            return None
 
-    def _last_reached(self, update_at: int) -> int:
-        """The end of the update's lines that can be taken from here."""
-        return min(update_at + LOOK_AHEAD, len(self._update))
+    def piece(self, token: int) -> bytes:
+        """What the id writes; b"" for one that writes nothing."""
+        return self._pieces.get(token, b"")
 
-    def _advance(self, state: ListingState, token: int) -> None:
-        if state.is_lost or state.is_over:
-            return
-        if state.line_at < len(state.line):
-            state.is_lost = token != state.line[state.line_at]
-            state.line_at += 1
-        elif token == self._vocabulary.end:
-            state.is_lost = state.original_at < len(self._original)
-            state.is_over = True
-        elif self._vocabulary.is_tag(token):
-            self._begin_line(state, token)
-        else:
-            state.is_lost = True
+    def ids(self, piece: bytes) -> list[int]:
+        """The ids that write just this."""
+        return self._ids.get(piece, [])
 
-    def _begin_line(self, state: ListingState, tag: int) -> None:
-        kind, phase = self._vocabulary.kind_of(tag), self._vocabulary.phase_of(tag)
-        state.line_at = 0
-        at, reached = state.original_at, self._last_reached(state.update_at)
-        if kind == "take":
-            taken = state.update_at + (phase - state.update_at) % N_PHASES
-            state.is_lost = taken >= reached
-            if not state.is_lost:
-                state.line, state.update_at = self._update[taken], taken + 1
-            return
-        state.is_lost = at >= len(self._original) or phase != at % N_PHASES
-        if state.is_lost:
-            return
-        state.line, state.original_at = self._original[at], at + 1
-        if kind == "both":
-            # The update's pointer passes its copy of the line; it stays where that can't be told.
-            rows, text = range(state.update_at, reached), self._original_text[at]
-            past_alike = next((row + 1 for row in rows if self._update_text[row] == text), state.update_at)
-            match = self._matches.get(at, -1)
-            state.update_at = match + 1 if match >= state.update_at else past_alike
+    def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
+        """The pieces that begin with `start` and go on, with their ids."""
+        for at in range(bisect_left(self._sorted, start), len(self._sorted)):
+            piece = self._sorted[at]
+            if not piece.startswith(start):
+                return
+            if len(piece) > len(start):
+                yield piece, self._ids[piece]
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        return sorted(self._ids)
 
 
-# -- plain text --------------------------------------------------------------------------------------------------------
 def source_lines(job: EditJob) -> list[str]:
     """The lines that an output may have: those of the original, and those of the update as the merger reads it that
     are part of the output (no markers, fences, hints)."""
@@ -186,7 +106,7 @@ class TextState:
     is_lost: bool = False
 
 
-class SourceConstraint(WalkedConstraint[TextState]):
+class SourceConstraint:
     """Of any format that writes the plain file: a token is allowed where the bytes of the line so far and its own begin
     a line of the sources, or end one and begin others.  How the text is cut into tokens is the target's choice.
 
@@ -207,7 +127,8 @@ class SourceConstraint(WalkedConstraint[TextState]):
         after: str = "",
         encode: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
-        super().__init__(TextState(is_opening=bool(before)))
+        self._state = TextState(is_opening=bool(before))
+        self._n_seen = 0
         self._vocabulary = vocabulary
         self._end_id = end_id
         self._encode = encode
@@ -219,6 +140,22 @@ class SourceConstraint(WalkedConstraint[TextState]):
         self._units = sorted((self._lines | self._ends) - {b""})
         self._starts: dict[bytes, bool] = {}  # whether the output may go on with this at the start of a line
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
+
+    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
+        """See `Constraint`."""
+        state = self._state_after(output_ids)
+        masks = [self._allowed(state)]
+        for token in draft_ids:
+            self._advance(state, token)
+            masks.append(self._allowed(state))
+        return masks
+
+    def _state_after(self, output_ids: Sequence[int]) -> TextState:
+        """A copy, free to be advanced."""
+        for token in output_ids[self._n_seen :]:
+            self._advance(self._state, token)
+        self._n_seen = len(output_ids)
+        return copy(self._state)
 
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
         """As text: which cut into tokens the target prefers, a draft of the right text knows as well."""

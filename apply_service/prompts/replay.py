@@ -12,10 +12,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from apply_service.errors import ModelNotLoadable
-from apply_service.prompts.tagged import UntaggedOutput, text_sources
-from apply_service.prompts.tokenizer import ContentTokenizer
-from apply_service.protocols import CompletingConstraint, DraftSources, EditJob
+from apply_service.errors import ModelNotLoadable, Truncated
+from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder, lines_of_tokens, text_sources
+from apply_service.protocols import Constraint, DraftSources, EditJob, StopFinder, TextStream
 
 TOKENIZER_FILE = "tokenizer.json.xz"
 CONTROL_TOKENS = ("<|rules|>", "<|original|>", "<|update|>", "<|instruction|>", "<|merged|>", "<|end|>")
@@ -23,13 +22,15 @@ RULES = """Write the file that results from the edit, whole and without remarks.
 for lines that stay as they are; copy those lines exactly. Keep order, indentation and comments."""
 
 Suggest = Callable[[Sequence[int], Callable[[], Sequence[int]]], None]
-"""Told of every prompt, and given the output that writes its predicted merge, made only where it is asked for."""
+"""Called with each prompt and a function that makes the output for its predicted merge."""
 
 
-class Replay(UntaggedOutput):
+class Replay:
     """`PromptFormat` over the replay tokenizer."""
 
     name = "replay"
+    takes_instructions = False
+    constrains_by_default = False
 
     def __init__(self, tokenizer_json: str, *, suggest: Suggest | None = None) -> None:
         self._suggest = suggest
@@ -43,12 +44,13 @@ class Replay(UntaggedOutput):
                 remedy="reinstall the package",
             )
         self._controls = {name: vocabulary[name] for name in CONTROL_TOKENS}
-        super().__init__(self._controls["<|end|>"])
+        self.end_id = self._controls["<|end|>"]
+        self.stop_ids = frozenset({self.end_id})
         self.n_vocab = len(vocabulary)
 
     @classmethod
     def from_directory(cls, directory: Path, *, suggest: Suggest | None = None) -> Replay:
-        """Raises ModelNotLoadable where the tokenizer can't be read."""
+        """Raises ModelNotLoadable: the tokenizer can't be read."""
         path = directory / TOKENIZER_FILE
         try:
             text = lzma.decompress(path.read_bytes()).decode()
@@ -78,5 +80,19 @@ class Replay(UntaggedOutput):
     def decode(self, ids: Sequence[int]) -> str:
         return self._content.decode([token for token in ids if token != self.end_id])
 
-    def constraint(self, job: EditJob) -> CompletingConstraint | None:  # noqa: ARG002
+    def decode_output(self, ids: Sequence[int]) -> str:
+        if not ids or ids[-1] != self.end_id:
+            raise Truncated("the output lacks its end token", remedy="allow more tokens")
+        return self.decode(ids)
+
+    def open_stream(self) -> TextStream:
+        return IncrementalDecoder(self.decode)
+
+    def lines_of(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        return lines_of_tokens(ids, self.decode)
+
+    def stop_finder(self, job: EditJob) -> StopFinder | None:  # noqa: ARG002
+        return None
+
+    def constraint(self, job: EditJob) -> Constraint | None:  # noqa: ARG002
         return None

@@ -1,4 +1,4 @@
-"""Text <-> ids for prompts: file text never becomes a control token, and no byte of it is altered.
+"""Text <-> ids for prompts.  File text never becomes a control token, and every byte of it is kept.
 
 The content tokenizer has no added tokens at all, so that `<|im_end|>` or `<tool_call>` inside a file is plain text
 (switching "special" tokens off is not enough: many added tokens of published models are not marked special).
@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.protocols import DraftSource, DraftSources, EditJob
 
 PROBE = "def f(x):\n\treturn {'é': x}  # 日本 🙂\r\n\n   <|im_end|></s>  end\n"
 REPLACEMENT = "\ufffd"
 MAX_HELD = 3
 """A character has at most four bytes, so at most three tokens of it can be waiting for the last."""
-
+VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
+BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
+"""The character that byte-level vocabularies use for each byte: its own if it is visible, else the next one from 256
+on."""
 
 Offsets = npt.NDArray[np.int64]
 
@@ -39,7 +42,7 @@ class Encoded(NamedTuple):
 class ContentTokenizer:
     """A Hugging Face tokenizer without its control tokens.
 
-    Raises ModelNotLoadable where it doesn't give a text back unchanged: a file would be damaged.
+    Raises ModelNotLoadable: it does not give a text back unchanged, so it would damage files.
     """
 
     def __init__(self, tokenizer_json: str) -> None:
@@ -47,25 +50,20 @@ class ContentTokenizer:
         spec["added_tokens"] = []
         spec["post_processor"] = None  # would add BOS, and trims offsets
         spec["truncation"] = spec["padding"] = None
-        self._tokenizer = Tokenizer.from_str(json.dumps(spec))
+        self.tokenizer = Tokenizer.from_str(json.dumps(spec))
         if self.decode(self.encode(PROBE).ids) != PROBE:
             raise ModelNotLoadable(
                 "the tokenizer does not give text back unchanged", remedy="use a model with a byte-level tokenizer"
             )
 
     def encode(self, text: str) -> Encoded:
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
         starts = np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding.ids))
         return Encoded(list(encoding.ids), np.append(starts, len(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Control tokens stand for nothing."""
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
-
-    @cached_property
-    def vocabulary(self) -> VocabularyBytes | None:
-        """What each id writes; None where that can't be told."""
-        return VocabularyBytes.of(self._tokenizer)
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
 ChatMessage = dict[str, str]
@@ -73,10 +71,10 @@ ChatMessage = dict[str, str]
 
 
 class ChatTokenizer:
-    """Wraps a `transformers` fast tokenizer: chats whose messages can't escape their place.
+    """Wraps a `transformers` fast tokenizer.  No message can end its own turn in the chat.
 
-    The template is rendered around placeholders and tokenised with control tokens on; the messages are tokenised with
-    none and put in their places, so a template never sees (trims, interprets) them.
+    The template is rendered with placeholders and tokenised with control tokens.  The messages are tokenised without
+    them and replace the placeholders, so the template never trims or interprets a message.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -87,10 +85,10 @@ class ChatTokenizer:
         self.end_id: int = tokenizer.eos_token_id
 
     def encode_chat(self, messages: Sequence[ChatMessage], *, prefill: str = "") -> list[int]:
-        """Ids up to the place where the assistant's answer goes on after `prefill`.
+        """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.
 
         Raises:
-            ModelNotLoadable: no chat template, or one that doesn't show every message exactly once.
+            ModelNotLoadable: the chat template is missing, or does not show each message exactly once.
         """
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
@@ -110,7 +108,7 @@ class ChatTokenizer:
 
 
 class IncrementalDecoder:
-    """Decodes a growing sequence piece by piece; holds back a character whose bytes are not all there."""
+    """Decodes a growing sequence piece by piece.  It holds back a character until all its bytes have come."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
@@ -134,11 +132,11 @@ class IncrementalDecoder:
 def lines_of_tokens(
     ids: Sequence[int], decode: Callable[[Sequence[int]], str], *, head: str = ""
 ) -> list[tuple[int, int]]:
-    """First and last line of the merged text (0-based) that each token of a plainly written output decides: the line
-    it ends and those it begins.
+    """For each token of a plain-text output, the first and last line (0-based) of the merged text that it decides: the
+    line that it is in and those that it begins.
 
-    `head` is what the output has before the merged text.  Counts line breaks token by token, which is exact where no
-    token holds a part of one: byte-level vocabularies, and those that fall back to bytes.
+    `head`: what the output has before the merged text.  Line breaks are counted token by token.  That is exact for
+    byte-level vocabularies and those that fall back to bytes.
     """
     n_breaks: dict[int, int] = {}
     lines: list[tuple[int, int]] = []
@@ -152,67 +150,48 @@ def lines_of_tokens(
     return lines
 
 
-# -- a vocabulary as bytes ---------------------------------------------------------------------------------------------
-VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
-BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
-"""The character that byte-level vocabularies write for each byte: its own where it is visible, else the next one from
-256 on."""
+def text_sources(job: EditJob, tokenizer: ContentTokenizer, *, before: str, after: str, end_id: int) -> DraftSources:
+    """Each source as `before + text + after + end token`."""
 
+    def source(name: Literal["predicted", "original", "update"], text: str) -> DraftSource:
+        wrapped = before + text + after
+        ids, starts = tokenizer.encode(wrapped)
+        return DraftSource(name, wrapped, np.array([*ids, end_id], np.int64), np.append(starts, len(wrapped)))
 
-class VocabularyBytes:
-    """What every id of a vocabulary writes, as bytes: for constraints on text, as tokens straddle lines and characters.
+    ops, update_lines = job.prediction.ops, job.prediction.update_lines
+    predicted = source("predicted", job.prediction.text)
+    original, update = source("original", job.original), source("update", "\n".join(update_lines))
+    # For each character of the predicted merge [n_chars + 1], the aligned characters of original and update.
+    original_starts = list(accumulate((len(op.text) + 1 for op in ops if op.original_line is not None), initial=0))
+    update_starts = list(accumulate((len(line) + 1 for line in update_lines), initial=0))
+    to_original: list[Offsets] = []
+    to_update: list[Offsets] = []
+    original_at = update_at = 0
+    for op in ops:
+        span = np.arange(len(op.text) + 1, dtype=np.int64)
+        here = original_at if op.original_line is None else original_starts[op.original_line]
+        there = update_at if op.update_line is None else update_starts[op.update_line]
+        if op.kind != "drop":
+            to_original.append(here + (0 * span if op.original_line is None else span))
+            to_update.append(there + (0 * span if op.update_line is None else span))
+        original_at = here if op.original_line is None else here + len(op.text) + 1
+        update_at = there if op.update_line is None else update_starts[op.update_line + 1]
 
-    `pieces` maps ids to bytes; an id that writes nothing (a control token) has no place in it.  Raises ValueError where
-    a byte has no id of its own: then some text could not be written from every place.
-    """
+    def token_places(chars: list[Offsets], other: DraftSource) -> Offsets:
+        """For each token of the predicted merge, the aligned token of `other`.  The first token belongs to the tag, and
+        maps to the first."""
+        all_chars = np.concatenate(chars)
+        at = all_chars[np.clip(predicted.starts - len(before), 0, len(all_chars) - 1)] + len(before)
+        places = np.searchsorted(other.starts[:-1], at)
+        places[predicted.starts == 0] = 0
+        return np.minimum(places, len(other.ids))
 
-    def __init__(self, pieces: Mapping[int, bytes]) -> None:
-        self._pieces = {token: piece for token, piece in pieces.items() if piece}
-        self._ids: dict[bytes, list[int]] = defaultdict(list)
-        for token, piece in self._pieces.items():
-            self._ids[piece].append(token)
-        if any(bytes([byte]) not in self._ids for byte in range(256)):
-            raise ValueError("the vocabulary lacks single bytes")
-        self.longest = max(map(len, self._ids))
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
-        """The vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None for any
-        other, found by writing a probe."""
-        is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
-        pieces: dict[int, bytes] = {}
-        for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
-            if is_byte_level:
-                if BYTE_ALPHABET.keys() >= set(text):
-                    pieces[token] = bytes(BYTE_ALPHABET[char] for char in text)
-            elif (byte := re.fullmatch("<0x([0-9A-Fa-f]{2})>", text)) is not None:
-                pieces[token] = bytes.fromhex(byte[1])
-            else:
-                pieces[token] = text.replace("\u2581", " ").encode()
-        written = b"".join(pieces.get(token, b"") for token in tokenizer.encode(PROBE, add_special_tokens=False).ids)
-        try:
-            return cls(pieces) if written == PROBE.encode() else None
-        except ValueError:
-            return None
-
-    def piece(self, token: int) -> bytes:
-        """What the id writes; b"" for one that writes nothing."""
-        return self._pieces.get(token, b"")
-
-    def ids(self, piece: bytes) -> list[int]:
-        """The ids that write just this."""
-        return self._ids.get(piece, [])
-
-    def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
-        """The pieces that begin with `start` and go on, with their ids."""
-        for at in range(bisect_left(self._sorted, start), len(self._sorted)):
-            piece = self._sorted[at]
-            if not piece.startswith(start):
-                return
-            if len(piece) > len(start):
-                yield piece, self._ids[piece]
-
-    @cached_property
-    def _sorted(self) -> list[bytes]:
-        return sorted(self._ids)
+    return DraftSources(
+        predicted=predicted,
+        original=original,
+        update=update,
+        predicted_to_original=token_places(to_original, original),
+        predicted_to_update=token_places(to_update, update),
+        encode=lambda text: tokenizer.encode(text).ids,
+        decode=tokenizer.decode,
+    )

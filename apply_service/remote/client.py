@@ -1,7 +1,7 @@
-"""Calls to one server: sent, retried while nothing of an answer has come, read to the end, or stopped.
+"""Calls to one server.  A call is retried as long as nothing of an answer has come.
 
-Each call runs in an event loop in a thread of its own; another thread takes its text piece by piece, and then its reply
-or error.  Stopping a call closes its connection.
+Calls run in an event loop in a thread of its own.  Another thread takes the text of a call piece by piece, and then its
+reply or error.  Stopping a call closes its connection.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import contextlib
 import json
 import random
 import threading
-import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
@@ -27,14 +25,16 @@ from apply_service.remote.endpoint import Endpoint
 from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, error_of, is_passing
 
 ERROR_BYTES = 65536
-"""So much of an error's body is read."""
+"""No more of an error's body is read."""
 JOIN_TIMEOUT_S = 5.0
 T = TypeVar("T")
 
 
 class EventLoop:
-    """An event loop in a thread of its own, which starts on first use and stops when it is closed, forgotten, or the
-    process ends."""
+    """An event loop in a thread of its own.
+
+    It starts on first use.  It stops when it is closed or garbage-collected, or when the process ends.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class EventLoop:
         self._end: Callable[[], object] = lambda: None
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run `work` there.  Cancelling the future cancels it."""
+        """Run `work` in the loop.  Cancelling the future cancels the work."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -52,7 +52,7 @@ class EventLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Cancel what runs and end the thread.  A second call does nothing."""
+        """Cancel all work and end the thread.  A second call does nothing."""
         self._end()
 
 
@@ -69,7 +69,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None
 
 
 class Passing(Exception):
-    """What may be gone a moment later: nothing of an answer has come.  `error` is raised where no retry is left."""
+    """A fault that a retry may mend: nothing of an answer has come.  `error` is raised if no retry is left."""
 
     def __init__(self, error: ApplyError, wait_s: float | None = None) -> None:
         super().__init__(error.message)
@@ -81,7 +81,7 @@ class Call:
     """One call.  A context manager: leaving it stops it."""
 
     def __init__(self, texts: SimpleQueue[str | None], future: Future[Reply]) -> None:
-        """`texts` as they come, then None."""
+        """`texts`: the pieces as they come, then None."""
         self._texts = texts
         self._future = future
 
@@ -92,20 +92,20 @@ class Call:
         self.stop()
 
     def stop(self) -> None:
-        """Close the connection, where the call has not ended.  Any thread may; `texts` ends then."""
+        """Close the connection if the call has not ended.  Any thread may call this; `texts` then ends."""
         self._future.cancel()
 
     def texts(self) -> Iterator[str]:
-        """The pieces of the answer as they come, each waited for."""
+        """Wait for the pieces of the answer, and yield them as they come."""
         return iter(self._texts.get, None)
 
     def reply(self) -> Reply:
-        """The whole answer, waited for.  Raises the call's ApplyError."""
+        """Wait for the whole answer.  Raises the call's ApplyError."""
         return self._future.result()
 
 
 class RemoteClient:
-    """Talks to one server; keeps its connections.  Close it where it does not live as long as the process."""
+    """Talks to one server and keeps its connections.  Close it if it is not needed until the process ends."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -123,7 +123,7 @@ class RemoteClient:
         self._loop.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
-        """Begin a call; returns at once.  `limit_chars`: no answer to this edit is longer."""
+        """Begin a call and return at once.  `limit_chars`: no answer to this edit is longer."""
         texts: SimpleQueue[str | None] = SimpleQueue()
         # ASCII only: a file may hold lone surrogates, which UTF-8 cannot.
         content = json.dumps(body).encode()
@@ -135,61 +135,56 @@ class RemoteClient:
         self, content: bytes, on_text: Callable[[str], None], limit_chars: int | None, timeout_s: float
     ) -> Reply:
         """Try until an answer begins, retries or time run out."""
-        endpoint = self.endpoint
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        endpoint, loop = self.endpoint, asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
         try:
             async with asyncio.timeout_at(deadline):
                 for n_tried in range(endpoint.n_retries + 1):
-                    transcript = Transcript(limit_chars)
                     try:
-                        async with contextlib.aclosing(self._pieces(content)) as pieces:
-                            async for piece in pieces:
-                                found = transcript.feed(piece) if endpoint.is_streamed else [transcript.take(piece)]
-                                for text in found:
-                                    on_text(text)
-                        return transcript.finish()
+                        return await self._try(content, on_text, Transcript(limit_chars))
                     except Passing as passing:
-                        longest_s = endpoint.backoff_s * 2**n_tried
-                        wait_s = passing.wait_s
+                        wait_s, longest_s = passing.wait_s, endpoint.backoff_s * 2**n_tried
                         if wait_s is None:
                             wait_s = random.uniform(longest_s / 2, longest_s)
-                        has_time = asyncio.get_running_loop().time() + wait_s < deadline
-                        if n_tried == endpoint.n_retries or not has_time:
+                        if n_tried == endpoint.n_retries or loop.time() + wait_s >= deadline:
                             raise passing.error from passing
                         await asyncio.sleep(wait_s)
         except TimeoutError as error:
             raise self._late("The remote server did not finish in time.", timeout_s) from error
         raise AssertionError("the last retry's error is raised")
 
-    async def _pieces(self, content: bytes) -> AsyncGenerator[bytes]:
-        """The body of an answer as it comes; all of it at once where it is not streamed.
+    async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
+        """Ask once.
 
         Raises:
             Passing: nothing of an answer came, and may come a moment later.
-            ApplyError: it was refused, is too large, or broke off.
+            ApplyError: it was refused, is too large, is no whole answer, or broke off.
         """
         endpoint, url = self.endpoint, self.endpoint.url
         headers = {"Content-Type": "application/json", **endpoint.headers}
-        whole, n_bytes = [], 0
+        whole, n_bytes = bytearray(), 0
         try:
             async with self._http.stream(
                 "POST", f"{url}/chat/completions", content=content, headers=headers
             ) as response:
-                if response.status_code != HTTPStatus.OK:
-                    await _raise_refusal(response)
+                is_answer, limit = response.status_code == HTTPStatus.OK, endpoint.max_bytes
                 async for piece in response.aiter_bytes():
                     n_bytes += len(piece)
-                    if n_bytes > endpoint.max_bytes:
-                        raise RemoteFailure(
-                            "The remote server's answer is too large.",
-                            value=n_bytes,
-                            limit=endpoint.max_bytes,
-                            remedy="Raise remote_max_bytes.",
-                        )
-                    if endpoint.is_streamed:
-                        yield piece
+                    if not is_answer and n_bytes > ERROR_BYTES:
+                        break
+                    if n_bytes > limit:
+                        message, remedy = "The remote server's answer is too large.", "Raise remote_max_bytes."
+                        raise RemoteFailure(message, value=n_bytes, limit=limit, remedy=remedy)
+                    if is_answer and endpoint.is_streamed:
+                        for text in transcript.feed(piece):
+                            on_text(text)
                     else:
-                        whole.append(piece)
+                        whole += piece
+                if not is_answer:
+                    refusal = error_of(response.status_code, bytes(whole))
+                    if is_passing(response.status_code):
+                        raise Passing(refusal, asked_wait_s(response.headers.get("Retry-After")))
+                    raise refusal
         except httpx2.ConnectTimeout as error:
             raise Passing(_unreachable("no connection in time", url)) from error
         except httpx2.TimeoutException as error:
@@ -203,41 +198,27 @@ class RemoteClient:
                 raise found from error
             raise Passing(found) from error
         if not endpoint.is_streamed:
-            yield b"".join(whole)
+            on_text(transcript.take(bytes(whole)))
+        return transcript.finish()
 
     def _late(self, message: str, limit_s: float) -> DeadlineExceeded:
         return DeadlineExceeded(message, value=self.endpoint.url, limit=limit_s, remedy="Allow more time.")
 
 
-async def _raise_refusal(response: httpx2.Response) -> None:
-    body = b""
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) >= ERROR_BYTES:
-            break
-    error = error_of(response.status_code, body)
-    if is_passing(response.status_code):
-        raise Passing(error, asked_wait_s(response.headers.get("Retry-After")))
-    raise error
-
-
 def asked_wait_s(header: str | None) -> float | None:
-    """Seconds that a Retry-After asks for, in either of its spellings; None where it asks for none."""
-    if header is None:
-        return None
+    """Seconds that a Retry-After asks for; None where it names none (a date is not read)."""
     try:
-        return max(0.0, float(header)) if float(header) < float("inf") else None
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+        seconds = float(header or "")
     except ValueError:
         return None
+    return max(0.0, seconds) if seconds < float("inf") else None
 
 
 def served_models(endpoint: Endpoint) -> list[str]:
-    """Which models the server says it has; for a diagnosis.  Raises RemoteFailure, Overloaded: it can't be reached,
-    refuses, or lists no models."""
+    """The models that the server lists, for a diagnosis.
+
+    Raises RemoteFailure, Overloaded: it can't be reached, refuses, or lists no models.
+    """
     url = endpoint.url + "/models"
     try:
         response = httpx2.get(url, headers=endpoint.headers, timeout=endpoint.connect_timeout_s, trust_env=False)

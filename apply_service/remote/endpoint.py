@@ -1,4 +1,4 @@
-"""Where a remote target is, as whom it is asked, what it takes and how long it may take: from the settings."""
+"""The address, key, abilities and time limits of a remote server, from the settings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from apply_service.errors import SettingsError
 from apply_service.settings import ENV_KEY, VLLM, Settings
 
 PREFIX = "remote:"
-"""Of a model's source in the settings; what follows is its name on the server."""
+"""Begins the source of a remote model in the settings; the rest is its name on the server."""
 VLLM_TAKES = frozenset({"usage", "logprobs", "seed", "vllm_xargs"})
-"""What every vLLM takes; without our plug-in it ignores the last."""
+"""What every vLLM takes.  It ignores the last one without our plug-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One server, as one caller."""
+    """One server, and how to ask it."""
 
     url: str
-    """Up to and with the version, without a slash at the end."""
+    """It ends with the version, without a slash."""
     key: str | None = field(default=None, repr=False)
     takes: frozenset[str] = frozenset()
-    """What the server takes beyond plain chat completions; words of the setting `remote_takes`."""
+    """What the server takes beyond plain chat completions: words of the setting `remote_takes`."""
     is_streamed: bool = True
     n_retries: int = 3
     backoff_s: float = 0.5
@@ -32,14 +32,14 @@ class Endpoint:
     connect_timeout_s: float = 10.0
     silence_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
-    """Of a request that names no deadline."""
+    """The deadline of a request that names none."""
     max_bytes: int = 64 * 2**20
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
         """
         Raises:
-            SettingsError: there is no URL, or none of a server; the key's variable is not set, or holds no key.
+            SettingsError: the URL is missing or is not a server's; the variable of the key is not set, or holds no key.
         """
         is_vllm = settings.engine == VLLM
         url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
@@ -68,7 +68,7 @@ class Endpoint:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every request."""
+        """The headers of every request."""
         return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
 

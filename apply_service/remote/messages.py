@@ -1,6 +1,6 @@
-"""What a chat-completions server is sent for a job, and what its answer and its errors mean here.
+"""The request that a chat-completions server gets for a job, and the meaning of its answers and errors.
 
-An answer is gathered piece by piece; it becomes a reply only if it is whole and ended by itself.
+An answer is gathered piece by piece.  It becomes a reply only if it is whole and ended by itself.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TokenIn(_In):
 
 
 def _of_text(name: str) -> AliasChoices:
-    """A field of the whole message, or of a piece of it."""
+    """A field of a whole message, or of a piece of one."""
     return AliasChoices(AliasPath("message", name), AliasPath("delta", name))
 
 
@@ -98,7 +98,7 @@ class UsageIn(_In):
 
 
 class AnswerIn(_In):
-    """A completion, or one chunk of it.  In place of `choices` it may hold an `error`."""
+    """A completion, or one chunk of it.  It may hold an `error` instead of `choices`."""
 
     choices: list[ChoiceIn] | None = Field(None, max_length=1)
     usage: UsageIn | None = None
@@ -113,8 +113,8 @@ class Token(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A whole answer.  `tokens` are empty where the server reported no log probabilities; `seconds` counts from sending
-    the request to the answer's end."""
+    """A whole answer.  `tokens` are empty if the server reported no log probabilities.  `seconds` is the time from
+    sending the request to the end of the answer."""
 
     text: str
     tokens: list[Token]
@@ -123,10 +123,10 @@ class Reply(NamedTuple):
 
 
 class Transcript:
-    """An answer in the making."""
+    """An answer that is still coming."""
 
     def __init__(self, limit_chars: int | None = None) -> None:
-        """`limit_chars`: a longer answer is taken to run on without end."""
+        """`limit_chars`: a longer answer is refused, as it would never end."""
         self._limit_chars = limit_chars
         self._line: list[bytes] = []
         """Pieces of the line that has not ended."""
@@ -138,11 +138,13 @@ class Transcript:
         self._usage: UsageIn | None = None
         self._started = time.monotonic()
         self.is_done = False
-        """Whether the stream's last word has come."""
+        """Whether the stream has ended."""
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """The texts of the server-sent events that are whole with this piece of a stream, which may be cut anywhere.
-        Raises as `take` does."""
+        """The texts of the server-sent events that end in this piece of the stream.  A piece may be cut anywhere.
+
+        Raises the errors of `take`.
+        """
         ended, newline, rest = piece.rpartition(b"\n")
         if not newline:
             self._line.append(piece)
@@ -161,10 +163,10 @@ class Transcript:
                 yield self.take(data)
 
     def take(self, data: str | bytes) -> str:
-        """Take the JSON of a completion or a chunk, or a stream's last word; the text it adds.
+        """Take the JSON of a completion or a chunk, or the end of a stream.  Returns the text that it adds.
 
         Raises:
-            RemoteFailure: that is no such JSON, reports an error, or follows the end.
+            RemoteFailure: it is no such JSON, reports an error, or comes after the end.
             Truncated: the text is longer than any answer to this edit.
         """
         if self.is_done:
@@ -207,11 +209,11 @@ class Transcript:
         return text
 
     def finish(self) -> Reply:
-        """The reply, now that the server has said all.
+        """The reply, once the whole answer has come.
 
         Raises:
             Truncated: it was cut off at a limit of tokens, or is empty.
-            RemoteFailure: it has no end, or ended for any other reason than that it was complete.
+            RemoteFailure: it has no end, or ended for another reason than being complete.
         """
         if self._finish_reason == "length":
             remedy = "raise max_tokens, or the server's own limit"
@@ -238,7 +240,7 @@ def is_passing(status: int) -> bool:
 
 
 def error_of(status: int, body: bytes) -> ApplyError:
-    """The error that an answer other than 200 means."""
+    """The error for an answer whose status is not 200."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -247,7 +249,7 @@ def error_of(status: int, body: bytes) -> ApplyError:
 
 
 def error_in(error: Any, status: int | None = None) -> ApplyError:
-    """The error that an error object, whatever its shape, means; `status`: of the answer, None where that was 200."""
+    """The error for an error object of any shape.  `status`: of the answer; None if that was 200."""
     code, message = None, error
     if isinstance(error, dict):
         code = next((error[name] for name in ("code", "type") if isinstance(error.get(name), str)), None)

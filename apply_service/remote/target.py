@@ -1,54 +1,39 @@
-"""A model on another server as a target: what the strategies ask, answered by calls instead of passes.
+"""A model on another server as a target, which answers by calls instead of passes.
 
-The second kind of `Decider`; `apply_service.target` is the first.  Its generators block while the server writes, so a
-service runs each in a thread of its own.  Drafts, if any, are verified over there.
+It is the second kind of `Decider`; `apply_service.target` has the first.  Its generators block while the server writes,
+so a service runs each in a thread of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Literal
 
 from apply_service.deadline import Deadline
-from apply_service.engine.calibration import Calibration
 from apply_service.errors import UnsupportedParameter
-from apply_service.prompts.chat import TAGS
-from apply_service.prompts.tagged import TagStream
+from apply_service.prompts.chat import TAGS, TagStream
 from apply_service.prompts.tokenizer import lines_of_tokens
 from apply_service.protocols import EditJob
 from apply_service.remote.client import RemoteClient
 from apply_service.remote.messages import Reply, Token, encode_call
-from apply_service.target import Candidate, Decided, Deciding, least_by_line
+from apply_service.target import Candidate, Decided, Deciding, Scoring, TargetInfo, least_by_line
 from apply_service.types import ApplyRequest, DecodeStats, TokenEvent
 
 SPARE_CHARS = 1024
 NEVER_REPORTED = frozenset({"passes", "prefill_passes", "rejections", "accepted_by_source"})
-"""Counts of a decode that only the engine itself has."""
+"""Counts that only an engine here has."""
 REPORTED = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens", "accepted_tokens", "drafted_tokens")
-"""Those that a server may report."""
+"""Counts that a server may report."""
 
 
 class RemoteTarget:
-    """One model of one server.  What it can't tell of itself is None."""
-
-    takes_instructions = True
-    context_limit: int | None = None
-    determinism: Literal["bitwise", "tolerant"] | None = None
-    undrafted = ""
-    is_replay = False
-    calibration: Calibration | None = None
-    windows = "context"
+    """One model of one server."""
 
     def __init__(self, name: str, model: str, client: RemoteClient) -> None:
         """`name` is what requests call it, `model` what the server does."""
-        self.name = name
+        self.info = TargetInfo(name)
         self.client = client
         self._model = model
-
-    def drafter_name(self, wanted: str) -> str | None:  # noqa: ARG002
-        """None: what is drafted there is not ours to say."""
-        return None
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:  # noqa: ARG002
         """True: only the server knows."""
@@ -63,12 +48,12 @@ class RemoteTarget:
         *,
         is_streamed: bool,
     ) -> Deciding:
-        """Let the model write every job, all at once.  `is_streamed`: yield the text as it comes; of a single job only.
+        """Let the model write all jobs together.  `is_streamed`: yield the text as it comes (for a single job only).
 
         Raises:
-            UnsupportedParameter: the request asks for what can't be done from here.
+            UnsupportedParameter: the request has a field that no remote model takes.
             ContextLimitExceeded, Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client`
-                and `prompts.tagged`.
+                and `prompts.chat`.
         """
         del drafter  # the service's default, which says nothing about this target
         endpoint = self.client.endpoint
@@ -101,9 +86,10 @@ class RemoteTarget:
                 decided.append(Decided(merged, line_logprobs(reply.text, reply.tokens), count(reply), None))
         return decided
 
-    def score(self, readings: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> None:
-        """None: completion servers score no text that they are given."""
-        del readings, request, deadline
+    def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:  # noqa: ARG002
+        """Returns None: completion servers score no text that they are given."""
+        yield from ()
+        return None
 
 
 def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
@@ -125,8 +111,8 @@ def refuse_unsupported(request: ApplyRequest, takes: frozenset[str]) -> None:
 
 
 def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
-    """The least log probability of a token at each line of the merged text in `output`; none where the reported tokens
-    are not the text's."""
+    """For each line of the merged text in `output`, the least log probability of a token in it.  Empty if the reported
+    tokens do not spell the output."""
     if b"".join(token.data for token in tokens) != output.encode("utf-8", "surrogatepass"):
         return {}
     head = output[: len(output) - len(output.lstrip())] + TAGS.opening
@@ -136,8 +122,8 @@ def line_logprobs(output: str, tokens: Sequence[Token]) -> dict[int, float]:
 
 
 def count(reply: Reply) -> DecodeStats:
-    """What the server reported, and which counts it did not.  The whole call counts as decoding, network and prompt
-    included: what a server buffers can't be seen from here."""
+    """The counts that the server reported, and the names of those that it did not.  The whole call counts as decoding,
+    with network and prompt, because what a server buffers can't be seen from here."""
     counts: dict[str, int | None] = dict.fromkeys(REPORTED)
     if (usage := reply.usage) is not None:
         counts["prompt_tokens"] = usage.prompt_tokens

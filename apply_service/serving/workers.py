@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
+import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 HEAVY_BYTES = 1_000_000
 """A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
+NICENESS = 5
+"""How far workers stand back, as `os.nice` counts: the engine and the event loop get processors first."""
 PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
 """Beside formats and checks.  The last one parses bodies: without it each new process spends 0.3 s on imports."""
 
@@ -54,6 +58,8 @@ def serve(line: Connection[Any, Any]) -> None:
     """What runs in a worker: call what comes over the line and send back its `End`, until the other side is gone.  None
     is a sign of life, and answered by another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the whole group; only the service decides what it means
+    if sys.platform != "win32":
+        os.nice(NICENESS)
     while True:
         try:
             payload = line.recv_bytes()

@@ -23,15 +23,16 @@ from typing import Any
 
 import torch
 
+from apply_eval.datasets import chosen_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_path
 from apply_service.build import load_target
-from apply_service.drafting.chain import check_drafter
+from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
 from apply_service.settings import Settings
 from apply_service.target import Target
-from benchmarks.decoding.cases import make_cases, read_edits
+from benchmarks.decoding.cases import make_cases
 from benchmarks.decoding.contenders import (
     LOOKUP_TOKENS,
     describe,
@@ -130,7 +131,7 @@ def run(options: argparse.Namespace, *, log: Callable[[str], None]) -> dict[str,
 def measure(options: argparse.Namespace, targets: list[dict[str, Any]]) -> Iterator[Sample]:
     """The samples of every target in turn, alone and then in batches; appends a target's description to `targets` when
     it is loaded."""
-    records = read_edits(options.data, options.updates)
+    records, _ = chosen_records(options.data, updates=options.updates, split=None)
     names = options.contenders.split(",")
     for name in names:
         if name not in (PLAIN_ENGINE, *LOOKUP_TOKENS):

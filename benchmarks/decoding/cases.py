@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
-from apply_eval.datasets import EditRecord, join_updates, read_records
+from apply_eval.datasets import EditRecord
 from apply_service.edits.fidelity import normalise
 from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import read_edit
@@ -20,12 +19,6 @@ from apply_service.types import ApplyRequest
 from benchmarks.decoding.contenders import Case
 
 Constrain = Literal["sources", "none"]
-
-
-def read_edits(data: Path, updates: Path | None) -> list[EditRecord]:
-    """The records to draw cases from.  Raises apply_eval's DataError where there are none."""
-    records = read_records(data)
-    return records if updates is None else join_updates(records, updates)
 
 
 def make_cases(

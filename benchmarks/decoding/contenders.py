@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import torch
 
+from apply_eval.library import generate
 from apply_eval.provenance import hardware
 from apply_service.decoding.scheduler import Scheduler
 from apply_service.decoding.verify import Decoding
@@ -28,7 +29,6 @@ from apply_service.errors import EngineFailure
 from apply_service.protocols import EditJob
 from apply_service.target import Target, open_decoding
 from apply_service.types import ApplyRequest
-from benchmarks.decoding.generate import generate
 from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER, UNDRAFTED, Sample
 
 LOOKUP_TOKENS: Mapping[str, int | None] = {PLAIN_PEER: None, LOOKUP_PEER: 10}

@@ -14,13 +14,11 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, Literal, NamedTuple
 
-from apply_eval.datasets import EditRecord
+from apply_eval.datasets import EditRecord, chosen_records
 from apply_eval.loop import Loop, schedule
 from apply_eval.provenance import provenance
 from apply_eval.results import ROWS, build_results
@@ -31,14 +29,11 @@ from apply_service.build import build_runtime
 from apply_service.checks import run_checks
 from apply_service.edits.fidelity import restore
 from apply_service.pipeline import read_edit
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.constraint import LineConstraint
-from apply_service.protocols import CheckInput, CompletingConstraint, EditJob
+from apply_service.protocols import CheckInput
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Runtime, Target, in_process
+from apply_service.target import Runtime
 from apply_service.types import Certainty, FinishReason, Strategy
-from benchmarks.decoding.cases import read_edits
 
 RESULTS = Path(__file__).parents[1] / "results"
 FIGURES = (
@@ -50,36 +45,40 @@ MERGE = "merge"
 
 
 class Way(NamedTuple):
-    """How the model is asked, and whether the merger's hints are in its prompt; `says` explains its row."""
+    """How the model is asked."""
 
     strategy: Strategy
     constrain: Literal["sources", "none"] | None
-    is_hinted: bool
-    says: str
 
 
 WAYS: Mapping[str, Way] = {
-    "model-free-unhinted": Way("model", "none", False, "the model free, told nothing by the merger"),
-    "model-constrained-unhinted": Way("model", "sources", False, "the model held to the sources, told nothing"),
-    "model-free": Way("model", "none", True, "the model free, with the merger's hints in the prompt"),
-    "model-constrained": Way("model", "sources", True, "the model held to the sources, with the hints"),
-    "auto": Way("auto", None, True, "merge and model together, as the service answers"),
+    "model-free": Way("model", "none"),
+    "model-constrained": Way("model", "sources"),
+    "auto": Way("auto", None),
 }
-SAYS: Mapping[str, str] = {
-    MERGE: "the predicted merge, guesses included; no model",
-    **{name: way.says for name, way in WAYS.items()},
-}
-"""What the rows measure."""
 
 
 def main() -> int:
-    options = _parse()
-    records = _records(options)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True, help="of the set; names the file of results")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--updates", type=Path)
+    parser.add_argument("--limit", type=int, help="so many edits, evenly over the set")
+    parser.add_argument("--ways", default=",".join((MERGE, *WAYS)), help="some of these")
+    parser.add_argument("--torch-threads", type=int)
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds an edit; a slower one is refused")
+    parser.add_argument("--out", type=Path, required=True, help="folder; a run that was stopped there goes on")
+    parser.add_argument("--keep", type=Path, default=RESULTS, help="folder of the kept results")
+    parser.add_argument("--fresh", action="store_true", help="throw away what lies in --out")
+    options = parser.parse_args()
+    records, files = chosen_records(options.data, updates=options.updates, split=None)
+    n_wanted = min(options.limit or len(records), len(records))
+    records = [records[at * len(records) // n_wanted] for at in range(n_wanted)]
     settings = Settings(torch_threads=options.torch_threads, prefix_cache_mb=0)
     runtime = build_runtime(settings)
     runners = {name: open_way(name, runtime, options.timeout) for name in options.ways.split(",")}
     ids = [record.id for record in records]
-    start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
+    start = provenance(files, seed=SEED)
     plan = {
         "schema_version": 1,
         "name": options.name,
@@ -89,14 +88,13 @@ def main() -> int:
         "windows": settings.windows,
         "torch_threads": options.torch_threads,
         "timeout_s": options.timeout,
-        "repeats": 1,
     }
     if options.fresh:
         (options.out / ROWS).unlink(missing_ok=True)
     with RowsFile(options.out / ROWS, plan) as file:
         file.add_session(start)
-        loop = Loop({record.id: record for record in records}, runners, file, on_row=_log)
-        turns = list(schedule(ids, list(runners), repeats=1, concurrency=1, seed=SEED))
+        loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
+        turns = schedule(ids, list(runners), seed=SEED)
         if loop.pending(turns):
             loop.warm_up(min(records, key=lambda record: len(record.before)))
         loop.run(turns)
@@ -108,29 +106,7 @@ def main() -> int:
     return 0
 
 
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", required=True, help="of the set; names the file of results")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--updates", type=Path)
-    parser.add_argument("--limit", type=int, help="so many edits, evenly over the set")
-    parser.add_argument("--ways", default=",".join(SAYS), help="some of these")
-    parser.add_argument("--torch-threads", type=int)
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds an edit; a slower one is refused")
-    parser.add_argument("--out", type=Path, required=True, help="folder; a run that was stopped there goes on")
-    parser.add_argument("--keep", type=Path, default=RESULTS, help="folder of the kept results")
-    parser.add_argument("--fresh", action="store_true", help="throw away what lies in --out")
-    return parser.parse_args()
-
-
-def _records(options: argparse.Namespace) -> list[EditRecord]:
-    records = read_edits(options.data, options.updates)
-    if options.limit is None or options.limit >= len(records):
-        return records
-    return [records[at * len(records) // options.limit] for at in range(options.limit)]
-
-
-def _log(row: RunRow) -> None:
+def log(row: RunRow) -> None:
     outcome = "exact" if row.exact else row.error or "wrong"
     print(f"{row.id}  {row.name}  {outcome}  {row.latency_s or 0:.2f} s", file=sys.stderr, flush=True)
 
@@ -164,10 +140,8 @@ def open_way(name: str, runtime: Runtime, timeout_s: float) -> Runner:
     """The runner of a way, on the embedded model of `runtime`."""
     if name == MERGE:
         return MergeAlone()
-    way = WAYS[name]
-    if not way.is_hinted:
-        runtime = replace(runtime, load=partial(_load_unhinted, runtime))
-    return alone(name, runtime, options=RequestOptions(way.strategy, way.constrain, timeout_s=timeout_s), drafter=None)
+    options = RequestOptions(*WAYS[name], timeout_s=timeout_s)
+    return alone(name, runtime, options=options, drafter=None)
 
 
 class MergeAlone:
@@ -175,7 +149,6 @@ class MergeAlone:
     finding."""
 
     name = MERGE
-    is_concurrent = False
     missing = MISSING_IN_PROCESS
 
     def answer(self, record: EditRecord) -> Answer:
@@ -197,29 +170,6 @@ class MergeAlone:
 
     def close(self) -> None:
         """Holds nothing."""
-
-
-class Unhinted(Compact):
-    """The compact format with nothing of the merger in it: the update's lines as they came, every line tagged with its
-    number alone, and a constraint that knows of no matching lines.
-
-    Drafts still come from the predicted merge, as no draft changes what is written; so do the places of the windows.
-    """
-
-    name = "compact-unhinted"
-
-    def encode_prompt(self, job: EditJob) -> list[int]:
-        return self.encode_listing(job.original.split("\n"), job.update.split("\n"), None)
-
-    def constraint(self, job: EditJob) -> CompletingConstraint | None:
-        return LineConstraint(self.vocabulary, job.original.split("\n"), job.update.split("\n"), {})
-
-
-def _load_unhinted(runtime: Runtime, name: str) -> Target:
-    """The same weights, asked without hints; no calibration was made for that."""
-    target = in_process(runtime.load(name))
-    assert isinstance(target.prompt_format, Compact), "only the compact format has hints"
-    return replace(target, prompt_format=Unhinted(target.prompt_format.vocabulary), calibration=None)
 
 
 if __name__ == "__main__":

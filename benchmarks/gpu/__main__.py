@@ -30,9 +30,8 @@ from apply_service.engine.weights import WeightsSetting
 from apply_service.errors import ApplyError
 from benchmarks.decoding.contenders import describe_device
 from benchmarks.decoding.samples import LOOKUP_PEER, PLAIN_ENGINE, PLAIN_PEER
-from benchmarks.gpu.checks import Group, check_matrices, check_rows, run_checks
+from benchmarks.gpu.checks import Group, check_attention, check_decoding, check_matrices, check_rows, run_checks
 from benchmarks.gpu.edits import OUT, read_prepared
-from benchmarks.gpu.engine_checks import check_attention, check_decoding
 from benchmarks.gpu.measure import measure_piece
 from benchmarks.gpu.pieces import CHECKS, Piece, Results, choose_pieces, failure_of, plan_pieces
 from benchmarks.gpu.tables import render

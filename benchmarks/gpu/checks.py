@@ -7,15 +7,27 @@ Each check says what it found, what it allows, and whether that holds; one that 
 from __future__ import annotations
 
 import math
+import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 
+from apply_service.decoding.verify import Decoding
+from apply_service.drafting.drafter import NoDraft
+from apply_service.engine.attention import register
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
+from apply_service.engine.replay import load_replay
+from apply_service.engine.replay_shapes import PREFIX
+from apply_service.engine.session import TorchSession
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.engine.weights import WeightsSetting
 from apply_service.errors import ApplyError
-from benchmarks.decoding.contenders import wait_for_device
+from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Window
+from benchmarks.decoding.contenders import wait_for_device, write_outputs
 from benchmarks.gpu.pieces import failure_of
 
 MATRICES = ((8_192, 10_240), (8_192, 57_344), (28_672, 8_192), (3_584, 18_944))
@@ -134,3 +146,162 @@ def check_rows(device: torch.device, *, seed: int) -> Iterator[Check]:
         pairs = ((found.values.float(), wanted.values.float()), (found.scales, wanted.scales))
         errors += [(float((a != b).float().mean()), f"{n_rows} rows of {n_columns}") for a, b in pairs]
     yield worst_of("fp8 rows: share of other bits than torch's", errors, 0.0, len(sizes))
+
+
+CONTEXT = 2_048
+ALLOWED = 1.5
+"""Errors of the kernel over those of PyTorch's own attention in the same number format, both against float32."""
+LEAST_ERROR = 2e-3
+"""Errors below this are as good as none."""
+DIVERGENCES = 0.2
+"""Of the tokens of a model whose kernels are tolerant: near ties that come out the other way in another pass.  A random
+model has many: bfloat16 alone flips some 5% of the choices of float32, fp8 12%.  What is wrong flips nearly all."""
+
+Plan = list[tuple[list[int], list[int]]]  # of every sequence the prompt and the tokens of its window
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+def check_attention(device: torch.device, dtype: torch.dtype, *, seed: int) -> Iterator[Check]:
+    """The check of one number format; raises MissingDependency where the kernel can't run."""
+    rng = random.Random(seed)
+    errors, n = [], 0
+    for group in range(1, 9) if device.type == "cuda" else (3,):
+        model = _model(group, device, dtype)
+        exact = _model(group, device, torch.float32)
+        exact.load_state_dict({name: value.float() for name, value in model.state_dict().items()})
+        plan = _plan(rng, device)
+        wanted = _keys_and_values(exact, "sdpa", plan)
+        usual = max(_errors(_keys_and_values(model, "sdpa", plan), wanted))
+        for i, found in enumerate(_errors(_keys_and_values(model, "triton", plan), wanted)):
+            where = f"group {group}, sequence of {sum(map(len, plan[i // 2]))} tokens: {found:.2g} against {usual:.2g}"
+            errors.append((found / max(usual, LEAST_ERROR), where))
+        n += len(plan)
+    name = f"attention kernel, {str(dtype).removeprefix('torch.')}: error over that of PyTorch's, both against float32"
+    yield worst_of(name, errors, ALLOWED, n)
+
+
+def _model(group: int, device: torch.device, dtype: torch.dtype) -> Any:
+    """Two layers of random weights so large that attention decides what comes out."""
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    config = LlamaConfig(
+        vocab_size=512,
+        hidden_size=64 * group,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2 * group,
+        num_key_value_heads=2,
+        head_dim=128 if device.type == "cuda" else 16,
+        max_position_embeddings=CONTEXT,
+        initializer_range=0.1,
+    )
+    torch.manual_seed(group)
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
+    return model.to(device).eval()
+
+
+def _plan(rng: random.Random, device: torch.device) -> Plan:
+    """Sequences that begin with nothing in the cache, end with it full, or have any odd length between."""
+    longest = CONTEXT if device.type == "cuda" else 90
+    between = [(rng.randrange(3, longest - 60), rng.randint(1, 60)) for _ in range(3)]
+    lengths = [(1, 5), (2, 1), (longest - 40, 40), *between]
+    return [([rng.randrange(512) for _ in range(n)], [rng.randrange(512) for _ in range(m)]) for n, m in lengths]
+
+
+def _keys_and_values(model: Any, attention: str, plan: Plan) -> list[torch.Tensor]:
+    """Of the last layer, which has read what attention made in the one before: of every sequence, float32 on the CPU.
+    Windows are accepted whole: masks leave one token at every place."""
+    options: dict[str, Any] = {"attention": attention, "cuda_graphs": "off"}
+    engine = TorchEngine(model, name=attention, buckets=(64, 256), kv_cache_bytes=2**26, **options)
+    with ExitStack() as stack:
+        sessions = [cast(TorchSession, engine.open(prompt, len(new))) for prompt, new in plan]
+        for session in sessions:
+            stack.enter_context(session)
+        while reading := [session for session in sessions if session.n_pending]:
+            share = max(1, engine.buckets[-1] // len(reading))
+            engine.step([Prefill(session, min(session.n_pending, share)) for session in reading])
+        windows = [
+            Window(session, new[0], new[1:], SamplingParams(), [np.array([token]) for token in [*new[1:], 0]])
+            for session, (_, new) in zip(sessions, plan, strict=True)
+        ]
+        for first in range(0, len(windows), 3):
+            engine.step(windows[first : first + 3])
+        return [
+            pool[:, session.slots.start : session.slots.start + session.length].float().cpu().clone()
+            for session in sessions
+            for pool in (engine.pool.keys[-1], engine.pool.values[-1])
+        ]
+
+
+def _errors(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[float]:
+    return [float((a - b).norm() / b.norm()) for a, b in zip(found, wanted, strict=True)]
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+class KnownDraft(NoDraft):
+    """Drafts `ids`, with every `period`th token wrong."""
+
+    def __init__(self, ids: Sequence[int], period: int) -> None:
+        self._ids = list(ids)
+        self._period = period
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        first = len(output_ids)
+        ids = self._ids[first : first + max(0, limit)]
+        return Draft([token ^ ((first + i) % self._period == self._period - 1) for i, token in enumerate(ids)], 0.99)
+
+
+def check_decoding(name: str, shape: str, device: torch.device, weights: WeightsSetting, seed: int) -> Iterator[Check]:
+    """Drafted against undrafted, unpadded against padded, captured against eager."""
+    window = None if device.type == "cuda" else 31  # one bucket: its self-test takes seconds
+    given: dict[str, Any] = {"device": device.type, "weights": weights, "window": window, "kv_cache_bytes": 2**30}
+    engine = load_replay(PREFIX + shape, **given).engine
+    assert isinstance(engine, TorchEngine)
+    prompts = random_prompts(engine, seed)
+    nothing = [NoDraft() for _ in prompts]
+    undrafted = decode(engine, prompts, nothing)
+    drafts = [KnownDraft(ids, (1, 3, 11, 40)[i % 4]) for i, ids in enumerate(undrafted)]
+    limit = 0.0 if engine.determinism == "bitwise" else DIVERGENCES
+    note = f"self-test: {engine.determinism}"
+    yield compared(f"{name}: drafted against undrafted", undrafted, decode(engine, prompts, drafts), limit, note)
+    unpadded = decode(engine.plain(), prompts, nothing)
+    yield compared(f"{name}: unpadded against padded", undrafted, unpadded, DIVERGENCES, "the baseline, another shape")
+    if engine.has_graphs:
+        eager = load_replay(PREFIX + shape, **given, cuda_graphs="off").engine
+        found = decode(eager, prompts, nothing)
+        yield compared(f"{name}: captured against eager passes", undrafted, found, limit, note)
+
+
+def random_prompts(engine: TorchEngine, seed: int) -> list[list[int]]:
+    """Of odd lengths, some across the blocks and stretches of keys that kernels work in."""
+    rng = random.Random(seed)
+    n_prompts, longest = (16, 1_200) if engine.device.type == "cuda" else (3, 40)
+    n_vocab = engine.model.config.get_text_config().vocab_size
+    return [[rng.randrange(n_vocab) for _ in range(rng.randrange(2, longest))] for _ in range(n_prompts)]
+
+
+def decode(engine: Any, prompts: Sequence[Sequence[int]], drafters: Sequence[Drafter]) -> list[list[int]]:
+    """Greedy outputs of 128 tokens (fewer on a CPU), all prompts in shared passes."""
+    n_new = 128 if engine.device.type == "cuda" else 10
+    with ExitStack() as stack:
+        decodings = [
+            stack.enter_context(Decoding(engine, list(prompt), drafter, n_new, frozenset()))
+            for prompt, drafter in zip(prompts, drafters, strict=True)
+        ]
+        write_outputs(decodings)
+        return [decoding.output_ids for decoding in decodings]
+
+
+def compared(
+    name: str, wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]], limit: float, note: str
+) -> Check:
+    """First differences over tokens compared: what follows a difference is another text."""
+    firsts, n_compared = [], 0
+    for i, (a, b) in enumerate(zip(wanted, found, strict=True)):
+        at = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        n_compared += min(at + 1, len(a))
+        if at < len(a):
+            firsts.append(f"output {i} at token {at}: {list(b[at : at + 1])} for {a[at]}")
+    rate = len(firsts) / max(1, n_compared)
+    told = "; ".join([f"{len(firsts)} of {len(wanted)} outputs", note, *firsts[:3]])
+    return Check(name, rate <= limit, rate, limit, n_compared, told)

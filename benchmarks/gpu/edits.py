@@ -65,8 +65,9 @@ def case_of(edit: dict[str, Any], prompt_format: Replay) -> Case:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    from apply_eval.datasets import chosen_records
     from apply_eval.mine import OWN_EDITS
-    from benchmarks.decoding.cases import make_case, read_edits
+    from benchmarks.decoding.cases import make_case
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.edits", description=__doc__)
     parser.add_argument("--data", type=Path, default=OWN_EDITS, help="edits; default: this project's own")
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args(arguments)
-    records = read_edits(options.data, options.updates)
+    records, sources = chosen_records(options.data, updates=options.updates, split=None)
     random.Random(options.seed).shuffle(records)
     prompt_format = Replay.from_directory(replay_directory())
     edits: list[dict[str, Any]] = []
@@ -87,7 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if case.n_needed <= MAX_TOKENS and (n_any > 0 or (is_short and n_short > 0)):
             edits.append(_as_json(case))
             n_any, n_short = n_any - 1, n_short - is_short
-    sources = [options.data] + ([options.updates] if options.updates else [])
     value = {"schema_version": SCHEMA_VERSION, "provenance": provenance(sources, seed=options.seed), "edits": edits}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_bytes(lzma.compress(json.dumps(value, ensure_ascii=False).encode()))

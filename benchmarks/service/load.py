@@ -136,7 +136,7 @@ def run_phase(load: Load, options: Sequence[str]) -> dict[str, Any]:
     """What was measured, and how the server stopped afterwards: a bad end does not cost the measurement."""
     summary: dict[str, Any] = {"options": safe_options(options), "stopped": "gracefully"}
     try:
-        with serving(options) as url:
+        with serving(options) as (url, _):
             HttpClient(url).apply(ONE_EDIT)  # whatever is made on first use is made now
             with watched(url) as gauges:
                 samples = asyncio.run(run_load(url, load))

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
@@ -17,9 +18,16 @@ START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 300.0
 
 
+class Server(NamedTuple):
+    """A running server."""
+
+    url: str
+    pid: int
+
+
 @contextmanager
-def serving(options: Sequence[str]) -> Iterator[str]:
-    """Run `apply-service serve` on a free loopback port; gives its URL, and stops it at the end.
+def serving(options: Sequence[str]) -> Iterator[Server]:
+    """Run `apply-service serve` on a free loopback port, and stop it at the end.
 
     Raises:
         RuntimeError: it does not come up, or does not stop gracefully.
@@ -27,7 +35,7 @@ def serving(options: Sequence[str]) -> Iterator[str]:
     command = [sys.executable, "-m", "apply_service.cli", "serve", "--port", "0", "--log-level", "warning", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield _url(process)
+            yield Server(_url(process), process.pid)
             process.terminate()
             if (code := process.wait(STOP_TIMEOUT_S)) != 0:
                 raise RuntimeError(f"the server ended with code {code}")
@@ -50,6 +58,16 @@ def _url(process: subprocess.Popen[str]) -> str:
             threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True).start()
             return line.split(" on ")[1].strip()
     raise RuntimeError("the server did not come up: " + "".join(lines))
+
+
+def ready_s(pid: int) -> dict[str, float]:
+    """For each thread of a process, the seconds that it has stood ready while no processor was free; empty where Linux
+    is not."""
+    found = {}
+    for place in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            found[place.parent.name] = int(place.read_text().split()[1]) / 1e9
+    return found
 
 
 class Gauges(NamedTuple):

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.console import Console
 
 from apply_eval.errors import DataError
 from apply_eval.metrics import Interval, mean_interval, quantile_interval, ratio_interval
-from apply_eval.numbers import DASH, count, share
+from apply_eval.numbers import DASH, count, empty_table, share
+from apply_eval.results import RunResults
 from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.summary import collapse, is_silent, mean, median
+from apply_eval.summary import is_silent, mean, median
+
+MAX_IDS, MIN_WIDTH = 10, 100
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much worse is too much: `exact_drop` and `silent_rise` as shares of samples, the others as parts of A's."""
-
-    exact_drop: float = 0.0
-    silent_rise: float = 0.0
-    slowdown: float = 0.05
-    more_passes: float = 0.02
-    is_same_machine: bool = True
+SLOWDOWN, MORE_PASSES = 0.05, 0.02
+"""Parts of A's speed that may be lost, and of its passes that may be added.  Exact match must not fall, and silent
+errors must not rise."""
 
 
 class Difference(NamedTuple):
@@ -46,7 +41,7 @@ class Difference(NamedTuple):
 
 
 def compare_rows(
-    a: Sequence[RunRow], b: Sequence[RunRow], *, limits: Limits, threshold: float, seed: int = 0
+    a: Sequence[RunRow], b: Sequence[RunRow], *, threshold: float, is_same_machine: bool = True, seed: int = 0
 ) -> list[Difference]:
     """The differences of one contestant's rows in two runs, on the samples that both scored.
 
@@ -58,19 +53,19 @@ def compare_rows(
         raise DataError("the runs have no scored sample in common", value=0, limit=1)
     exact = [(float(x.exact), float(y.exact)) for x, y in pairs]
     silent = [(float(is_silent(x, threshold)), float(is_silent(y, threshold))) for x, y in pairs]
-    slow = limits.slowdown if limits.is_same_machine else math.inf
+    slow = SLOWDOWN if is_same_machine else math.inf
     return [
-        _judged(_share("exact_match", exact, seed), least=-limits.exact_drop),
-        _judged(_share("silent_errors", silent, seed), most=limits.silent_rise),
+        _judged(_share("exact_match", exact, seed), least=0.0),
+        _judged(_share("silent_errors", silent, seed), most=0.0),
         _judged(_ratio("tok_s", pairs, seed), least=1 - slow),
         _judged(_ratio("latency_s", pairs, seed), most=1 + slow),
-        _judged(_ratio("passes", pairs, seed), most=1 + limits.more_passes),
+        _judged(_ratio("passes", pairs, seed), most=1 + MORE_PASSES),
     ]
 
 
 def _scored_by_both(a: Sequence[RunRow], b: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
-    left, right = collapse(a), collapse(b)
-    return [(left[i], right[i]) for i in left if i in right and left[i].is_scored and right[i].is_scored]
+    left, right = ({row.id: row for row in rows if row.is_scored} for rows in (a, b))
+    return [(left[i], right[i]) for i in sorted(left.keys() & right.keys())]
 
 
 def _judged(difference: Difference, *, least: float = -math.inf, most: float = math.inf) -> Difference:
@@ -115,20 +110,42 @@ def refuse_other_samples(a: Mapping[str, SampleFacts], b: Mapping[str, SampleFac
         raise DataError(message, value=other[:5], remedy="run both on the same data and updates")
 
 
-def differences_table(title: str, found: Sequence[Difference]) -> Table:
-    """For the terminal."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for heading in ("", "pairs", "A", "B", "change", "95% interval", ""):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-    for difference in found:
-        low_high = (
-            DASH if difference.interval is None else " to ".join(_change(difference, x) for x in difference.interval)
-        )
-        change = DASH if difference.change is None else _change(difference, difference.change)
-        a, b = _value(difference, difference.a), _value(difference, difference.b)
-        verdict = "[bold red]regression[/]" if difference.is_regression else ""
-        table.add_row(difference.field, str(difference.n_pairs), a, b, change, low_high, verdict)
-    return table
+# -- on the terminal ---------------------------------------------------------------------------------------------------
+def print_comparison(a: RunResults, b: RunResults, pairs: Sequence[str]) -> list[str]:
+    """Print the differences of every pair (`A=B`; without any, of equal names); the names of the regressions.
+
+    Raises:
+        DataError: the runs have no sample or contestant in common, or other texts, or there is no such pair.
+    """
+    refuse_other_samples(a.facts, b.facts)
+    machines = [((run.values["provenance"] or {}).get("hardware"), run.values["plan"]["model"] or {}) for run in (a, b)]
+    is_same_machine = len({str((hardware, model.get("device"))) for hardware, model in machines}) == 1
+    threshold = b.values["summary_options"]["confidence_threshold"]
+    console, worse = Console(), []
+    console.width = max(MIN_WIDTH, console.width)
+    named = [pair.partition("=")[::2] for pair in pairs] or [(name, name) for name in a.names if name in b.names]
+    if not named:
+        raise DataError("the runs have no contestant in common", value=a.names, limit=b.names, remedy="name a --pair")
+    for left, right in named:
+        if left not in a.names or right not in b.names:
+            raise DataError(f"no such pair: {left}={right}", value=[left, right], limit=[a.names, b.names])
+        rows = [row for row in a.rows if row.name == left], [row for row in b.rows if row.name == right]
+        found = compare_rows(*rows, threshold=threshold, is_same_machine=is_same_machine)
+        title = left if left == right else f"{left} -> {right}"
+        table = empty_table("", "pairs", "A", "B", "change", "95% interval", "", title=title)
+        for one in found:
+            change, *ends = (_change(one, x) for x in (one.change, *(one.interval or ())))
+            figures = _value(one, one.a), _value(one, one.b), change, " to ".join(ends) or DASH
+            table.add_row(one.field, str(one.n_pairs), *figures, "[bold red]regression[/]" if one.is_regression else "")
+        console.print(table)
+        for name, ids in zip("AB", exact_in_one(*rows), strict=True):
+            if ids:
+                print(f"right in {name} alone: {', '.join(ids[:MAX_IDS])}" + (" ..." if len(ids) > MAX_IDS else ""))
+        worse += [f"{title}: {difference.field}" for difference in found if difference.is_regression]
+    if not is_same_machine:
+        print("machine or device differ: speeds are shown, not judged")
+    print("no regression" if not worse else "regressions: " + ", ".join(worse))
+    return worse
 
 
 def _value(difference: Difference, value: float | None) -> str:
@@ -137,5 +154,7 @@ def _value(difference: Difference, value: float | None) -> str:
     return f"{value:.3f}" if value is not None and value < 10 else count(value)
 
 
-def _change(difference: Difference, value: float) -> str:
+def _change(difference: Difference, value: float | None) -> str:
+    if value is None:
+        return DASH
     return f"{value * 100:+.1f} points" if difference.kind == "share" else f"×{value:.3f}"

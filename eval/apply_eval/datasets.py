@@ -10,8 +10,8 @@ import hashlib
 import json
 import lzma
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -30,11 +30,6 @@ def size_class(n_lines: int) -> str:
 # -- what is known of an edit from its two texts alone -----------------------------------------------------------------
 EditKind = Literal["insert", "delete", "replace", "mixed"]
 
-DEEP_COLUMNS = 20
-REPEATS = 3
-STRETCH = 4
-SUBSTANCE = 20
-
 
 @dataclass(frozen=True, slots=True)
 class EditMeasures:
@@ -45,11 +40,6 @@ class EditMeasures:
     lines_added: int
     lines_removed: int
     edit_kind: EditKind
-    flags: tuple[str, ...]
-
-    @property
-    def n_hunks(self) -> int:
-        return len(self.hunks)
 
 
 def text_lines(text: str) -> list[str]:
@@ -69,38 +59,7 @@ def measure_edit(before: str, after: str) -> EditMeasures:
         lines_added=sum(hunk.b1 - hunk.b0 for hunk in hunks),
         lines_removed=sum(hunk.a1 - hunk.a0 for hunk in hunks),
         edit_kind=kinds.pop() if len(kinds) == 1 else "mixed",
-        flags=tuple(_flags(before, old, new, hunks)),
     )
-
-
-def _flags(before: str, old: list[str], new: list[str], hunks: tuple[Hunk, ...]) -> Iterator[str]:
-    changed = [line for hunk in hunks for line in (*old[hunk.a0 : hunk.a1], *new[hunk.b0 : hunk.b1])]
-    if "\r\n" in before:
-        yield "crlf"
-    if before and not before.endswith("\n"):
-        yield "no_final_newline"
-    if any(line.startswith("\t") for line in old):
-        yield "tabs"
-    if not before.isascii():
-        yield "non_ascii"
-    if not all(line.isascii() for line in changed):
-        yield "non_ascii_in_change"
-    if any(_columns(line) >= DEEP_COLUMNS for line in changed):
-        yield "deep_nesting"
-    if has_repeats(old):
-        yield "repeated_blocks"
-
-
-def _columns(line: str) -> int:
-    expanded = line.expandtabs(4)
-    return len(expanded) - len(expanded.lstrip())
-
-
-def has_repeats(lines: list[str]) -> bool:
-    """Whether some stretch of four lines with text of substance occurs three times or more."""
-    stretches = zip(*(lines[start:] for start in range(STRETCH)), strict=False)
-    counts = Counter(s for s in stretches if sum(len(line.strip()) for line in s) >= SUBSTANCE)
-    return max(counts.values(), default=0) >= REPEATS
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -126,13 +85,9 @@ class EditRecord:
     """The manner in which the snippet was written, where the set names one."""
     split: str = ""
     """The part of its set that it belongs to (`fit`, `check`), where the set has parts."""
-    update_style: Mapping[str, object] = field(default_factory=dict)
-    search_replace: str | None = None
-    """The same edit as search/replace blocks, where it was rendered."""
-    unified_diff: str | None = None
 
 
-_LEFT_OUT = ("search_replace", "unified_diff", "style", "split")
+_LEFT_OUT = ("style", "split")
 """Fields that a file has only where they say something."""
 _TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date", "style", "split")
 
@@ -160,20 +115,11 @@ def chosen_records(path: Path, *, updates: Path | None, split: str | None) -> tu
     records, files = read_records(path), [path]
     if updates is not None:
         records, files = join_updates(records, updates), [path, updates]
-    return (records if split is None else of_split(records, split)), files
-
-
-def of_split(records: Sequence[EditRecord], split: str) -> list[EditRecord]:
-    """The records of one part of a set.
-
-    Raises:
-        DataError: it has no such part.
-    """
-    found = [record for record in records if record.split == split]
+    found = [record for record in records if split in (None, record.split)]
     if not found:
         known = sorted({record.split for record in records})
         raise DataError(f"the data set has no records of the split {split!r}", value=split, limit=known)
-    return found
+    return found, files
 
 
 def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
@@ -192,7 +138,7 @@ def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
         if record.id in rows:
             row, place = rows[record.id]
             update, style = _text(row, "update", place), _text(row, "style", place, default="")
-            joined.append(replace(record, update=update, tags=_tags(row, place), style=style, update_style={}))
+            joined.append(replace(record, update=update, tags=_tags(row, place), style=style))
     return joined
 
 
@@ -211,7 +157,7 @@ def as_row(record: EditRecord) -> Row:
     """The record as it stands in a file."""
     row: Row = {own.name: getattr(record, own.name) for own in fields(record) if own.name != "measures"}
     row |= {own.name: getattr(record.measures, own.name) for own in fields(record.measures)}
-    row |= {"n_hunks": record.measures.n_hunks, "update_style": dict(record.update_style)}
+    row["n_hunks"] = len(record.measures.hunks)
     return {name: value for name, value in row.items() if value or name not in _LEFT_OUT}
 
 
@@ -247,18 +193,18 @@ def record_of_row(row: Row, place: str) -> EditRecord:
     """A row as a record; `place` names it in errors.  What a row lacks of the measures is measured."""
     before, after = _text(row, "before", place), _text(row, "after", place)
     texts = {name: _text(row, name, place, default="") for name in _TEXT_FIELDS}
-    style = row.get("update_style")
+    known = {own.name: row[own.name] for own in fields(EditMeasures) if own.name in row}
+    is_measured = len(known) == len(fields(EditMeasures))
     return EditRecord(
         id=_text(row, "id", place, default=hash_texts(before, after, texts["update"])),
         before=before,
         after=after,
-        measures=_measures(row, before, after),
+        measures=EditMeasures(**known | {"hunks": tuple(Hunk(*hunk) for hunk in row["hunks"])})
+        if is_measured
+        else measure_edit(before, after),
         tags=_tags(row, place),
-        update_style=style if isinstance(style, dict) else {},
         language=_optional_text(row, "language", place),
         path=_optional_text(row, "path", place),
-        search_replace=_optional_text(row, "search_replace", place),
-        unified_diff=_optional_text(row, "unified_diff", place),
         **texts,
     )
 
@@ -268,18 +214,11 @@ def hash_texts(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _measures(row: Row, before: str, after: str) -> EditMeasures:
-    if any(own.name not in row for own in fields(EditMeasures)):
-        return measure_edit(before, after)
-    known = {own.name: row[own.name] for own in fields(EditMeasures)}
-    return EditMeasures(**known | {"hunks": tuple(Hunk(*hunk) for hunk in row["hunks"]), "flags": tuple(row["flags"])})
-
-
 def _text(row: Row, name: str, place: str, *, default: str | None = None) -> str:
     value = row.get(name, default)
     if not isinstance(value, str):
         what = "missing" if name not in row else f"a {type(value).__name__}, not a string"
-        raise DataError(f"{place}: field `{name}` is {what}", value=name, remedy="see `apply-eval import --help`")
+        raise DataError(f"{place}: field `{name}` is {what}", value=name, remedy="docs/evaluation.md lists the fields")
     return value
 
 

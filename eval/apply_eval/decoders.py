@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import httpx2
-import torch
 
 from apply_eval.datasets import EditRecord
-from apply_eval.known_answers import answered
+from apply_eval.library import generate
 from apply_eval.runners import (
     MISSING_IN_PROCESS,
     MISSING_OVER_HTTP,
@@ -29,7 +27,6 @@ from apply_eval.runners import (
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
-from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
@@ -40,9 +37,9 @@ from apply_service.errors import (
     UnsupportedParameter,
 )
 from apply_service.pipeline import finish, read_request
-from apply_service.protocols import Constraint, EditJob, StopFinder
+from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
-from apply_service.target import Runtime, Target, TargetInfo, in_process, open_decoding
+from apply_service.target import Runtime, Target, in_process, open_decoding
 from apply_service.types import DecodeStats
 
 
@@ -89,7 +86,7 @@ class Elsewhere(ABC):
         merged = target.prompt_format.decode_output(generated.ids)
         stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
         agreement = None if target.is_replay else merged == job.prediction.text
-        outcome = Outcome(merged, "model", stats, TargetInfo.of(target), self.name, agreement=agreement)
+        outcome = Outcome(merged, "model", stats, target.info, self.name, agreement=agreement)
         result = finish(request, edit, outcome)
         latency_s = time.perf_counter() - started
         return replace(
@@ -102,23 +99,9 @@ class Elsewhere(ABC):
         )
 
 
-def _generated(
-    ids: list[int], puts: Sequence[tuple[float, int]], decoding: Decoding, stopped_at: int | None
-) -> Generated:
-    """The ids up to the token with which the output is complete.  `puts`: when the tokens came and how many, pass by
-    pass, in seconds since the request.
-
-    Raises:
-        Truncated: the output never was complete.
-    """
-    ends = [i for i, token in enumerate(ids) if token in decoding.stop_ids]
-    ends += [] if stopped_at is None else [stopped_at]
-    if not ends:
-        raise Truncated("the output reached its token limit", value=len(ids), limit=decoding.max_new_tokens)
-    ids = ids[: min(ends) + 1]
-    first_s, n_first = puts[0]
-    after_s, n_after = puts[-1][0] - first_s, len(ids) - n_first
-    return Generated(ids, len(puts), first_s, n_after / after_s if n_after > 0 and after_s > 0 else None)
+def truncated(decoding: Decoding, n_tokens: int) -> Truncated:
+    """The error for an output that never was complete."""
+    return Truncated("the output reached its token limit", value=n_tokens, limit=decoding.max_new_tokens)
 
 
 # -- the library -------------------------------------------------------------------------------------------------------
@@ -130,7 +113,6 @@ class HfGenerate(Elsewhere):
     """The library's own `generate` on the same weights, prompt and output limit, one request at a time.  `n_lookup`
     None: plain decoding; else prompt lookup with so many tokens."""
 
-    is_concurrent = False
     missing = MISSING_IN_PROCESS
 
     def __init__(self, name: str, runtime: Runtime, *, options: RequestOptions, n_lookup: int | None = None) -> None:
@@ -140,99 +122,23 @@ class HfGenerate(Elsewhere):
     def close(self) -> None:
         """Nothing is held."""
 
-    @torch.inference_mode()
     def _generate(self, target: Target, decoding: Decoding, _: EditJob) -> Generated:
         engine: Any = target.engine
-        ids = torch.tensor([list(decoding.prompt_ids)], device=engine.device)
-        clock, cutter = _Clock(), _Cutter(ids.shape[1], decoding.find_stop)
-        extras: dict[str, Any] = {} if self._n_lookup is None else {"prompt_lookup_num_tokens": self._n_lookup}
-        if decoding.constraint is not None:
-            extras["logits_processor"] = [_masked(decoding.constraint, len(decoding.prompt_ids), clock)]
-        with _library_attention(engine.model), _known_answer(engine, decoding.prompt_ids):
-            output = engine.model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=decoding.max_new_tokens,
-                eos_token_id=sorted(decoding.stop_ids) or None,
-                pad_token_id=0,
-                do_sample=False,
-                use_cache=True,
-                streamer=clock,
-                stopping_criteria=[cutter],
-                **extras,
-            )
-        return _generated(output[0, ids.shape[1] :].tolist(), clock.puts[1:], decoding, cutter.stopped_at)
-
-
-@dataclass(slots=True)
-class _Clock:
-    """A streamer: notes how many tokens come out and when.  The first call brings the prompt."""
-
-    started: float = field(default_factory=time.perf_counter)
-    puts: list[tuple[float, int]] = field(default_factory=list)
-
-    def put(self, value: torch.Tensor) -> None:
-        self.puts.append((time.perf_counter() - self.started, value.numel()))
-
-    def end(self) -> None:
-        """The library's signal; nothing to do."""
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens that are final, prompt included."""
-        return sum(n for _, n in self.puts)
-
-
-class _Cutter:
-    """A stopping criterion that hands each new token to our stop finder, once."""
-
-    def __init__(self, n_prompt: int, find_stop: StopFinder | None) -> None:
-        self._n_prompt = self._n_seen = n_prompt
-        self._find_stop = find_stop
-        self.stopped_at: int | None = None
-
-    def __call__(self, input_ids: torch.Tensor, _scores: object, **_: object) -> torch.Tensor:
-        if self._find_stop is not None and self.stopped_at is None:
-            found = self._find_stop(input_ids[0, self._n_seen :].tolist())
-            if found is not None:
-                self.stopped_at = self._n_seen - self._n_prompt + found
-            self._n_seen = input_ids.shape[1]
-        return torch.tensor([self.stopped_at is not None], device=input_ids.device)
-
-
-@contextmanager
-def _library_attention(model: Any) -> Iterator[None]:
-    """Their attention and cache for the while; ours afterwards, whatever happens."""
-    model.set_attn_implementation("sdpa")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(ATTENTION_NAME)
-
-
-def _known_answer(engine: Any, prompt_ids: Sequence[int]) -> AbstractContextManager[None]:
-    """A replay target's known answer becomes its choice in the library's loop as well."""
-    known = engine.answers.find(prompt_ids) if isinstance(engine, ReplayEngine) else None
-    return nullcontext() if known is None else answered(engine.model, len(prompt_ids), [known])
-
-
-def _masked(
-    constraint: Constraint, n_prompt: int, clock: _Clock
-) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """A logits processor that forbids what the constraint does.  With prompt lookup the library asks once a candidate,
-    with text that may be rejected: what the streamer has seen is final, the rest is a draft."""
-
-    def mask(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        ids = input_ids[0].tolist()
-        allowed = constraint.masks(ids[n_prompt : clock.n_tokens], ids[clock.n_tokens :])[-1]
-        if allowed is None:
-            return scores
-        masked = torch.full_like(scores, -torch.inf)
-        index = torch.from_numpy(allowed).to(scores.device)
-        masked[:, index] = scores[:, index]
-        return masked
-
-    return mask
+        known = engine.answers.find(decoding.prompt_ids) if isinstance(engine, ReplayEngine) else None
+        run = generate(
+            engine.model,
+            [decoding.prompt_ids],
+            max_new_tokens=decoding.max_new_tokens,
+            stop_ids=sorted(decoding.stop_ids),
+            answers=None if known is None else [known],
+            prompt_lookup=self._n_lookup,
+            find_stop=decoding.find_stop,
+            constraint=decoding.constraint,
+        )
+        if not run.is_complete:
+            raise truncated(decoding, len(run.output_ids[0]))
+        tok_s = run.n_tokens / run.decode_s if run.n_tokens else None
+        return Generated(list(run.output_ids[0]), len(run.forwards), run.first_token_s, tok_s)
 
 
 # -- vLLM --------------------------------------------------------------------------------------------------------------
@@ -252,7 +158,6 @@ class Vllm(Elsewhere):
     and come out, over its completions endpoint.  An event of the stream counts as a pass: a server that falls behind
     joins several, so the count is a lower bound."""
 
-    is_concurrent = True
     missing = MISSING_OVER_HTTP
 
     def __init__(self, name: str, url: str | None, runtime: Runtime, *, options: RequestOptions) -> None:
@@ -302,7 +207,15 @@ class Vllm(Elsewhere):
                 ids += new_ids
         if not ids:
             raise Unreachable("vLLM sent no tokens", value=self.name, remedy="use a version with return_token_ids")
-        return _generated(ids, puts, decoding, None if decoding.find_stop is None else decoding.find_stop(ids))
+        ends = [i for i, token in enumerate(ids) if token in decoding.stop_ids]
+        if decoding.find_stop is not None and (found := decoding.find_stop(ids)) is not None:
+            ends.append(found)
+        if not ends:
+            raise truncated(decoding, len(ids))
+        ids = ids[: min(ends) + 1]
+        first_s, n_first = puts[0]
+        after_s, n_after = puts[-1][0] - first_s, len(ids) - n_first
+        return Generated(ids, len(puts), first_s, n_after / after_s if n_after > 0 and after_s > 0 else None)
 
 
 def _token_ids(response: httpx2.Response) -> Iterator[list[int]]:

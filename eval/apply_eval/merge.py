@@ -13,21 +13,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.syntax import Syntax
 
 from apply_eval.datasets import SIZES, EditRecord, size_class
 from apply_eval.errors import DataError
 from apply_eval.metrics import Judged, at_threshold, calibration_figures, hits, risk_figures
-from apply_eval.numbers import DASH, share
-from apply_eval.render import diff_hunks
-from apply_eval.scores import CONFIDENCE_THRESHOLD, is_same_but_blanks, is_same_but_misquotes
+from apply_eval.numbers import DASH, empty_table, share
+from apply_eval.scores import CONFIDENCE_THRESHOLD, diff_hunks, is_same_but_blanks, is_same_but_misquotes
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.reply import read_reply
 from apply_service.errors import ApplyError, ModelNotLoadable
+from apply_service.protocols import EditContext
 from apply_service.registry import EDIT_FORMATS, resolve
 from apply_service.types import Certainty
 
@@ -97,7 +95,7 @@ def format_merger(format_name: str) -> Merger:
         named = None if format_name == "auto" else format_name
         reply = read_reply(update, original=original, path=record.path, language=record.language, named=named)
         prediction = resolve(EDIT_FORMATS, reply.format)().predict(
-            original, reply.update, language=record.language, path=record.path, instruction=reply.prose
+            original, reply.update, EditContext(record.path, record.language, reply.prose)
         )
         return MergeAnswer(
             text=restore(record.before, prediction.ops),
@@ -178,6 +176,11 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
     styles = {
         style: [row for row in rows if row.style == style] for style in sorted({row.style for row in rows} - {""})
     }
+    by_style: dict[str, dict[str, Any]] = {}
+    for style, found in (styles | {"all": list(rows)}).items():
+        unseen = at_threshold([Judged(row.probability, row.exact) for row in found], threshold)
+        exact = hits(sum(row.exact for row in found), len(found))
+        by_style[style] = {"n_total": len(found), "exact": exact, "at_threshold": unseen}
     sizes = group(rows, lambda row: [row.size])
     return {
         "kind": "merge",
@@ -189,7 +192,7 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "oracle": {str(k): hits(sum((row.right_reading or k + 1) <= k for row in rows), n_total) for k in ORACLES},
         "risk": risk_figures(judged, threshold=threshold, seed=seed),
         "calibration": calibration_figures(judged),
-        "by_style": {style: _style(found, threshold) for style, found in (styles | {"all": list(rows)}).items()},
+        "by_style": by_style,
         "by_certainty": group(rows, lambda row: [row.certainty or "refused"]),
         "by_language": group(rows, lambda row: [row.language or "unknown"]),
         "by_size": {name: sizes[name] for name, _ in SIZES if name in sizes},
@@ -198,12 +201,6 @@ def summarise(rows: Sequence[MergeRow], *, threshold: float = CONFIDENCE_THRESHO
         "max_ms": max(row.ms for row in rows),
         "rows": [as_json(row) for row in rows],
     }
-
-
-def _style(rows: Sequence[MergeRow], threshold: float) -> dict[str, Any]:
-    """Exact match, and how much is applied from the threshold on, how much of it wrong."""
-    judged, n_exact = [Judged(row.probability, row.exact) for row in rows], sum(row.exact for row in rows)
-    return {"n_total": len(rows), "exact": hits(n_exact, len(rows)), "at_threshold": at_threshold(judged, threshold)}
 
 
 def _counts(rows: Sequence[MergeRow]) -> dict[str, int]:
@@ -236,14 +233,15 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
     """A table for each way of grouping, what the answers' own word is worth, totals."""
     for title in ("certainty", "language", "size", "tag"):
         if summary[f"by_{title}"]:
-            table = _empty_table(title, "samples", "exact", "share", "wrong but certain", "refused")
+            table = empty_table(title, "samples", "exact", "share", "wrong but certain", "refused", title=f"by {title}")
             for key, found in summary[f"by_{title}"].items():
                 exact = (found["n_exact"], share(found["n_exact"] / found["n_total"]))
                 counts = (found["n_total"], *exact, found["n_wrong_certain"], found["n_refused"])
                 table.add_row(key, *map(str, counts))
             console.print(table)
     # Coverage stands beside errors: who applies nothing has none wrong.
-    table = _empty_table("style", "samples", "exact", "95%", "applied", "of these wrong", "right below")
+    heads = ("style", "samples", "exact", "95%", "applied", "of these wrong", "right below")
+    table = empty_table(*heads, title="by style")
     for style, found in summary["by_style"].items():
         exact, unseen = found["exact"], found["at_threshold"]
         low, high = exact["interval"]
@@ -259,14 +257,6 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         f"{summary['n_wrong_certain']} wrong but certain, {summary['n_refused']} refused; "
         f"median {summary['median_ms']:.1f} ms an edit, at most {summary['max_ms']:.0f} ms"
     )
-
-
-def _empty_table(title: str, *columns: str) -> Table:
-    table = Table(title=f"by {title}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column(title, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def trust_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -300,19 +290,9 @@ def _interval(interval: Sequence[float] | None) -> str:
 
 
 def print_wrong_certain(console: Console, rows: Sequence[MergeRow], records: Sequence[EditRecord]) -> None:
-    """What the certain answers got wrong: `-` is the wanted text, `+` the answer."""
+    """What the certain answers got wrong: `-` is the wanted text, `+` the answer; long diffs are cut."""
     for row, record in zip(rows, records, strict=True):
         if row.is_wrong_certain and row.answer is not None:
             console.print(f"\n[bold red]wrong but certain:[/] {row.id}", highlight=False)
-            console.print(coloured_diff(record.after, row.answer))
-
-
-def coloured_diff(wanted: str, answer: str) -> Text:
-    """The diff from the wanted text to the answer, cut where it is long."""
-    lines, text = diff_hunks(wanted, answer), Text()
-    for line in lines[:MAX_DIFF_LINES]:
-        style = {"-": "red", "+": "green", "@": "cyan"}.get(line[:1], "")
-        text.append(line.replace("\r", "\\r") + "\n", style=style)
-    if len(lines) > MAX_DIFF_LINES:
-        text.append(f"... {len(lines) - MAX_DIFF_LINES} more lines\n", style="dim")
-    return text
+            diff = "\n".join(diff_hunks(record.after, row.answer, MAX_DIFF_LINES))
+            console.print(Syntax(diff, "diff", background_color="default"))

@@ -208,19 +208,19 @@ def widest(points: Sequence[RiskPoint], limit: float) -> RiskPoint | None:
 def coverage_interval(samples: Sequence[Judged], limit: float, *, seed: int) -> Interval | None:
     """Of the coverage at `limit`: samples are drawn again, and the threshold is chosen again in each draw."""
     rows = [(-1.0 if s.probability is None else s.probability, float(s.is_right), s.weight) for s in samples]
+
+    def coverages(drawn: Floats) -> Floats:
+        """[n_draws, n_samples, (probability, is right, weight)] -> the coverage at `limit` of each draw."""
+        order = np.argsort(-drawn[:, :, 0], axis=1, kind="stable")
+        chances, right, weights = np.moveaxis(np.take_along_axis(drawn, order[:, :, None], axis=1), 2, 0)
+        applied, wrong = np.cumsum(weights, axis=1), np.cumsum(weights * (1 - right), axis=1)
+        is_last = np.column_stack([chances[:, 1:] < chances[:, :-1], np.ones(len(chances), bool)])
+        is_allowed = is_last & (chances >= 0) & (wrong <= limit * applied)
+        widest_of_each: Floats = np.where(is_allowed, applied, 0.0).max(axis=1) / applied[:, -1]
+        return widest_of_each
+
     # The bootstrap takes rows of any width; its type knows pairs alone.
-    return bootstrap(rows, lambda drawn: _coverages(drawn, limit), seed=seed)  # type: ignore[arg-type]
-
-
-def _coverages(drawn: Floats, limit: float) -> Floats:
-    """[n_draws, n_samples, (probability, is right, weight)] -> the coverage at `limit` of each draw."""
-    order = np.argsort(-drawn[:, :, 0], axis=1, kind="stable")
-    chances, right, weights = np.moveaxis(np.take_along_axis(drawn, order[:, :, None], axis=1), 2, 0)
-    applied, wrong = np.cumsum(weights, axis=1), np.cumsum(weights * (1 - right), axis=1)
-    is_last = np.column_stack([chances[:, 1:] < chances[:, :-1], np.ones(len(chances), bool)])
-    is_allowed = is_last & (chances >= 0) & (wrong <= limit * applied)
-    widest_of_each: Floats = np.where(is_allowed, applied, 0.0).max(axis=1) / applied[:, -1]
-    return widest_of_each
+    return bootstrap(rows, coverages, seed=seed)  # type: ignore[arg-type]
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -229,21 +229,18 @@ def risk_figures(samples: Sequence[Judged], *, threshold: float, seed: int) -> d
     limit is the best that any threshold gives on these very samples; only the frozen threshold can be held against
     others."""
     curve = risk_curve(samples)
+    nothing = {"threshold": None, "n_applied": 0, "n_wrong": 0, "coverage": 0.0, "wrong": None}
+    coverage_at: dict[str, Any] = {}
+    for limit in LIMITS:
+        point, interval = widest(curve, limit), coverage_interval(samples, limit, seed=seed)
+        found = nothing if point is None else point._asdict()
+        coverage_at[str(limit)] = found | {"interval": None if interval is None else list(interval)}
     step = max(1, -(-len(curve) // MAX_POINTS))  # the end of the curve stays
     return {
         "n": len(samples),
         "curve": [list(point) for point in curve[::-1][::step][::-1]],
-        "coverage_at": {str(limit): _at_limit(samples, curve, limit, seed) for limit in LIMITS},
+        "coverage_at": coverage_at,
         "at_threshold": at_threshold(samples, threshold),
-    }
-
-
-def _at_limit(samples: Sequence[Judged], curve: Sequence[RiskPoint], limit: float, seed: int) -> dict[str, Any]:
-    point, interval = widest(curve, limit), coverage_interval(samples, limit, seed=seed)
-    found = {"threshold": None, "n_applied": 0, "n_wrong": 0, "coverage": 0.0, "wrong": None}
-    return {
-        **(found if point is None else point._asdict()),
-        "interval": None if interval is None else list(interval),
     }
 
 

@@ -1,7 +1,7 @@
-"""Data sets: real single-file edits out of a local git history, or somebody else's JSONL, with lazy snippets.
+"""Data sets: real single-file edits out of a local git history, with lazy snippets.
 
 The sketcher writes the snippets; what an edit is comes from the commit untouched.  The same history, filters and seed
-give the same records.
+give the same records.  Git is only asked: no working tree, index or network is touched.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records, read_rows, record_of_row
+from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records
 from apply_eval.errors import DataError, GitError
-from apply_eval.git_repo import FileChange, GitRepo
-from apply_eval.render import search_replace
 from apply_eval.sketch import Sketch, draw_style, sketch
-from apply_service.edits.diff import unified_diff_text
 from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
@@ -130,16 +128,15 @@ def _mine_one(
     measures = measure_edit(before, after)
     is_apt = filters.min_lines <= measures.n_lines_before <= filters.max_lines
     n_changed = measures.lines_added + measures.lines_removed
-    if not is_apt or n_changed > filters.max_changed or not 1 <= measures.n_hunks <= filters.max_hunks:
+    if not is_apt or n_changed > filters.max_changed or not 1 <= len(measures.hunks) <= filters.max_hunks:
         return None
     if filters.kind is not None and measures.edit_kind != filters.kind:
         return None
     mark = hashlib.sha256(change.path.encode("utf-8", "surrogateescape")).hexdigest()[:6]
     record_id = f"{name.replace('/', '__')}-{change.commit[:10]}-{mark}"
-    drawn = draw_sketch(before, after, path=change.path, seed=f"{seed}-{record_id}", styles=styles)
+    drawn = _draw_sketch(before, after, change.path, f"{seed}-{record_id}", styles)
     if drawn is None:
         return None
-    old, new = _lf(before), _lf(after)
     return EditRecord(
         id=record_id,
         before=before,
@@ -155,29 +152,20 @@ def _mine_one(
         parent=change.parent,
         date=change.date,
         tags=(("clean",) if drawn.style.is_clean else ("sloppy",)),
-        update_style=asdict(drawn.style),
-        search_replace=search_replace(old, new),
-        unified_diff=unified_diff_text(old, new, change.path),
     )
 
 
-def draw_sketch(
-    before: str, after: str, *, path: str | None, seed: str, styles: StyleMix, language: str | None = None
-) -> Sketch | None:
+def _draw_sketch(before: str, after: str, path: str, seed: str, styles: StyleMix) -> Sketch | None:
     """A sketch in a style drawn by `seed`; other styles are tried where one can't show the edit."""
     rng = random.Random(seed)
-    language = language or (language_name(path) if path else None)
+    before, after = (text.replace("\r\n", "\n") for text in (before, after))
     for _ in range(SKETCH_TRIES):
         is_clean = styles == "clean" or (styles == "mixed" and rng.random() < 0.5)
         style = draw_style(rng, clean=is_clean)
-        drawn = sketch(_lf(before), _lf(after), language=language, path=path, style=style, rng=rng)
+        drawn = sketch(before, after, language=language_name(path), path=path, style=style, rng=rng)
         if drawn is not None:
             return drawn
     return None
-
-
-def _lf(text: str) -> str:
-    return text.replace("\r\n", "\n")
 
 
 def own_records(*, limit: int, max_lines: int, seed: int, root: Path = ROOT) -> list[EditRecord]:
@@ -199,35 +187,84 @@ def own_records(*, limit: int, max_lines: int, seed: int, root: Path = ROOT) -> 
     return found
 
 
-def import_records(
-    path: Path, *, renames: Mapping[str, str], sketch_styles: StyleMix | None, seed: int, limit: int | None = None
-) -> tuple[list[EditRecord], int]:
-    """The edits of any JSONL with before, after and an update, and how many were left out because no snippet can show
-    them.  `renames` maps our field names to theirs.  With `sketch_styles` the snippets are written here.
+# -- git ---------------------------------------------------------------------------------------------------------------
+_COMMIT = "\x01"
+_FIELD = "\x02"
+GIT_TIMEOUT_S = 300
 
-    Raises:
-        DataError: a field missing or of the wrong type, an update missing, or no record at all.
-    """
-    records: list[EditRecord] = []
-    n_skipped = 0
-    for number, row in read_rows(path):
-        place = f"{path.name}, line {number}"
-        record = record_of_row(row | {name: row[theirs] for name, theirs in renames.items() if theirs in row}, place)
-        if record.language is None and record.path is not None:
-            record = replace(record, language=language_name(record.path))
-        if sketch_styles is None and not record.update:
-            remedy = "name their field with --field update=..., or let --sketch write snippets"
-            raise DataError(f"{place}: no update", value=record.id, remedy=remedy)
-        if sketch_styles is not None:
-            texts, seeded = (record.before, record.after), f"{seed}-{record.id}"
-            drawn = draw_sketch(*texts, path=record.path, language=record.language, seed=seeded, styles=sketch_styles)
-            if drawn is None:
-                n_skipped += 1
-                continue
-            record = replace(record, update=drawn.update, update_style=asdict(drawn.style))
-        records.append(record)
-        if limit is not None and len(records) >= limit:
-            break
-    if not records:
-        raise DataError(f"{path} gives no sample", value=0, limit=1)
-    return records, n_skipped
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file that one commit modified, with the ids of both texts."""
+
+    commit: str
+    parent: str
+    date: str
+    """ISO day of the commit."""
+    subject: str
+    path: str
+    old_blob: str
+    new_blob: str
+    n_files: int
+    """How many files the commit touched."""
+
+
+class GitRepo:
+    """A repository, read by one git process a question."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """`owner/name` of its origin where it has one, else the folder's name."""
+        url = self._git("config", "--default", "", "remote.origin.url").decode("utf-8", "replace").strip()
+        if url.startswith(("http://", "https://", "git@", "ssh://")):
+            return "/".join(url.removesuffix(".git").rstrip("/").replace(":", "/").split("/")[-2:])
+        return Path(self._git("rev-parse", "--show-toplevel").decode("utf-8", "replace").strip()).name
+
+    def is_shallow(self) -> bool:
+        """Whether history was cut when it was cloned."""
+        return self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
+
+    def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
+        """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
+
+        Raises:
+            GitError: no repository there, or git refused.
+        """
+        options = ["--no-merges", "--no-renames", "--raw", "--no-abbrev", "-z", f"--max-count={max_commits}"]
+        options += [f"--since={since}"] if since else []
+        options += [f"--until={until}"] if until else []
+        layout = f"--format={_COMMIT}{_FIELD.join(('%H', '%P', '%cs', '%s'))}"
+        return list(_parse_log(self._git("log", *options, layout).decode("utf-8", "surrogateescape")))
+
+    def text(self, blob: str) -> str | None:
+        """A blob as text; None where it is not UTF-8 or holds NUL."""
+        data = self._git("cat-file", "blob", blob)
+        try:
+            return None if b"\0" in data else data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
+    def _git(self, *arguments: str) -> bytes:
+        command = ["git", "-c", "core.quotepath=off", "-C", str(self.path), *arguments]
+        try:
+            found = subprocess.run(command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GitError(f"git could not be run: {error}", remedy="install git") from error
+        if found.returncode:
+            message = found.stderr.decode("utf-8", "replace").strip()
+            raise GitError(f"git refused: {message}", value=str(self.path), remedy="give the path of a git repository")
+        return found.stdout
+
+
+def _parse_log(log: str) -> Iterator[FileChange]:
+    for entry in log.split(_COMMIT)[1:]:
+        head, *rest = entry.split("\0")
+        commit, parents, date, subject = head.split(_FIELD, 3)
+        pairs = [(rest[i].lstrip("\n"), rest[i + 1]) for i in range(0, len(rest) - 1, 2)]
+        for raw, path in pairs:
+            old_mode, new_mode, old_blob, new_blob, status = raw.removeprefix(":").split(" ")
+            if status == "M" and old_mode.startswith("100") and new_mode.startswith("100"):
+                yield FileChange(commit, parents, date, subject, path, old_blob, new_blob, len(pairs))

@@ -45,10 +45,6 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.2f}"
 
 
-def money(value: float | None) -> str:
-    return DASH if value is None else f"{value:.4g}"
-
-
 def with_interval(show: Callable[[float | None], str], value: float | None, interval: Sequence[float] | None) -> str:
     """`94.0% (91.1%-96.2%)`; without the brackets where there is no interval."""
     if value is None or interval is None:
@@ -95,24 +91,37 @@ MORE_COLUMNS: Mapping[str, tuple[str, Callable[[float | None], str]]] = {
     "tokens_per_pass": ("tokens a pass", count),
     "speedup_end_to_end": ("end to end", times),
     "throughput_tok_s": ("tok/s in all", rate),
-    "cost_per_1m_tokens": ("cost of 1M tokens", money),
 }
 """The second table."""
 
 
+GROUPS: Mapping[str, str] = {
+    "by_language": "language",
+    "by_size": "lines",
+    "by_kind": "kind",
+    "by_tag": "tag",
+    "by_style": "style",
+}
+"""Ways of grouping the samples: field of the summary, heading."""
+
 MIN_WIDTH = 116
 """Of the table; a narrower terminal breaks its lines, which is better than lost digits."""
+
+
+def empty_table(*columns: str, title: str = "") -> Table:
+    """A table for the terminal: names on the left, figures on the right."""
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for at, name in enumerate(columns):
+        table.add_column(name, justify="right" if at else "left", no_wrap=True)
+    return table
 
 
 def print_results(results: Mapping[str, Any], console: Console | None = None) -> None:
     """The main table, and what a reader must know beside it."""
     console = console or Console()
     console.width = max(MIN_WIDTH, console.width)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
     columns = used_columns(COLUMNS, results["summary"])
-    for heading, _ in columns.values():
-        table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    table = empty_table("", *(heading.replace(" ", "\n") for heading, _ in columns.values()))
     for name, figures in results["summary"].items():
         table.add_row(name, *(show(figures.get(field)) for field, (_, show) in columns.items()))
     console.print(table)

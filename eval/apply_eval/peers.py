@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
-from rich.table import Table
 
 from apply_eval.datasets import read_rows
 from apply_eval.errors import DataError
+from apply_eval.numbers import empty_table
 from apply_service.batch import PatchRequest, PatchSource
 from apply_service.batch.patch import apply_patch_request
 from apply_service.errors import ApplyError, ModelError
@@ -80,7 +80,13 @@ def judge_case(case: Mapping[str, Any], reasons: Mapping[Key, str]) -> PeerRow:
         return PeerRow(*key, "unscored", judged=judged)
     texts: Texts | None = None  # None: refused
     try:
-        texts, verdicts = _apply_batch(case) if is_batch else _apply_one(case)
+        if is_batch:
+            texts, verdicts = _apply_batch(case)
+        else:
+            named = case["format"] if case["format"] in NAMED_FORMATS else None
+            request = ApplyRequest(case["original"], case["update"], path=case["path"], format=named, strategy="exact")
+            result = apply(request, Runtime(load=_no_model))
+            texts, verdicts = {case["path"]: result.merged_code}, list(result.verdicts)
         findings = [verdict for verdict in verdicts if not verdict.is_pass]
         detail = "; ".join(f"{verdict.check}: {verdict.message}" for verdict in findings)
         wrong: Outcome = "wrong" if findings else "silent"
@@ -91,13 +97,6 @@ def judge_case(case: Mapping[str, Any], reasons: Mapping[Key, str]) -> PeerRow:
     if key in reasons:
         return PeerRow(*key, "intentional", reasons[key], judged)
     return PeerRow(*key, wrong, detail, judged)
-
-
-def _apply_one(case: Mapping[str, Any]) -> tuple[Texts, list[Verdict]]:
-    named = case["format"] if case["format"] in NAMED_FORMATS else None
-    request = ApplyRequest(case["original"], case["update"], path=case["path"], format=named, strategy="exact")
-    result = apply(request, Runtime(load=_no_model))
-    return {case["path"]: result.merged_code}, list(result.verdicts)
 
 
 def _apply_batch(case: Mapping[str, Any]) -> tuple[Texts, list[Verdict]]:
@@ -139,10 +138,8 @@ def summarise_peers(rows: Sequence[PeerRow]) -> dict[str, Any]:
 def print_peers(console: Console, rows: Sequence[PeerRow]) -> None:
     """The table by source, and every case that is left."""
     summary = summarise_peers(rows)
-    table = Table(title="peers' cases, strategy exact", title_justify="left")
-    table.add_column("source")
-    for name in OUTCOMES:
-        table.add_column("wrong and silent" if name == "silent" else name, justify="right")
+    heads = ("wrong and silent" if name == "silent" else name for name in OUTCOMES)
+    table = empty_table("source", *heads, title="peers' cases, strategy exact")
     for source, counts in (*summary["by_source"].items(), ("all", summary["total"])):
         table.add_row(source, *(str(counts[name]) for name in OUTCOMES))
     console.print(table)

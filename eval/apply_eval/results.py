@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ SCHEMA_VERSION = 1
 KIND = "run"
 MAX_DEPTH = 3
 """Of objects that are laid out over several lines."""
-MAX_PASS_COUNTS = 64
-"""Longer lists of passes stand in the rows file alone."""
 RESULTS, ROWS = "results.json", "rows.jsonl"
 
 
@@ -53,11 +51,10 @@ def build_results(
     if not any(row.is_scored for row in rows):
         why = rows[-1].message if rows else "let it run to the end of the first sample"
         raise DataError("no sample could be scored", value=0, limit=1, remedy=why)
-    # By contestant, sample and repeat, whatever order they were measured in.
-    wanted = [(n, i, repeat) for n in plan["names"] for i in plan["sample_ids"] for repeat in range(plan["repeats"])]
-    found = {(row.name, row.id, row.repeat): row for row in rows}
+    # By contestant and sample, whatever order they were measured in.
+    wanted = [(name, at) for name in plan["names"] for at in plan["sample_ids"]]
+    found = {(row.name, row.id): row for row in rows}
     ordered = [found[key] for key in wanted if key in found]
-    short = [row if len(row.pass_counts) <= MAX_PASS_COUNTS else replace(row, pass_counts=()) for row in ordered]
     return {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
@@ -68,8 +65,8 @@ def build_results(
         "sessions": record.sessions,
         "summary_options": asdict(options),
         "samples": [asdict(fact) for fact in facts],
-        "summary": summarise(rows, record.blocks, facts, plan["names"], options),
-        "rows": [as_json(row, with_diff=False) for row in short],
+        "summary": summarise(rows, facts, plan["names"], options),
+        "rows": [as_json(row, with_diff=False) for row in ordered],
     }
 
 
@@ -118,8 +115,7 @@ def read_results(path: Path) -> RunResults:
     if values.get("schema_version") != SCHEMA_VERSION:
         raise DataError(f"{file} has another schema", value=values.get("schema_version"), limit=SCHEMA_VERSION)
     rows_file = file.parent / ROWS
-    kept = {(r.id, r.name, r.repeat): r for r in (read_rows_file(rows_file).rows if rows_file.is_file() else ())}
-    rows = [row_of_json(row) for row in values["rows"]]
-    whole = [replace(r, pass_counts=r.pass_counts or kept.get((r.id, r.name, r.repeat), r).pass_counts) for r in rows]
-    diffs = {(row.id, row.name): row.diff for row in kept.values() if row.diff is not None}
-    return RunResults(values, {fact["id"]: facts_of_json(fact) for fact in values["samples"]}, tuple(whole), diffs)
+    kept = read_rows_file(rows_file).rows if rows_file.is_file() else ()
+    diffs = {(row.id, row.name): row.diff for row in kept if row.diff is not None}
+    rows = tuple(map(row_of_json, values["rows"]))
+    return RunResults(values, {fact["id"]: facts_of_json(fact) for fact in values["samples"]}, rows, diffs)

@@ -1,14 +1,14 @@
-"""The rows of a run, and the file that keeps them: JSON lines, only ever appended to, so that a kill loses one block.
+"""The rows of a run, and the file that keeps them: JSON lines, only ever appended to, so that a kill loses one.
 
 Line one of the file is the plan.  Then, in order of time, a `session` for each start of the run (what code on what
-machine) and a `block` for everything that was measured together.  A torn last line is cut off when it is opened again.
+machine) and each `row`.  A torn last line is cut off when it is opened again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +16,9 @@ from typing import Any, BinaryIO, Literal, Self
 
 from apply_eval.datasets import EditRecord, hash_texts, size_class
 from apply_eval.errors import DataError
-from apply_eval.render import diff_hunks
 from apply_eval.runners import Answer
-from apply_eval.scores import score_answer
+from apply_eval.scores import diff_hunks, score_answer
 from apply_service.errors import ApplyError
-from apply_service.types import PassCount
 
 RowOutcome = Literal["answered", "refused", "crashed", "missing"]
 """`refused`: a typed error in place of an answer; scored as not exact, never silent.  `crashed`: an exception that is
@@ -36,7 +34,6 @@ class RunRow:
 
     id: str
     name: str
-    repeat: int
     outcome: RowOutcome
     error: str | None = None
     message: str = ""
@@ -64,8 +61,6 @@ class RunRow:
     n_accepted: int | None = None
     rejections: int | None = None
     accepted_by_source: Mapping[str, int] = field(default_factory=dict)
-    pass_counts: tuple[PassCount, ...] = ()
-    """Every pass; runs of undrafted passes are joined into one."""
     diff: str | None = None
     """From the wanted text to a wrong answer; kept in the rows file, not in the results."""
 
@@ -79,57 +74,34 @@ class RunRow:
         return self.outcome == "answered" and bool(self.n_tokens)
 
 
-def row_of_answer(record: EditRecord, answer: Answer, *, name: str, repeat: int) -> RunRow:
+def row_of_answer(record: EditRecord, answer: Answer, *, name: str) -> RunRow:
     """Judge an answer."""
     scores = score_answer(record, answer.text)
     costs: dict[str, Any] = {cost.name: getattr(answer, cost.name) for cost in fields(answer) if cost.name != "text"}
-    costs |= {"pass_counts": join_undrafted(answer.pass_counts), "n_chars": len(answer.text)}
-    diff = None if scores.exact else wrong_diff(record, answer.text)
-    return RunRow(record.id, name, repeat, "answered", diff=diff, **asdict(scores), **costs)
+    diff = None if scores.exact else "\n".join(diff_hunks(record.after, answer.text, MAX_DIFF_LINES))
+    return RunRow(record.id, name, "answered", diff=diff, n_chars=len(answer.text), **asdict(scores), **costs)
 
 
-def row_of_error(
-    record: EditRecord, error: Exception, *, name: str, repeat: int, missing: tuple[type[ApplyError], ...]
-) -> RunRow:
+def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tuple[type[ApplyError], ...]) -> RunRow:
     """What came in place of an answer."""
     is_typed = isinstance(error, ApplyError)
     outcome: RowOutcome = "missing" if isinstance(error, missing) else "refused" if is_typed else "crashed"
     code = error.code if isinstance(error, ApplyError) else f"exception:{type(error).__name__}"
-    return RunRow(record.id, name, repeat, outcome, error=code, message=str(error)[:300])
-
-
-def wrong_diff(record: EditRecord, answer: str) -> str:
-    """The diff from the wanted text to the answer, cut where it is long."""
-    lines = diff_hunks(record.after, answer)
-    more = [f"... {len(lines) - MAX_DIFF_LINES} more lines"] if len(lines) > MAX_DIFF_LINES else []
-    return "\n".join([*lines[:MAX_DIFF_LINES], *more])
-
-
-def join_undrafted(counts: tuple[PassCount, ...]) -> tuple[PassCount, ...]:
-    """The same passes, with neighbours that were not drafted as one: their tokens are what counts."""
-    joined: list[PassCount] = []
-    for count in counts:
-        if joined and not count.n_drafted and not joined[-1].n_drafted:
-            joined[-1] = joined[-1]._replace(n_new=joined[-1].n_new + count.n_new)
-        else:
-            joined.append(count)
-    return tuple(joined)
+    return RunRow(record.id, name, outcome, error=code, message=str(error)[:300])
 
 
 def as_json(row: RunRow, *, with_diff: bool) -> dict[str, Any]:
     """The row as a JSON object; what stands at its default is left out."""
-    plain, always = RunRow("", "", 0, "answered"), ("id", "name", "repeat", "outcome", "exact")
+    plain, always = RunRow("", "", "answered"), ("id", "name", "outcome", "exact")
     values = {own.name: getattr(row, own.name) for own in fields(row) if with_diff or own.name != "diff"}
     kept = {name: value for name, value in values.items() if name in always or value != getattr(plain, name)}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in kept.items()}
 
 
 def row_of_json(values: Mapping[str, Any]) -> RunRow:
-    """The mirror of `as_json`.  Raises TypeError on a field that is unknown or missing."""
-    known = dict(values)
-    known["findings"] = tuple(known.get("findings", ()))
-    known["pass_counts"] = tuple(PassCount(*count) for count in known.get("pass_counts", ()))
-    return RunRow(**known)
+    """The mirror of `as_json`; fields that rows no longer have are left out.  Raises TypeError where one is missing."""
+    known = {own.name: values[own.name] for own in fields(RunRow) if own.name in values}
+    return RunRow(**known | {"findings": tuple(values.get("findings", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +115,7 @@ class SampleFacts:
     size: str
     kind: str
     n_lines: int
-    n_chars: int
-    """Of the wanted file."""
-    n_hunks: int
     tags: tuple[str, ...]
-    flags: tuple[str, ...]
     path: str | None
     style: str = ""
 
@@ -161,44 +129,32 @@ def facts_of(record: EditRecord) -> SampleFacts:
         size=size_class(measures.n_lines_before),
         kind=measures.edit_kind,
         n_lines=measures.n_lines_before,
-        n_chars=len(record.after),
-        n_hunks=measures.n_hunks,
         tags=record.tags,
-        flags=measures.flags,
         path=record.path,
         style=record.style,
     )
 
 
 def facts_of_json(values: Mapping[str, Any]) -> SampleFacts:
-    return SampleFacts(**{**values, "tags": tuple(values["tags"]), "flags": tuple(values["flags"])})
+    known = {own.name: values[own.name] for own in fields(SampleFacts) if own.name in values}
+    return SampleFacts(**known | {"tags": tuple(values["tags"])})
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Rows of one contestant that were measured together, and the seconds that took on the wall.  At a concurrency of
-    one a block is one sample."""
-
-    number: int
-    name: str
-    wall_s: float
-    rows: tuple[RunRow, ...]
-
-
 @dataclass(slots=True)
 class RunRecord:
     """Everything that a rows file holds."""
 
     plan: dict[str, Any]
     sessions: list[dict[str, Any]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    all_rows: list[RunRow] = field(default_factory=list)
+    """In order of time."""
 
     @property
     def rows(self) -> list[RunRow]:
-        """The last row of every (sample, contestant, repeat), in order of their first: a missing sample that was tried
-        again counts once."""
-        return list({(row.id, row.name, row.repeat): row for block in self.blocks for row in block.rows}.values())
+        """The last row of every sample and contestant, in order of their first: a missing sample that was tried again
+        counts once."""
+        return list({(row.id, row.name): row for row in self.all_rows}.values())
 
 
 def read_rows_file(path: Path) -> RunRecord:
@@ -221,14 +177,10 @@ def read_rows_file(path: Path) -> RunRecord:
             if "session" in entry:
                 record.sessions.append(entry["session"])
             else:
-                record.blocks.append(_block(entry["block"]))
+                record.all_rows.append(row_of_json(entry["row"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is not the file of a run: {error!r}", value=str(path)) from error
     return record
-
-
-def _block(values: Mapping[str, Any]) -> Block:
-    return Block(values["number"], values["name"], values["wall_s"], tuple(map(row_of_json, values["rows"])))
 
 
 class RowsFile:
@@ -242,11 +194,21 @@ class RowsFile:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.record = RunRecord(dict(plan))
-        if path.exists() and _cut_torn_line(path):
+        self._file: BinaryIO = path.open("ab+")
+        self._file.seek(0)
+        self._file.truncate(self._file.read().rfind(b"\n") + 1)  # what a kill left after the last whole line
+        if path.stat().st_size:
             self.record = read_rows_file(path)
-            _refuse_other_plan(path, self.record.plan, plan)
-        self._file: BinaryIO = path.open("ab")
-        if not path.stat().st_size:
+            kept = self.record.plan
+            if changed := sorted(key for key in {*plan, *kept} if plan.get(key) != kept.get(key)):
+                self._file.close()
+                raise DataError(
+                    f"another run lies in {path.parent}: it differs in {', '.join(changed)}",
+                    value=[kept.get(key) for key in changed],
+                    limit=[plan.get(key) for key in changed],
+                    remedy="name another --out, or say --fresh to throw that run away",
+                )
+        else:
             self._append({"plan": self.record.plan})
 
     def add_session(self, session: Mapping[str, Any]) -> None:
@@ -254,13 +216,12 @@ class RowsFile:
         self.record.sessions.append(dict(session))
         self._append({"session": session})
 
-    def add_block(self, number: int, name: str, wall_s: float, rows: Sequence[RunRow]) -> None:
+    def add_row(self, row: RunRow) -> None:
         """Keep what was measured; on disk when this returns.  The record holds what the file holds, to the digit, so
         that a run has one summary however often it was stopped."""
-        values = {"number": number, "name": name, "wall_s": round(wall_s, 6)}
-        values["rows"] = [as_json(row, with_diff=True) for row in rows]
-        self._append({"block": values})
-        self.record.blocks.append(_block(values))
+        values = as_json(row, with_diff=True)
+        self._append({"row": values})
+        self.record.all_rows.append(row_of_json(values))
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -275,21 +236,3 @@ class RowsFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-
-
-def _cut_torn_line(path: Path) -> bool:
-    """Cut what a kill left after the last whole line; whether anything is left."""
-    with path.open("r+b") as file:
-        end = file.read().rfind(b"\n") + 1
-        file.truncate(end)
-    return end > 0
-
-
-def _refuse_other_plan(path: Path, kept: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    if changed := sorted(key for key in {*plan, *kept} if plan.get(key) != kept.get(key)):
-        raise DataError(
-            f"another run lies in {path.parent}: it differs in {', '.join(changed)}",
-            value=[kept.get(key) for key in changed],
-            limit=[plan.get(key) for key in changed],
-            remedy="name another --out, or say --fresh to throw that run away",
-        )

@@ -6,15 +6,14 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 from apply_eval import contest as contests
 from apply_eval.datasets import EditRecord, chosen_records, write_records
 from apply_eval.errors import DataError
-from apply_eval.loop import Loop, RunOptions, plan_of, refuse_one_at_a_time, schedule
+from apply_eval.loop import Loop, RunOptions, plan_of, schedule
 from apply_eval.mine import OWN_LIMIT, OWN_MAX_LINES, own_records
 from apply_eval.numbers import print_results, progress
 from apply_eval.provenance import provenance
@@ -39,15 +38,17 @@ def run(arguments: argparse.Namespace) -> int:
         for name in (ROWS, OWN_DATA, RESULTS, REPORT):  # what a run has written there, nothing else
             (arguments.out / name).unlink(missing_ok=True)
     records, files = _read_data(arguments)
-    contest = contests.open_contest(options, records, plain=_earlier_plain(arguments.out / ROWS))
+    plain = None
+    with suppress(DataError):  # nothing there yet, or no run: opening it for more tells which
+        plain = next((start["plain"] for start in read_rows_file(arguments.out / ROWS).sessions), None)
+    contest = contests.open_contest(options, records, plain=plain)  # going on must not change it
     with closing(contest):
-        refuse_one_at_a_time(list(contest.runners.values()), options.concurrency)
         start, ids = provenance(files, seed=arguments.seed), [record.id for record in records]
         names = list(contest.runners)
         plan = plan_of(options, names=names, data=start["data"], sample_ids=ids, model=contest.model)
         with RowsFile(arguments.out / ROWS, plan) as file:
             file.add_session({**start, "model": contest.model, "plain": contest.plain})
-            return _measure(arguments, options, records, contest, file)
+            return _measure(arguments, records, contest, file)
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
@@ -61,7 +62,13 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
     strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")
     server = None
     if arguments.server is not None:
-        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, _key(arguments.api_key))
+        key: str | None = arguments.api_key
+        if key is not None and key.startswith("env:"):
+            name, key = key.removeprefix("env:"), os.environ.get(key.removeprefix("env:"))
+            if key is None:
+                message = f"the environment has no {name}"
+                raise InvalidField(message, value=name, remedy="set it, or give the key itself")
+        server = ServerOptions(arguments.server, arguments.dialect, arguments.model, key)
     own = ("target", "device", "dtype", "window", "torch_threads", "kv_cache_mb")
     return RunOptions(
         drafters=arguments.drafters,
@@ -70,8 +77,6 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
         server=server,
         request=RequestOptions(strategy, arguments.constrain, arguments.seed, arguments.timeout),
         with_plain=not arguments.no_plain,
-        concurrency=arguments.concurrency,
-        repeats=arguments.repeats,
     )
 
 
@@ -89,15 +94,6 @@ def _refuse_idle_options(arguments: argparse.Namespace) -> None:
         raise InvalidField(f"{', '.join(idle)} would have no effect here", value=idle, remedy="leave it out")
 
 
-def _key(text: str | None) -> str | None:
-    if text is None or not text.startswith("env:"):
-        return text
-    name = text.removeprefix("env:")
-    if name not in os.environ:
-        raise InvalidField(f"the environment has no {name}", value=name, remedy="set it, or give the key itself")
-    return os.environ[name]
-
-
 def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Path]]:
     """The samples, and the files they come from."""
     path = arguments.data or arguments.out / OWN_DATA
@@ -112,28 +108,14 @@ def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Pa
     return records[: arguments.limit], files
 
 
-def _earlier_plain(path: Path) -> dict[str, Any] | None:
-    """What `plain` was when the run was begun: going on must not change it."""
-    try:
-        sessions = read_rows_file(path).sessions
-    except DataError:  # nothing there yet, or no run: opening it for more tells which
-        return None
-    return sessions[0]["plain"] if sessions else None
-
-
 def _measure(
-    arguments: argparse.Namespace,
-    options: RunOptions,
-    records: Sequence[EditRecord],
-    contest: contests.Contest,
-    file: RowsFile,
+    arguments: argparse.Namespace, records: Sequence[EditRecord], contest: contests.Contest, file: RowsFile
 ) -> int:
-    ids, concurrency = [record.id for record in records], options.concurrency
-    order = schedule(ids, list(contest.runners), repeats=options.repeats, concurrency=concurrency, seed=arguments.seed)
-    turns = list(order)
-    loop = Loop({record.id: record for record in records}, contest.runners, file, concurrency=concurrency)
+    turns = schedule([record.id for record in records], list(contest.runners), seed=arguments.seed)
+    loop = Loop({record.id: record for record in records}, contest.runners, file)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill stops the run as Ctrl-C does
     n_done, stopped = sum(row.is_scored for row in file.record.rows), None
-    with progress("run", sum(len(turn.ids) for turn in turns), n_done) as advance, _term_interrupts():
+    with progress("run", len(turns), n_done) as advance:
         loop.on_row = lambda _: advance()
         try:
             if loop.pending(turns):
@@ -143,7 +125,7 @@ def _measure(
             stopped = error
     if isinstance(stopped, KeyboardInterrupt) and not file.record.rows:
         return INTERRUPTED
-    summary = SummaryOptions(arguments.seed, arguments.price_per_hour, arguments.confidence_threshold)
+    summary = SummaryOptions(arguments.seed, arguments.confidence_threshold)
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
     path = write_results(arguments.out, results)
     report = write_report(read_results(arguments.out), arguments.out)
@@ -158,17 +140,3 @@ def _measure(
     if unscored:
         print(f"apply-eval: no sample of {', '.join(unscored)} could be scored", file=sys.stderr)
     return FAILED if unscored else 0
-
-
-@contextmanager
-def _term_interrupts() -> Iterator[None]:
-    """A polite kill stops the run as Ctrl-C does."""
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

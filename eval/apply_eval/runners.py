@@ -12,18 +12,14 @@ from typing import Literal, Protocol
 
 from apply_eval.datasets import EditRecord
 from apply_service import errors
-from apply_service.build import open_service
 from apply_service.errors import ApplyError, Cancelled, EngineFailure, NotReady, Overloaded, ServiceError
 from apply_service.pipeline import run_alone
-from apply_service.settings import Settings
 from apply_service.syntax.languages import find_language
 from apply_service.target import Runtime
-from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, PassCount, Strategy, TokenEvent
+from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, Strategy, TokenEvent
 
 LABELS = frozenset({"replay"})
 """Verdicts that label an answer and say nothing of whether it is right."""
-PATIENCE_S = 86_400.0
-"""A measurement never loses a request to a deadline or a full queue of its own."""
 MISSING_IN_PROCESS: tuple[type[ApplyError], ...] = (Cancelled, NotReady, Overloaded)
 MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
     *(ServiceError, errors.NotFound, errors.MethodNotAllowed, errors.RequestTimeout, errors.Unauthorized),
@@ -52,7 +48,6 @@ class Answer:
     n_accepted: int | None = None
     rejections: int | None = None
     accepted_by_source: Mapping[str, int] = field(default_factory=dict)
-    pass_counts: tuple[PassCount, ...] = ()
     findings: tuple[str, ...] = ()
     """Names of the checks that found something."""
     confidence: float | None = None
@@ -65,8 +60,6 @@ class Runner(Protocol):
     """One contestant of a run: a drafter on a target, a peer, a service."""
 
     name: str
-    is_concurrent: bool
-    """Whether `answer` may be called from several threads at a time."""
     missing: tuple[type[ApplyError], ...]
     """Errors that say nothing of the contestant: the sample is missing then, not wrong."""
 
@@ -120,7 +113,6 @@ def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | N
         n_accepted=stats.accepted_tokens,
         rejections=stats.rejections,
         accepted_by_source=dict(stats.accepted_by_source),
-        pass_counts=tuple(stats.pass_counts),
         findings=tuple(dict.fromkeys(v.check for v in result.verdicts if not v.is_pass and v.check not in LABELS)),
         confidence=result.confidence,
         certainty=result.certainty.value,
@@ -141,11 +133,9 @@ class OwnService:
         options: RequestOptions,
         drafter: str | None,
         model: str | None = None,
-        is_concurrent: bool = False,
         missing: tuple[type[ApplyError], ...] = MISSING_IN_PROCESS,
-        close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.name, self.is_concurrent, self.missing, self.close = name, is_concurrent, missing, close
+        self.name, self.missing = name, missing
         self._events, self._options, self._drafter, self._model = events, options, drafter, model
 
     def answer(self, record: EditRecord) -> Answer:
@@ -160,23 +150,10 @@ class OwnService:
                 return answer_of_result(event.result, latency_s=elapsed_s, ttft_s=ttft_s)
         raise EngineFailure("The pipeline ended without an answer.")
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def alone(name: str, runtime: Runtime, *, options: RequestOptions, drafter: str | None) -> OwnService:
     """One request at a time, straight through the pipeline."""
     return OwnService(name, lambda request: run_alone(request, runtime), options=options, drafter=drafter)
-
-
-def packed(
-    name: str, runtime: Runtime, *, options: RequestOptions, drafter: str | None, concurrency: int
-) -> OwnService:
-    """Through the service's queue and engine thread, which packs what is active."""
-    queue_limit = max(64, 2 * concurrency)
-    settings = Settings(
-        max_active=concurrency, queue_limit=queue_limit, default_timeout_s=PATIENCE_S, max_timeout_s=PATIENCE_S
-    )
-    service = open_service(runtime, settings)
-
-    def events(request: ApplyRequest) -> Iterator[ApplyEvent]:
-        return iter(service.submit(request).events())
-
-    return OwnService(name, events, options=options, drafter=drafter, is_concurrent=True, close=service.close)

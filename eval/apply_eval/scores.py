@@ -13,7 +13,8 @@ from itertools import zip_longest
 from rapidfuzz.distance import Indel, Levenshtein
 
 from apply_eval.datasets import EditRecord
-from apply_eval.line_diff import Hunk, diff_lines
+from apply_eval.line_diff import diff_lines
+from apply_service.edits.diff import unified_diff_text
 from apply_service.syntax.languages import detect_language
 from apply_service.syntax.trees import SyntaxTree, parse
 
@@ -58,6 +59,13 @@ def score_answer(record: EditRecord, answer: str) -> Scores:
     )
 
 
+def diff_hunks(wanted: str, answer: str, limit: int) -> list[str]:
+    """The lines of the unified diff from `wanted` to `answer`, without its headers, cut after `limit` lines."""
+    lines = unified_diff_text(wanted, answer, "file").split("\n")
+    lines = lines[next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines)) :]
+    return lines if len(lines) <= limit else [*lines[:limit], f"... {len(lines) - limit} more lines"]
+
+
 # -- text --------------------------------------------------------------------------------------------------------------
 def is_same_but_blanks(wanted: str, answer: str) -> bool:
     """Whether the texts are equal apart from white space at line ends (carriage returns included) and blank lines."""
@@ -88,14 +96,12 @@ def count_lines_outside(before: str, wanted: str, answer: str) -> int:
     """
     wanted_lines = wanted.split("\n")
     edited = diff_lines(before.split("\n"), wanted_lines)
-    return sum(_count_outside(hunk, edited) for hunk in diff_lines(wanted_lines, answer.split("\n")))
-
-
-def _count_outside(difference: Hunk, edited: list[Hunk]) -> int:
-    """`difference` counts lines of wanted in a0:a1; `edited` has them in b0:b1."""
-    n_lost = sum(not any(e.b0 <= line < e.b1 for e in edited) for line in range(difference.a0, difference.a1))
-    is_beside_edit = any(difference.a0 <= e.b1 and difference.a1 >= e.b0 for e in edited)
-    return n_lost if is_beside_edit else max(n_lost, difference.b1 - difference.b0)
+    n_outside = 0
+    for hunk in diff_lines(wanted_lines, answer.split("\n")):  # lines of wanted in a0:a1; `edited` has them in b0:b1
+        n_lost = sum(not any(e.b0 <= line < e.b1 for e in edited) for line in range(hunk.a0, hunk.a1))
+        is_beside_edit = any(hunk.a0 <= e.b1 and hunk.a1 >= e.b0 for e in edited)
+        n_outside += n_lost if is_beside_edit else max(n_lost, hunk.b1 - hunk.b0)
+    return n_outside
 
 
 def is_same_but_misquotes(before: str, wanted: str, answer: str, update: str) -> bool:

@@ -19,7 +19,6 @@ from apply_eval.datasets import EditRecord
 from apply_eval.runners import MISSING_OVER_HTTP, Answer, OwnService, RequestOptions, Runner
 from apply_service.clients.http import HttpClient
 from apply_service.errors import (
-    ApplyError,
     DeadlineExceeded,
     NotReady,
     Overloaded,
@@ -59,7 +58,6 @@ def open_server(name: str, server: ServerOptions, options: RequestOptions, *, dr
         options=options,
         drafter=drafter,
         model=server.model,
-        is_concurrent=True,
         missing=MISSING_OVER_HTTP,
     )
 
@@ -67,7 +65,6 @@ def open_server(name: str, server: ServerOptions, options: RequestOptions, *, dr
 class OtherService:
     """One service in a dialect that is not ours; whole answers, not streamed."""
 
-    is_concurrent = True
     missing = MISSING_OVER_HTTP
 
     def __init__(self, name: str, server: ServerOptions, options: RequestOptions) -> None:
@@ -76,11 +73,17 @@ class OtherService:
         self.close = self._client.close
 
     def answer(self, record: EditRecord) -> Answer:
-        is_chat = self._server.dialect == "openai_chat"
-        path, body = ("chat/completions", self._chat(record)) if is_chat else ("code/apply", self._code_apply(record))
+        is_chat, model = self._server.dialect == "openai_chat", self._server.model
+        if is_chat:
+            content = f"<code>{record.before}</code>\n<update>{record.update}</update>"
+            messages = [{"role": "user", "content": content}]
+            path, body = "chat/completions", {"model": model or "auto", "messages": messages, "temperature": 0}
+        else:
+            path, body = "code/apply", {"initial_code": record.before, "edit_snippet": record.update}
+            body |= {} if model is None else {"model": model}
         started = time.perf_counter()
         with translated(self._server.url):
-            response = self._client.post(path, json=body)
+            response = self._client.post(path, json={**body, "stream": False})
             refuse_bad_status(response)
             answer = response.json()
             latency_s = time.perf_counter() - started
@@ -94,15 +97,6 @@ class OtherService:
         if choice.get("finish_reason") == "length":
             raise Truncated("the service's answer reached its token limit", value=self.name)
         return Answer(text=text, latency_s=latency_s, **usage_fields(answer, latency_s))
-
-    def _chat(self, record: EditRecord) -> dict[str, Any]:
-        content = f"<code>{record.before}</code>\n<update>{record.update}</update>"
-        messages = [{"role": "user", "content": content}]
-        return {"model": self._server.model or "auto", "messages": messages, "temperature": 0, "stream": False}
-
-    def _code_apply(self, record: EditRecord) -> dict[str, Any]:
-        body: dict[str, Any] = {"initial_code": record.before, "edit_snippet": record.update, "stream": False}
-        return body if self._server.model is None else body | {"model": self._server.model}
 
 
 def usage_fields(answer: Mapping[str, Any], latency_s: float) -> dict[str, Any]:
@@ -163,7 +157,8 @@ def translated(url: str) -> Iterator[None]:
 
 def refuse_bad_status(response: httpx2.Response) -> None:
     """Raises the error that the status stands for; nothing at 200."""
-    if response.status_code == 200:
+    status = response.status_code
+    if status == 200:
         return
     response.read()
     try:
@@ -172,16 +167,11 @@ def refuse_bad_status(response: httpx2.Response) -> None:
         body = response.text
     # The message in the shapes of error that services use; else the body's beginning.
     found = body.get("error", body.get("message", body.get("detail", body))) if isinstance(body, dict) else body
-    raise error_of_status(response.status_code, str(found.get("message", found) if isinstance(found, dict) else found))
-
-
-def error_of_status(status: int, message: str) -> ApplyError:
-    """The error of ours for an HTTP status."""
-    text = f"HTTP {status}: {message}"[:MAX_MESSAGE]
+    text = f"HTTP {status}: {found.get('message', found) if isinstance(found, dict) else found}"[:MAX_MESSAGE]
     if status in NO_SUCH_PLACE:
-        return NotReady(text, value=status, remedy="correct the URL, the key or the model's name")
+        raise NotReady(text, value=status, remedy="correct the URL, the key or the model's name")
     if status == 429:
-        return Overloaded(text, value=status, remedy="lower --concurrency")
+        raise Overloaded(text, value=status, remedy="wait, and give the same command again")
     if status == 413:
-        return TooLarge(text, value=status)
-    return RequestError(text, value=status) if 400 <= status < 500 else ServiceError(text, value=status)
+        raise TooLarge(text, value=status)
+    raise RequestError(text, value=status) if 400 <= status < 500 else ServiceError(text, value=status)

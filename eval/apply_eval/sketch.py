@@ -61,20 +61,8 @@ _REMARKS = ("<- changed", "<-- new", "NEW", "<- added", "CHANGED", "<- fixed", "
 _NO_REMARK_AFTER = ("\\", "`", '"""', "'''", "{", "*/")
 _IDLE_WORDS = frozenset(
     {
-        "the",
-        "a",
-        "an",
-        "that",
-        "just",
-        "really",
-        "also",
-        "currently",
-        "simply",
-        "then",
-        "very",
-        "already",
-        "own",
-        "given",
+        *("the", "a", "an", "that", "just", "really", "also", "currently", "simply", "then"),
+        *("very", "already", "own", "given"),
     }
 )
 _PROSE = frozenset({"markdown", "html"})

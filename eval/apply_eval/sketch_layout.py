@@ -419,8 +419,11 @@ class Layout:
         """Choose; False where the places can't be made clear."""
         if self.style.whole_file and len(self.after) <= MAX_FILE:
             self.shown = bytearray(b"\x01") * len(self.items)
-            return not any(item.kind == "drop" or self._is_new_blank(item) for item in (self.items[0], self.items[-1]))
-        self._show_context()
+            ends = (at for at in (0, len(self.items) - 1) if self.items[at].kind != "keep")
+            return not any(self.items[at].kind == "drop" or self._is_blank(at) for at in ends)
+        for at in [at for at, item in enumerate(self.items) if item.kind != "keep"]:
+            self._show(at, self.style.context_before, -1)
+            self._show(at, self.style.context_after, 1)
         if self.style.whole_function or self.style.no_markers:
             self._show_functions()
         if self.style.header != "none":
@@ -440,11 +443,6 @@ class Layout:
         return found
 
     # -- what the style asks for --------------------------------------------------------------------------------------
-    def _show_context(self) -> None:
-        for at in [at for at, item in enumerate(self.items) if item.kind != "keep"]:
-            self._show(at, self.style.context_before, -1)
-            self._show(at, self.style.context_after, 1)
-
     def _show(self, at: int, n_lines: int, step: Literal[1, -1]) -> int:
         """Show `n_lines` lines that are not blank next to item `at`, up to the next change; how many there were."""
         n_shown = 0
@@ -523,9 +521,6 @@ class Layout:
                 return
             self.shown[at] = 0
             at = inner
-
-    def _is_new_blank(self, item: Item) -> bool:
-        return item.kind == "take" and not self.after[item.after].strip()
 
     def _is_blank(self, at: int) -> bool:
         item = self.items[at]

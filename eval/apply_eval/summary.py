@@ -1,4 +1,4 @@
-"""From the rows of a run to `summary[NAME]`: one dictionary a contestant, its fields as in `SUMMARY_FIELDS`.
+"""From the rows of a run to `summary[NAME]`: one dictionary a contestant, its fields as in docs/evaluation.md.
 
 Pure and deterministic: the same rows and seed give the same summary, whenever and in whatever order they were measured.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from apply_eval.metrics import (
     risk_figures,
     share_interval,
 )
-from apply_eval.rows import Block, RunRow, SampleFacts
+from apply_eval.rows import RunRow, SampleFacts
 from apply_eval.scores import CONFIDENCE_THRESHOLD, is_flagged, is_silent_error
 
 PLAIN = "plain"
@@ -37,52 +37,27 @@ class SummaryOptions:
     """What a summary depends on beside the rows."""
 
     seed: int = 0
-    price_per_hour: float | None = None
     confidence_threshold: float = CONFIDENCE_THRESHOLD
 
 
 def summarise(
     rows: Sequence[RunRow],
-    blocks: Sequence[Block],
     facts: Sequence[SampleFacts],
     names: Sequence[str],
     options: SummaryOptions,
 ) -> dict[str, dict[str, Any]]:
     """`summary`: every contestant's figures by name."""
-    cells: dict[str, Mapping[str, RunRow]] = {
-        name: collapse([row for row in rows if row.name == name]) for name in names
-    }
-    plain = _fastest(cells.get(PLAIN, {}), cells.get(UNDRAFTED_PEER, {}))
+    cells = {name: {row.id: row for row in sorted(rows, key=lambda row: row.id) if row.name == name} for name in names}
+    plain, peer = dict(cells.get(PLAIN, {})), cells.get(UNDRAFTED_PEER, {})
+    for name, row in plain.items():
+        if name in peer and (peer[name].tok_s or 0.0) > (row.tok_s or 0.0):
+            plain[name] = peer[name]
     if PLAIN in cells:
         cells[PLAIN] = plain
     return {
-        name: _figures(found, plain, options)
-        | _counts(found, len(facts))
-        | _throughput([block for block in blocks if block.name == name], options)
-        | _groups(found, plain, facts, options)
+        name: _figures(found, plain, options) | _counts(found, len(facts)) | _groups(found, plain, facts, options)
         for name, found in cells.items()
     }
-
-
-def _fastest(ours: Mapping[str, RunRow], theirs: Mapping[str, RunRow]) -> dict[str, RunRow]:
-    """Our undrafted run, but for the samples that the other one decoded faster."""
-    return {
-        name: theirs[name] if name in theirs and (theirs[name].tok_s or 0.0) > (row.tok_s or 0.0) else row
-        for name, row in ours.items()
-    }
-
-
-def collapse(rows: Iterable[RunRow]) -> dict[str, RunRow]:
-    """One row a sample: the first scored repeat, with the medians of all repeats' times."""
-    by_id: dict[str, list[RunRow]] = {}
-    for row in sorted(rows, key=lambda row: row.repeat):
-        by_id.setdefault(row.id, []).append(row)
-    collapsed = {}
-    for name, found in sorted(by_id.items()):
-        scored = [row for row in found if row.is_scored] or found
-        times: dict[str, Any] = {field: median(_known(scored, field)) for field in ("latency_s", "ttft_s", "tok_s")}
-        collapsed[name] = replace(scored[0], **times)
-    return collapsed
 
 
 def _counts(cells: Mapping[str, RunRow], n_total: int) -> dict[str, Any]:
@@ -100,24 +75,20 @@ def _counts(cells: Mapping[str, RunRow], n_total: int) -> dict[str, Any]:
     }
 
 
-TEXT_SCORES = (
-    *("same_but_blanks", "same_but_misquotes", "same_tree", "edit_similarity", "change_similarity"),
-    *("syntax_kept", "lines_outside"),
-)
-
-
 def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: SummaryOptions) -> dict[str, Any]:
     answered = [row for row in cells.values() if row.outcome == "answered"]
     main, intervals = _main_figures(cells, plain, options)
     passes, more = _pass_figures([row for row in answered if row.is_decoded], options.seed)
     latency_s = _known(answered, "latency_s")
+    judged, alike = ("same_but_blanks", "same_but_misquotes", "same_tree"), ("edit_similarity", "change_similarity")
     return {
         **main,
         # Where a scorer could not tell, the answer is left out of the mean.
-        **{name: mean(_known(answered, name)) for name in TEXT_SCORES},
+        **{name: mean(_known(answered, name)) for name in (*judged, *alike, "syntax_kept")},
         "touched_outside": mean([float(n > 0) for n in _known(answered, "lines_outside")]),
         **_trust_figures(cells, answered, options),
         **passes,
+        "throughput_tok_s": sum(_known(answered, "n_tokens")) / sum(latency_s) if sum(latency_s) else None,
         "latency_p95_s": percentile(latency_s, 0.95),
         "latency_p99_s": percentile(latency_s, 0.99),
         "ttft_p50_s": median(_known(answered, "ttft_s")),
@@ -157,7 +128,6 @@ def _trust_figures(cells: Mapping[str, RunRow], answered: Sequence[RunRow], opti
     flagged = [(is_flagged(row.findings, row.confidence, options.confidence_threshold), row.exact) for row in answered]
     return {
         "alarm_recall": mean([float(flag) for flag, is_right in flagged if not is_right]),
-        "alarm_precision": mean([float(not is_right) for flag, is_right in flagged if flag]),
         "false_alarms": mean([float(flag) for flag, is_right in flagged if is_right]),
         "calibration": calibration_figures([Judged(row.confidence, row.exact) for row in answered]),
         "risk": risk,
@@ -203,24 +173,6 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
     }
 
 
-def _throughput(blocks: Sequence[Block], options: SummaryOptions) -> dict[str, float | None]:
-    """Over the blocks in which every request came back."""
-    whole = [block for block in blocks if block.wall_s > 0 and all(row.is_scored for row in block.rows)]
-    wall_s = sum(block.wall_s for block in whole)
-    rows = [row for block in whole for row in block.rows if row.outcome == "answered"]
-    tok_s, chars_s, edits_s = (
-        n / wall_s if wall_s else 0.0
-        for n in (sum(row.n_tokens or 0 for row in rows), sum(row.n_chars or 0 for row in rows), len(rows))
-    )
-    price = None if options.price_per_hour is None else options.price_per_hour / 3600
-    return {
-        "throughput_tok_s": tok_s or None,
-        "throughput_chars_s": chars_s or None,
-        "cost_per_1m_tokens": price / tok_s * 1e6 if price is not None and tok_s else None,
-        "cost_per_1k_edits": price / edits_s * 1e3 if price is not None and edits_s else None,
-    }
-
-
 # -- groups ------------------------------------------------------------------------------------------------------------
 WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
     "by_language": lambda fact: (fact.language,),
@@ -242,15 +194,13 @@ def _groups(
             for key in keys_of(fact):
                 members.setdefault(key, []).append(fact.id)
         order = sorted(members, key=lambda key: (sizes.index(key) if key in sizes else -len(members[key]), key))
-        found[way] = {key: _group({i: cells[i] for i in members[key] if i in cells}, plain, options) for key in order}
+        found[way] = {}
+        for key in order:
+            figures, intervals = _main_figures({i: cells[i] for i in members[key] if i in cells}, plain, options)
+            del figures["speedup_end_to_end"]
+            kept = {name: intervals[name] for name in ("exact_match", "silent_errors", "speedup_vs_plain")}
+            found[way][key] = figures | {"intervals": _as_lists(kept)}
     return found
-
-
-def _group(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: SummaryOptions) -> dict[str, Any]:
-    figures, intervals = _main_figures(cells, plain, options)
-    del figures["speedup_end_to_end"]
-    kept = {name: intervals[name] for name in ("exact_match", "silent_errors", "speedup_vs_plain")}
-    return figures | {"intervals": _as_lists(kept)}
 
 
 # -- rows to numbers ---------------------------------------------------------------------------------------------------
@@ -300,63 +250,3 @@ def _by_id(cells: Mapping[str, RunRow], name: str) -> dict[str, float]:
 
 def _as_lists(intervals: Mapping[str, Interval | None]) -> dict[str, list[float]]:
     return {name: list(interval) for name, interval in intervals.items() if interval is not None}
-
-
-SUMMARY_FIELDS: Mapping[str, str] = {
-    "n_total": "samples of the run",
-    "n_scored": "samples with an answer or a refusal; the ones that count",
-    "n_failed": "samples that are missing: the transport failed, or the run was stopped before them; not scored",
-    "n_answered": "samples with an answer",
-    "n_refused": "samples with a typed error in place of an answer; scored as not exact, never silent",
-    "n_crashed": "samples on which the contestant crashed; scored as not exact, never silent",
-    "errors": "how often each error code came",
-    "exact_match": "share of scored samples whose answer is right to the last byte",
-    "same_but_blanks": "share of answers that are right apart from white space at line ends and blank lines",
-    "same_but_misquotes": "share of answers that are right apart from blank lines and misquoted context",
-    "same_tree": "share of answers with the wanted syntax tree, of those a grammar can tell",
-    "edit_similarity": "mean over answers of 1 less the Levenshtein distance to the wanted text, as a share",
-    "change_similarity": "mean over answers of how much of the wanted change (removed and added lines) they share",
-    "syntax_kept": "share of answers that parse, of those whose file parsed before and should after",
-    "lines_outside": "mean over answers of wrong lines away from the edit",
-    "touched_outside": "share of answers with a wrong line away from the edit",
-    "silent_errors": "share of scored samples with a wrong answer, no finding, and no confidence under the threshold",
-    "alarm_recall": "share of wrong answers that were flagged by a finding or low confidence",
-    "alarm_precision": "share of flagged answers that were wrong",
-    "false_alarms": "share of right answers that were flagged",
-    "calibration": "of answers with a confidence: `n`, `error` (expected calibration error), `brier`, `ranking` (area "
-    "under the ROC curve), `bins` of equal width and `deciles` of equally many answers (low, high, n, mean confidence, "
-    "exact match)",
-    "risk": "of scored samples: `curve` (threshold, n applied, n wrong, coverage, share wrong of the applied), "
-    "`coverage_at` 1% and 2% wrong with the threshold that gives it, `at_threshold` (what is applied, wrong, or right "
-    "and below the run's confidence threshold). An answer without a confidence counts as sure where no check found "
-    "anything, else as 0; a refused sample is never applied",
-    "coverage_at_1pct": "share of scored samples that can be applied by confidence at 1% wrong among them at most",
-    "applied": "share of scored samples at or above the confidence threshold",
-    "applied_wrong": "share of these that is wrong",
-    "strategies": "how often each strategy decided",
-    "tok_s": "median over decoded samples of generated tokens a second of decoding (prefill not counted; a service "
-    "that does not tell them apart: of the whole latency)",
-    "chars_s": "median over answers of characters of the file a second, from the request to the last byte",
-    "latency_p50_s": "median latency of an answer, all stages",
-    "latency_p95_s": "95th percentile",
-    "latency_p99_s": "99th percentile",
-    "ttft_p50_s": "median time to the first text",
-    "tokens_per_edit": "mean generated tokens of decoded samples",
-    "passes_per_edit": "mean forward passes over generated tokens of decoded samples",
-    "rejections_per_edit": "mean passes that accepted less than they drafted, of decoded samples",
-    "tokens_per_pass": "generated tokens over passes, all samples together",
-    "acceptance_rate": "accepted over drafted tokens, all samples together",
-    "origin_shares": "share of generated tokens accepted from each draft source; `target`: the target's own",
-    "speedup_vs_plain": "median over samples of tok_s over that of `plain` on the same sample in the same run",
-    "speedup_end_to_end": "median over samples of the latency of `plain` over this one's",
-    "throughput_tok_s": "generated tokens over seconds on the wall, at the run's concurrency, all stages",
-    "throughput_chars_s": "characters of the answers over the same seconds",
-    "cost_per_1m_tokens": "price of a million generated tokens at that throughput, from --price-per-hour",
-    "cost_per_1k_edits": "price of a thousand edits at that throughput",
-    "intervals": "95% intervals by field: bootstrap over samples (2,000 draws); Wilson's for a share of 0 or 1",
-    "by_language": "the main fields for each language",
-    "by_size": "the same for each class of lines before the edit",
-    "by_kind": "the same for each kind of edit",
-    "by_tag": "the same for each tag; a sample may have several",
-    "by_style": "the same for each style of snippet, where the data set names them",
-}

@@ -90,8 +90,9 @@ def _tell_answers(target: Target, records: Sequence[EditRecord], options: Reques
 
 
 def identify(name: str, target: Target) -> dict[str, Any]:
-    """Name, kind, and one hash over the files that make the model what it is."""
+    """Name, kind, and one hash over the files that make the model what it is; None where these can't be found."""
     import torch
+    from huggingface_hub import try_to_load_from_cache
 
     engine: Any = target.engine
     device = getattr(engine, "device", None)
@@ -107,23 +108,14 @@ def identify(name: str, target: Target) -> dict[str, Any]:
         from apply_service.engine.replay_shapes import find_shape
 
         return found | {"kind": "replay", "shape": asdict(find_shape(name)), "sha256": None}
-    folder = model_folder(name)
-    if folder is None:
-        return found | {"kind": "weights", "sha256": None}
+    folder = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
+    if not folder.is_dir():
+        cached = try_to_load_from_cache(name, "config.json")
+        if not isinstance(cached, str):
+            return found | {"kind": "weights", "sha256": None}
+        folder = Path(cached).parent
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix in IDENTITY_SUFFIXES:
             digest.update(f"{path.name} {hash_file(path)}\n".encode())
     return found | {"kind": "weights", "sha256": digest.hexdigest()}
-
-
-def model_folder(name: str) -> Path | None:
-    """Where the files of a loaded model lie; None where that can't be told."""
-    from huggingface_hub import try_to_load_from_cache
-
-    if name == EMBEDDED:
-        return embedded_directory()
-    if Path(name).expanduser().is_dir():
-        return Path(name).expanduser()
-    cached = try_to_load_from_cache(name, "config.json")
-    return Path(cached).parent if isinstance(cached, str) else None

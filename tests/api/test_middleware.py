@@ -146,15 +146,6 @@ def test_what_is_no_http_passes() -> None:
     assert seen == ["lifespan"]
 
 
-def test_code_is_logged_only_where_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "apply_service")
-    with layered(ScriptedRun(), log_code=True) as http:
-        http.post("/v1/apply", json={"original": SECRET, "update": "x"})
-    lines = [record for record in caplog.records if record.name == "apply_service.edits"]
-    assert [line.fields["original"] for line in lines] == [SECRET]  # type: ignore[attr-defined]
-    assert lines[0].fields["merged_code"] == "new\n"  # type: ignore[attr-defined]
-
-
 def test_the_engines_own_log_lines_carry_the_id(caplog: pytest.LogCaptureFixture) -> None:
     lines: list[str] = []
 

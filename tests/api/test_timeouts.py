@@ -1,28 +1,22 @@
 """Slow clients over real sockets: each loses its place, none holds up another."""
 
-import asyncio
 import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPResponse
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from uvicorn import Config
-from uvicorn.server import ServerState
 
-from apply_service.api.http_protocol import ImpatientProtocol, protocol_class
 from apply_service.settings import Settings
-from tests.doubles import ScriptedRun, make_result, wait_for
-from tests.live_server import live_server, stoppable_server
+from tests.doubles import ScriptedRun
+from tests.live_server import live_server
 
 BODY = json.dumps({"original": "old\n", "update": "new\n"}).encode()
 HEAD = b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-SHORT = Settings(drain_timeout_s=0, body_timeout_s=0.2, write_timeout_s=0.2)
+SHORT = Settings(drain_timeout_s=0, body_timeout_s=0.2)
 
 
 @contextmanager
@@ -61,86 +55,6 @@ def test_a_body_that_drips() -> None:
                 n_sent += connection.send(b" ")
                 time.sleep(0.01)
     assert n_sent < 900  # closed long before the last byte
-
-
-@pytest.mark.parametrize("start", [b"", b"POST /v1/ap", b"POST /v1/apply HTTP/1.1\r\nHost: localhost\r\nX-A: b"])
-def test_headers_that_do_not_arrive(start: bytes) -> None:
-    with live_server(ScriptedRun(), SHORT) as (url, _), connected(url) as connection:
-        connection.sendall(start)
-        assert read_all(connection) == b""
-
-
-def test_the_time_for_headers_counts_anew_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    timers: list[asyncio.TimerHandle] = []
-    watch = ImpatientProtocol._watch_headers
-
-    def recorded(self: ImpatientProtocol) -> None:
-        watch(self)
-        if self._header_timer is not None and self._header_timer not in timers:
-            timers.append(self._header_timer)
-
-    monkeypatch.setattr(ImpatientProtocol, "_watch_headers", recorded)
-    head = HEAD % len(BODY)
-    with live_server(ScriptedRun()) as (url, _), connected(url) as connection:
-        for number in (1, 2, 3):
-            connection.sendall(head[:10])
-            assert wait_for(lambda number=number: len(timers) == number)
-            connection.sendall(head[10:] + BODY)
-            answer = HTTPResponse(connection)
-            answer.begin()
-            assert answer.status == 200
-            assert answer.read()
-            assert timers[-1].cancelled()
-    assert timers[0].when() < timers[1].when() < timers[2].when()
-
-
-def test_an_answer_that_is_not_read_is_cut_off() -> None:
-    big = make_result("x" * 30_000_000)
-    run = ScriptedRun(result=big)
-    with stoppable_server(run, SHORT) as (url, _, server), connected(url) as connection:
-        connection.sendall(HEAD % len(BODY) + BODY)
-        assert run.closed.wait(60)
-        assert wait_for(lambda: not server.server_state.connections, 60)
-        assert 0 < len(read_all(connection)) < 30_000_000
-
-
-class Unread(asyncio.Transport):
-    """A connection whose client takes what the test says."""
-
-    n_unread = 100
-    is_cut_off = False
-
-    def get_write_buffer_size(self) -> int:
-        return self.n_unread
-
-    def abort(self) -> None:
-        self.is_cut_off = True
-
-    def pause_reading(self) -> None:
-        """Nothing comes in."""
-
-
-def test_an_answer_that_is_read_slowly_goes_on_until_nothing_is_read() -> None:
-    due: list[Callable[[], object]] = []
-
-    class Loop(asyncio.SelectorEventLoop):
-        def call_later(self, delay: float, callback: Any, *arguments: Any, **_: Any) -> Any:
-            assert delay == 0.5
-            due.append(lambda: callback(*arguments))
-
-    times = protocol_class(header_timeout_s=0.5, write_timeout_s=0.5)
-    with contextlib.closing(Loop()) as loop:
-        protocol = times(Config(app=lambda: None), ServerState(), {}, loop)  # type: ignore[arg-type]
-        transport = Unread()
-        protocol.connection_made(transport)
-        due.clear()  # of the headers
-        protocol.pause_writing()
-        for transport.n_unread in (90, 80, 10):
-            due.pop()()
-            assert not transport.is_cut_off
-        due.pop()()
-        assert transport.is_cut_off
-        assert not due
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit
-from apply_service.engine.fake import FakeEngine, scripted
 from apply_service.errors import EngineFailure
-from apply_service.prompts.plain_bytes import END, N_VOCAB, PlainBytes
 from apply_service.protocols import Part, Verification, Window
 from apply_service.target import Target
 from benchmarks.decoding.cases import make_case
 from benchmarks.decoding.contenders import Case, EngineContender
+from tests.fake_engine import FakeEngine, scripted
+from tests.plain_bytes import END, N_VOCAB, PlainBytes
 
 BEFORE = "".join(f"line_{i} = {i}\n" for i in range(20))
 AFTER = BEFORE.replace("line_7 = 7\n", "line_7 = 70\n")

@@ -1,53 +1,17 @@
-"""The comparison of merge and model: what "told nothing" means, what the merge alone flags, and what is kept."""
+"""The comparison of merge and model: what the merge alone flags, and what is kept."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit, write_records
-from apply_service.prompts.compact import Compact
-from apply_service.protocols import EditJob
 from apply_service.target import Runtime, Target
 from benchmarks.embedded import model as embedded_model
-from benchmarks.embedded.model import MERGE, MergeAlone, Unhinted, open_way
-from tests.prompts.test_compact import MODEL, sample_job
-
-COMPACT = Compact.from_directory(MODEL)
-VOCABULARY = COMPACT.vocabulary
-
-
-def tags(ids: list[int]) -> Iterator[tuple[str, int]]:
-    return ((VOCABULARY.kind_of(t), VOCABULARY.phase_of(t)) for t in ids if VOCABULARY.is_tag(t))
-
-
-def test_an_unhinted_prompt_tells_nothing_but_the_lines_and_their_numbers() -> None:
-    job, _ = sample_job()
-    reindented = tuple("    " + line for line in job.prediction.update_lines)
-    prediction = job.prediction.__class__(job.prediction.ops, reindented, job.prediction.certainty)
-    job = EditJob(job.original, job.update, "", None, None, prediction)
-    ids = Unhinted(VOCABULARY).encode_prompt(job)
-    assert list(tags(ids)) == [("keep", i) for i in range(4)] + [("take", i) for i in range(6)]
-    assert VOCABULARY.decode_bytes(ids).decode() == f"\n{job.original}\n{job.update}"
-    assert VOCABULARY.skip not in ids
-    assert list(tags(COMPACT.encode_prompt(job))) != list(tags(ids))
-
-
-def test_an_unhinted_constraint_knows_no_matching_lines() -> None:
-    """After the original's `a` is passed as `both`, a merge that pairs it with another line would skip that line."""
-    job, _ = sample_job()
-    hinted, unhinted = COMPACT.constraint(job), Unhinted(VOCABULARY).constraint(job)
-    assert hinted is not None
-    assert unhinted is not None
-    output = COMPACT.encode_ops(job.prediction.ops)
-    for mask, token in zip(unhinted.masks([], output[:-1]), output, strict=True):
-        assert mask is not None
-        assert token in np.asarray(mask)
+from benchmarks.embedded.model import MERGE, MergeAlone, open_way
 
 
 def test_the_merge_alone_needs_no_model() -> None:

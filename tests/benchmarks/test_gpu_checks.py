@@ -7,9 +7,8 @@ import math
 import pytest
 import torch
 
-from benchmarks.gpu import engine_checks
-from benchmarks.gpu.checks import check_matrices, worst_of
-from benchmarks.gpu.engine_checks import compared
+from benchmarks.gpu import checks
+from benchmarks.gpu.checks import check_matrices, compared, worst_of
 
 CPU = torch.device("cpu")
 
@@ -31,17 +30,17 @@ def test_outputs_are_compared_up_to_their_first_difference() -> None:
 
 def test_attention_that_reads_other_keys_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is stood in for by PyTorch's attention: right, and with one token of each prompt changed."""
-    plain = engine_checks._keys_and_values
-    monkeypatch.setattr(engine_checks, "_keys_and_values", lambda model, _, plan: plain(model, "sdpa", plan))
-    (right,) = engine_checks.check_attention(CPU, torch.float32, seed=0)
+    plain = checks._keys_and_values
+    monkeypatch.setattr(checks, "_keys_and_values", lambda model, _, plan: plain(model, "sdpa", plan))
+    (right,) = checks.check_attention(CPU, torch.float32, seed=0)
     assert (right.is_ok, right.worst, right.n) == (True, 0.0, 6)
 
-    def wrong(model: object, name: str, plan: engine_checks.Plan) -> list[torch.Tensor]:
+    def wrong(model: object, name: str, plan: checks.Plan) -> list[torch.Tensor]:
         changed = [([token ^ 1 for token in prompt[:1]] + prompt[1:], new) for prompt, new in plan]
         return plain(model, "sdpa", plan if name == "sdpa" else changed)
 
-    monkeypatch.setattr(engine_checks, "_keys_and_values", wrong)
-    (found,) = engine_checks.check_attention(CPU, torch.float32, seed=0)
+    monkeypatch.setattr(checks, "_keys_and_values", wrong)
+    (found,) = checks.check_attention(CPU, torch.float32, seed=0)
     assert found.is_ok is False
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
-from apply_service.checks import changes
 from apply_service.checks.changes import find_changes, verdicts_at
 from apply_service.types import Verdict
 
@@ -30,13 +27,6 @@ def test_what_is_left_is_the_same_on_both_sides() -> None:
         kept = [line for number, line in enumerate(old) if number not in found.removed]
         assert kept == [line for number, line in enumerate(new) if number not in found.added], f"seed {seed}: {case}"
         assert list(found.removed) == sorted(found.removed)
-
-
-def test_past_the_limit_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MAX_CELLS", 3)
-    find_changes.cache_clear()
-    assert find_changes("a\nb\nc\nd", "c\nb\na\ne") == ((3,), (3,)), "moved lines show as unchanged"
-    find_changes.cache_clear()
 
 
 def test_each_run_of_lines_is_one_finding() -> None:

@@ -226,7 +226,7 @@ def test_a_renamed_function_is_said() -> None:
 
 
 IMPORTS = {
-    "python": "import os\n",
+    "python": "import re\n",
     "typescript": 'import { a } from "a";\n',
     "rust": "use a::b;\n",
     "java": "import a.B;\n",
@@ -253,7 +253,7 @@ def test_one_name_of_an_import_statement() -> None:
     original = "from a import (\n    b,\n    c,\n)\nV = 1  # EDIT\n"
     expected, update = edited(original)
     found = findings("symbols", answer(original, expected.replace("    c,\n", ""), update=update, expected=expected))
-    assert [verdict.message for verdict in found] == ["import `a:c` is gone"]
+    assert [verdict.message for verdict in found] == ["import `c` is gone"]
     assert found[0].lines == (3, 3)
 
 

@@ -1,12 +1,11 @@
-"""Both clients against real sockets: a true server, and servers that misbehave."""
+"""The client against real sockets: a true server, and servers that misbehave."""
 
 import asyncio
 import contextlib
 import re
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
 
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -14,10 +13,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from apply_service.batch import BatchItem, PatchRequest, PatchSource
 from apply_service.batch.edits import apply_edits
 from apply_service.batch.patch import apply_patch_request
-from apply_service.clients.async_http import AsyncHttpClient
-from apply_service.clients.http import HttpClient
-from apply_service.clients.wire import Model
+from apply_service.clients.http import HttpClient, Model
 from apply_service.errors import (
+    ApplyError,
     DeadlineExceeded,
     EngineFailure,
     InvalidField,
@@ -27,7 +25,7 @@ from apply_service.errors import (
     Unreachable,
 )
 from apply_service.settings import Settings
-from apply_service.types import ApplyEvent, ApplyRequest, FinalEvent, TokenEvent
+from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import BROKEN, GOOD, LOST, NEW
 from tests.doubles import ScriptedRun, make_result, wait_for
@@ -35,113 +33,64 @@ from tests.edits.test_patch import FILES, V4A
 from tests.live_server import live_server
 
 REQUEST = ApplyRequest(original="old\n", update="new\n")
-T = TypeVar("T")
 
 
-class Blocking:
-    """The asynchronous client behind the synchronous one's methods, so that the same tests hold both."""
-
-    loop = asyncio.new_event_loop()
-
-    def __init__(self, url: str, **options: Any) -> None:
-        self._client = AsyncHttpClient(url, **options)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._client, name)
-        return lambda *arguments, **options: self._run(method(*arguments, **options))
-
-    def stream(self, request: ApplyRequest) -> Generator[ApplyEvent]:
-        events = self._client.stream(request)
-        try:
-            with contextlib.suppress(StopAsyncIteration):
-                while True:
-                    yield self._run(anext(events))
-        finally:
-            self._run(events.aclose())
-
-    @classmethod
-    def _run(cls, work: Coroutine[Any, Any, T]) -> T:
-        async def awaited() -> T:
-            return await work
-
-        return cls.loop.run_until_complete(awaited())
-
-
-Client = HttpClient | Blocking
-Connect = Callable[..., Client]
-
-
-@pytest.fixture(params=[HttpClient, Blocking])
-def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes a client; those made are closed."""
-    clients: list[Any] = []
-
-    def make(url: str, **options: Any) -> Client:
-        clients.append(request.param(url, **options))
-        return clients[-1]  # type: ignore[no-any-return]
-
-    yield make
-    for client in clients:
-        if isinstance(client, Blocking):
-            client.close()
-
-
-def test_apply_and_stream_give_the_same_result(connect: Connect) -> None:
+def test_apply_and_stream_give_the_same_result() -> None:
     run = ScriptedRun(result=make_result("é\u2028\r\n\U0001f600\n" * 50))
     with live_server(run) as (url, _):
-        client = connect(url)
+        client = HttpClient(url)
         assert client.is_ready()
         assert client.apply(REQUEST) == run.result
         assert list(client.stream(REQUEST)) == [TokenEvent("ne"), TokenEvent("w\n"), FinalEvent(run.result)]
     assert run.edits == [REQUEST, REQUEST]
 
 
-def test_large_files_pass_both_ways(connect: Connect) -> None:
+def test_large_files_pass_both_ways() -> None:
     text = "x" * 200 + "\n"
     run = ScriptedRun(tokens=(text * 20_000,), result=make_result(text * 20_000))
     request = ApplyRequest(original=text * 20_000, update="u")
     with live_server(run) as (url, _):
-        assert connect(url).apply(request) == run.result
-        assert list(connect(url).stream(request))[-1] == FinalEvent(run.result)
+        assert HttpClient(url).apply(request) == run.result
+        assert list(HttpClient(url).stream(request))[-1] == FinalEvent(run.result)
     assert run.edits[0] == request
 
 
-def test_errors_come_back_as_they_were_raised(connect: Connect) -> None:
+def test_errors_come_back_as_they_were_raised() -> None:
     error = NeedsMoreContext("no anchor", value="def f", limit="one place", remedy="show more")
     with live_server(ScriptedRun(tokens=(), error=error)) as (url, _):
-        for call in _calls(connect(url)):
+        for call in _calls(HttpClient(url)):
             with pytest.raises(NeedsMoreContext) as caught:
                 call(REQUEST)
             assert caught.value.as_dict() == error.as_dict()
 
 
-def test_an_error_in_mid_stream_comes_after_the_tokens(connect: Connect) -> None:
+def test_an_error_in_mid_stream_comes_after_the_tokens() -> None:
     with live_server(ScriptedRun(tokens=("x",), error=RuntimeError())) as (url, _):
-        events = connect(url).stream(REQUEST)
+        events = HttpClient(url).stream(REQUEST)
         assert next(events) == TokenEvent("x")
         with pytest.raises(EngineFailure):
             next(events)
 
 
-def test_a_request_the_schema_refuses(connect: Connect) -> None:
+def test_a_request_the_schema_refuses() -> None:
     with live_server(ScriptedRun()) as (url, _), pytest.raises(InvalidField, match="temperature"):
-        connect(url).apply(ApplyRequest(original="", temperature=3.0))
+        HttpClient(url).apply(ApplyRequest(original="", temperature=3.0))
 
 
-def test_a_body_that_is_too_large_is_refused_and_the_client_hears_why(connect: Connect) -> None:
+def test_a_body_that_is_too_large_is_refused_and_the_client_hears_why() -> None:
     with live_server(ScriptedRun(), Settings(max_body_bytes=10_000)) as (url, _):
         for n_bytes in (20_000, 3_000_000):
             with pytest.raises((TooLarge, Unreachable)) as caught:
-                connect(url).apply(ApplyRequest(original="x" * n_bytes))
+                HttpClient(url).apply(ApplyRequest(original="x" * n_bytes))
             if n_bytes < 40_000:
                 assert isinstance(caught.value, TooLarge)
                 assert caught.value.limit == 10_000
 
 
-def test_closing_a_stream_stops_the_decoding(connect: Connect) -> None:
+def test_closing_a_stream_stops_the_decoding() -> None:
     run = ScriptedRun(gate=threading.Event())
     with live_server(run) as (url, service):
-        events = connect(url).stream(REQUEST)
+        events = HttpClient(url).stream(REQUEST)
         next(events)
         events.close()
         assert run.closed.wait(5)
@@ -210,26 +159,26 @@ def facts(item: BatchItem) -> tuple[object, ...]:
     return item.path, item.source, item.action, item.status, item.verdicts, text, error, item.diff, item.new_mode
 
 
-def test_batches_come_back_as_they_were_made(connect: Connect) -> None:
+def test_batches_come_back_as_they_were_made() -> None:
     requests = [GOOD, NEW, LOST, BROKEN]
     with live_server(pipeline_run) as (url, service):
         for mode in ("independent", "all_or_nothing"):
-            answered = connect(url).apply_batch(requests, mode=mode)
+            answered = HttpClient(url).apply_batch(requests, mode=mode)
             made = asyncio.run(apply_edits(service.submit, requests, mode))  # type: ignore[arg-type]
             assert [facts(item) for item in answered.items] == [facts(item) for item in made.items]
             assert answered.status == made.status
             assert [type(item.error) for item in answered.items] == [type(item.error) for item in made.items]
 
 
-def test_patches_come_back_as_they_were_made(connect: Connect) -> None:
+def test_patches_come_back_as_they_were_made() -> None:
     sources = tuple(PatchSource(path, text) for path, text in FILES.items())
     request = PatchRequest(V4A, sources, mode="independent", on_verdict={"syntax": "warn"}, diff=True)
     with live_server(pipeline_run) as (url, _):
-        answered, made = connect(url).apply_patch(request), apply_patch_request(request)
+        answered, made = HttpClient(url).apply_patch(request), apply_patch_request(request)
     assert [facts(item) for item in answered.items] == [facts(item) for item in made.items]
 
 
-def test_a_client_that_goes_away_stops_its_batch(connect: Connect) -> None:
+def test_a_client_that_goes_away_stops_its_batch() -> None:
     run = ScriptedRun(gate=threading.Event())
     with live_server(run) as (url, service):
         body = b'{"edits": [{"original": "", "update": "x"}, {"original": "", "update": "y"}]}'
@@ -240,52 +189,55 @@ def test_a_client_that_goes_away_stops_its_batch(connect: Connect) -> None:
     assert run.n_started == 1
 
 
-def test_models_and_health(connect: Connect) -> None:
+def test_models_and_health() -> None:
     with live_server(ScriptedRun(), Settings(queue_limit=3, drain_timeout_s=0)) as (url, _):
-        client = connect(url)
+        client = HttpClient(url)
         assert client.models()[0] == Model("embedded")
         health = client.health()
         assert (health.model, health.queue_length, health.queue_limit) == ("embedded", 0, 3)
 
 
-def test_the_key_is_sent_and_never_quoted(connect: Connect) -> None:
+def test_the_key_is_sent_and_never_quoted() -> None:
     with raw_server(None) as url, pytest.raises(SettingsError) as caught:
-        connect(url, api_key="secret\nkey")
+        HttpClient(url, api_key="secret\nkey")
     assert "secret" not in str(caught.value.as_dict())
     received = []
     with raw_server(b"", received) as url:
-        for call in _calls(connect(url, api_key="k-1")):
+        for call in _calls(HttpClient(url, api_key="k-1")):
             with pytest.raises(Unreachable):
                 call(REQUEST)
     assert len(received) == 2
     assert all(b"authorization: bearer k-1\r\n" in request.lower() for request in received)
 
 
-def test_an_event_of_a_kind_unknown_is_passed_over(connect: Connect) -> None:
+def test_an_event_of_a_kind_unknown_is_passed_over() -> None:
     stream = EVENT_STREAM + b'event: news\ndata: {"x": 1}\n\nevent: token\ndata: {"text": "t"}\n\n'
     with raw_server(stream) as url:
-        events = connect(url).stream(REQUEST)
+        events = HttpClient(url).stream(REQUEST)
         assert next(events) == TokenEvent("t")
         with pytest.raises(Unreachable, match="cut off"):
             next(events)
 
 
-def test_cancelling_a_task_stops_the_decoding() -> None:
-    run = ScriptedRun(gate=threading.Event())
+def test_a_client_that_is_closed_stops_the_decoding() -> None:
+    run, errors = ScriptedRun(gate=threading.Event()), list[ApplyError]()
 
-    async def main(url: str) -> None:
-        async with AsyncHttpClient(url) as client:
-            task = asyncio.create_task(client.apply(REQUEST))
-            while not run.started.is_set():
-                await asyncio.sleep(0.002)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+    def ask(client: HttpClient) -> None:
+        try:
+            client.apply(REQUEST)
+        except ApplyError as error:
+            errors.append(error)
 
     with live_server(run) as (url, service):
-        asyncio.run(main(url))
+        client = HttpClient(url)
+        thread = threading.Thread(target=ask, args=(client,))
+        thread.start()
+        assert run.started.wait(5)
+        client.close()
+        thread.join(5)
         assert run.closed.wait(5)
         assert service.wait_until_idle(5)
+    assert isinstance(errors[0], Unreachable)
 
 
 # -- servers that misbehave --------------------------------------------------------------------------------------------
@@ -326,11 +278,11 @@ def _read_request(connection: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def test_nobody_listens(connect: Connect) -> None:
+def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    assert not connect(url).is_ready()
-    for call in _calls(connect(url)):
+    assert not HttpClient(url).is_ready()
+    for call in _calls(HttpClient(url)):
         with pytest.raises(Unreachable) as caught:
             call(REQUEST)
         assert caught.value.value == url
@@ -356,30 +308,30 @@ EVENT_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
         EVENT_STREAM + b"event: token\ndata: \xff\n\n",
     ],
 )
-def test_a_server_that_is_none_of_ours(connect: Connect, answer: bytes) -> None:
+def test_a_server_that_is_none_of_ours(answer: bytes) -> None:
     with raw_server(answer) as url:
-        for call in _calls(connect(url)):
+        for call in _calls(HttpClient(url)):
             with pytest.raises(Unreachable) as caught:
                 call(REQUEST)
             assert caught.value.value == url
 
 
-def test_a_silent_server_is_a_deadline(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apply_service.clients.wire.GRACE_S", 0.05)
+def test_a_silent_server_is_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apply_service.clients.http.GRACE_S", 0.05)
     with raw_server(None) as url:
-        for call in _calls(connect(url, timeout_s=0.05)):
+        for call in _calls(HttpClient(url, timeout_s=0.05)):
             with pytest.raises(DeadlineExceeded):
                 call(REQUEST)
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8765", "ftp://host", "http://", "http://host?x=1", "http://host:port"])
-def test_urls_that_are_none(connect: Connect, url: str) -> None:
+def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        connect(url)
+        HttpClient(url)
     assert caught.value.value == url
 
 
-def _calls(client: Client) -> list[Callable[[ApplyRequest], object]]:
+def _calls(client: HttpClient) -> list[Callable[[ApplyRequest], object]]:
     return [client.apply, lambda request: list(client.stream(request))]
 
 

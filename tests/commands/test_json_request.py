@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
-from apply_service.clients.wire import decode_answer
+from apply_service.clients.http import decode_answer
 from apply_service.types import ApplyRequest
 from tests.commands.conftest import Stdin
 from tests.doubles import ScriptedRun

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import anyio
 import pytest
 
 from apply_service import build
-from apply_service.clients.async_http import AsyncHttpClient
 from apply_service.commands import mcp
 from apply_service.errors import ApplyError, FileNotReadable, UnknownModel
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest
+from tests.doubles import ScriptedRun
+from tests.live_server import live_server
 
 
 class Exited(Exception):
@@ -79,25 +78,17 @@ def test_under_a_loading_model_the_process_ends_with_its_own_code(
     assert ("Traceback" in said) == isinstance(error, ValueError)
 
 
-def test_connections_to_the_server_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[object] = []
+def test_a_cancelled_edit_is_cancelled_on_the_server() -> None:
+    run = ScriptedRun(gate=threading.Event())
 
-    async def close(self: AsyncHttpClient) -> None:
-        closed.append(self)
+    async def main(url: str) -> None:
+        apply = mcp.remote_apply(Namespace(model=None, drafter=None), Settings(server=url))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(apply, ApplyRequest("old\n", "new\n"))
+            await anyio.to_thread.run_sync(run.started.wait, 10)
+            tasks.cancel_scope.cancel()
 
-    @asynccontextmanager
-    async def stdio_server() -> AsyncIterator[tuple[None, None]]:
-        yield None, None
-
-    class Server:
-        def create_initialization_options(self) -> None: ...
-
-        async def run(self, *_: Any) -> None:
-            await anyio.lowlevel.checkpoint()
-            assert not closed
-
-    monkeypatch.setattr(AsyncHttpClient, "close", close)
-    monkeypatch.setattr("mcp.server.stdio.stdio_server", stdio_server)
-    _, closing = mcp.remote_apply(Namespace(model=None, drafter=None), Settings(server="http://127.0.0.1:9"))
-    assert mcp.serve_stdio(Server(), closing) == 0  # type: ignore[arg-type]
-    assert len(closed) == 1
+    with live_server(run) as (url, service):
+        anyio.run(main, url)
+        assert run.closed.wait(10)
+        assert service.wait_until_idle(10)

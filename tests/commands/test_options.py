@@ -60,7 +60,7 @@ def test_a_server_takes_no_options_of_an_engine(
 
 @pytest.mark.parametrize(
     "command",
-    [["models", "--window", "3"], ["undo", "a.py", "--backups-kept", "3"], ["recover", "--backups-kept", "3"]],
+    [["models", "list", "--window", "3"], ["undo", "a.py", "--backups-kept", "3"], ["recover", "--backups-kept", "3"]],
 )
 def test_a_command_has_no_options_that_it_never_reads(
     folder: object, command: list[str], capsysbinary: pytest.CaptureFixture[bytes]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.cli import main
-from apply_service.clients.wire import decode_answer
+from apply_service.clients.http import decode_answer
 from apply_service.types import ApplyRequest
 from tests.commands.conftest import OLD
 from tests.doubles import ScriptedRun

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -52,18 +51,10 @@ def test_the_filters_of_the_command_line(url: str, tmp_path: Path) -> None:
     assert json.loads(answer)["merged_code"] == MERGED
 
 
-def test_the_python_clients(url: str) -> None:
-    synchronous, asynchronous = (text.replace(ADDRESS, url) for text in blocks("client-libraries.md", "python"))
-    printing = synchronous + "print([result.merged_code, batch.items[0].result.merged_code])\n"
+def test_the_python_client(url: str) -> None:
+    (text,) = (text.replace(ADDRESS, url) for text in blocks("client-libraries.md", "python"))
+    printing = text + "print([result.merged_code, batch.items[0].result.merged_code])\n"
     assert run_python(printing) == repr([MERGED, MERGED])
-    request = next(line for line in synchronous.splitlines() if line.startswith("request = "))
-    head, _, body = asynchronous.partition("\n\n")
-    whole = (
-        f"import asyncio\nfrom apply_service.types import ApplyRequest\n{head}\n{request}\n\n"
-        f"async def main():\n{textwrap.indent(body, '    ')}\n    print(result.merged_code, end='')\n\n"
-        "asyncio.run(main())\n"
-    )
-    assert run_python(whole) == MERGED.rstrip("\n")
 
 
 def run_python(source: str) -> str:

@@ -19,10 +19,10 @@ from schemathesis.specs.openapi.checks import (
 
 from apply_service.api.app import create_app
 from apply_service.build import open_service
-from apply_service.engine.fake import FakeEngine, hashed
-from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
+from tests.fake_engine import FakeEngine, hashed
+from tests.plain_bytes import N_VOCAB, PlainBytes
 
 
 def no_failure(_: object, response: schemathesis.Response, __: schemathesis.Case) -> None:

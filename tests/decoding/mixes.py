@@ -11,9 +11,7 @@ import numpy as np
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.chain import drafter_names, open_drafter
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.drafting.drafter import NoDraft, drafter_names, open_drafter
 from apply_service.errors import Cancelled
 from apply_service.protocols import (
     Constraint,
@@ -27,6 +25,7 @@ from apply_service.protocols import (
 )
 from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.test_parity import context
+from tests.fake_engine import FakeEngine, hashed
 
 MAX_PASSES = 20_000
 DRAFTERS = ("random", "always_wrong", "failing", *drafter_names(has_draft_model=True))

@@ -9,9 +9,9 @@ import pytest
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding, Forced, Step
-from apply_service.engine.fake import FakeEngine, hashed, scripted
 from apply_service.protocols import Constraint, TokenSet
 from apply_service.types import FinishReason
+from tests.fake_engine import FakeEngine, hashed, scripted
 
 END = 7
 N_VOCAB = 8

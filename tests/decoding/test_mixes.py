@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import Cancelled
 from tests.decoding.mixes import DRAFTERS, Failed, Mix, Outcome, check, random_asks, undrafted
+from tests.fake_engine import FakeEngine, hashed
 
 VOCAB = 13
 STOP = frozenset({7})

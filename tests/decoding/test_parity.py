@@ -21,12 +21,9 @@ from hypothesis import strategies as st
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.chain import drafter_names, open_drafter
 from apply_service.drafting.copy import MergedEdit, Original, OriginalSnippet
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, ScriptedEngine, hashed, scripted
+from apply_service.drafting.drafter import NoDraft, drafter_names, open_drafter
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded
-from apply_service.prompts.plain_bytes import END, N_VOCAB, decode_bytes, encode_bytes
 from apply_service.prompts.tokenizer import ContentTokenizer, Encoded
 from apply_service.protocols import (
     DraftContext,
@@ -42,6 +39,8 @@ from apply_service.types import FinishReason
 from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import tiny_tokenizer
+from tests.fake_engine import FakeEngine, ScriptedEngine, hashed, scripted
+from tests.plain_bytes import END, N_VOCAB, decode_bytes, encode_bytes
 
 STOP = 7
 VOCAB = 13

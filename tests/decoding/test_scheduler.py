@@ -9,11 +9,11 @@ import pytest
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, Outcome, Scheduler, drive_alone
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, FakeSession, hashed
+from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded, Overloaded
 from apply_service.protocols import Draft, Part, Verification, Window
 from apply_service.types import FinishReason
+from tests.fake_engine import FakeEngine, FakeSession, hashed
 
 VOCAB = 13
 

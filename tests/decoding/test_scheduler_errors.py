@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pytest
 
 from apply_service.decoding.scheduler import Scheduler
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import Cancelled
 from apply_service.protocols import Draft, Drafter, Part, TokenSet, Verification
 from tests.decoding.test_scheduler import VOCAB, Drafting, alone, finish, writing
 from tests.doubles import CancelledWhen
+from tests.fake_engine import FakeEngine, hashed
 
 T = TypeVar("T")
 

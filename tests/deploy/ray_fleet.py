@@ -1,4 +1,4 @@
-"""A fleet on Ray Serve, on this machine alone, for measurements and tests: started, updated, an engine killed, stopped.
+"""A fleet on Ray Serve, on this machine alone, for tests: started, a server killed, stopped.
 
 Ray listens on all interfaces: run it where there is only loopback (`unshare -n bash -c 'ip link set lo up; ...'`).
 """
@@ -6,7 +6,6 @@ Ray listens on all interfaces: run it where there is only loopback (`unshare -n 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,15 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import ray
 from ray import serve
-from ray.serve.config import RequestRouterConfig
 
-from apply_service.deploy.fleet_settings import read_fleet_settings
-from apply_service.deploy.forwarding import LOST
-from apply_service.deploy.ray_app import engine_deployment, ingress_deployment
+from apply_service.deploy.ray_app import build_app
 
 NAME = "apply"
 LOGICAL_CPUS = 8
@@ -53,46 +48,27 @@ PORTS = (
 )
 START_TIMEOUT_S = 900.0
 STOP_TIMEOUT_S = 60.0
-LOCAL_ARGS = {"allow_open": True, "log_level": "warning", "kv_cache_mb": 256}
 
 
-class LocalFleet:
-    """Ray Serve with one ingress and `n_engines` engines."""
-
-    def __init__(self, n_engines: int, port: int, logs: Path) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self._n_engines = n_engines
-        self._logs = logs
-
-    def deploy(self, args: Mapping[str, Any], **options: Any) -> None:
-        """Start it, or replace every replica by one with other settings; returns when all of the new ones answer.
-        `options` are the engines' deployment options."""
-        fleet = read_fleet_settings({**LOCAL_ARGS, **args})
-        plain = {"num_replicas": self._n_engines, "autoscaling_config": None}
-        engine = engine_deployment(fleet.settings).options(**plain, **options)
-        app = ingress_deployment(fleet).bind(engine.bind(fleet.settings), fleet.settings)
-        serve.run(app, name=NAME)
-
-    def n_asked_again(self) -> int:
-        """How often an ingress, whether it still lives or not, had to ask another engine."""
-        return sum(path.read_text(errors="replace").count(LOST) for path in self._logs.glob("worker-*.err"))
-
-    def is_whole(self) -> bool:
-        """Whether there are as many engines as there should be, all of them taking edits."""
-        states = serve.status().applications[NAME].deployments["Engine"].replica_states
-        return {str(state): int(n) for state, n in states.items()} == {"RUNNING": self._n_engines}
+def states() -> dict[str, int]:
+    """How many servers are in which state, by Ray's name for it."""
+    found = serve.status().applications[NAME].deployments["Server"].replica_states
+    return {str(state): int(n) for state, n in found.items()}
 
 
 @contextmanager
-def local_fleet(n_engines: int = 2) -> Iterator[LocalFleet]:
-    """A fleet to deploy; it and all of Ray are stopped at the end."""
+def local_fleet(n_servers: int = 2) -> Iterator[str]:
+    """The URL of a fleet of servers with the embedded model; it and all of Ray are stopped at the end."""
     os.environ.update(ENVIRONMENT)  # of Ray's processes
     with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder, _head_node(Path(folder)) as address:
         ray.init(address, log_to_driver=False)
         try:
             port = _free_ports(1)[0]
             serve.start(http_options={"host": "127.0.0.1", "port": port})
-            yield LocalFleet(n_engines, port, Path(folder) / "session_latest" / "logs")
+            app = build_app({"allow_open": True, "log_level": "warning", "kv_cache_mb": 256})
+            deployment = app._bound_deployment.options(num_replicas=n_servers, autoscaling_config=None)
+            serve.run(deployment.bind(*app._bound_deployment.init_args), name=NAME)
+            yield f"http://127.0.0.1:{port}"
             serve.shutdown()
         finally:
             ray.shutdown()
@@ -135,24 +111,12 @@ def _wait_for(is_true: Callable[[], bool], process: subprocess.Popen[bytes]) -> 
         time.sleep(0.2)
 
 
-def by_least_load() -> dict[str, Any]:
-    """Options for `LocalFleet.deploy`: Ray's own choice of a replica, which knows nothing of files."""
-    return {"request_router_config": RequestRouterConfig()}
-
-
-def kill_engine() -> int:
-    """Kill one engine's process without a warning; its process id."""
-    pids = engine_pids()
-    os.kill(pids[0], signal.SIGKILL)
-    return pids[0]
-
-
-def engine_pids() -> list[int]:
-    """Processes of engines that this process is an ancestor of."""
+def server_pids() -> list[int]:
+    """Processes of servers that this process is an ancestor of."""
     parents = dict(_processes())
     found = []
     for pid, (_, title) in parents.items():
-        if f"ServeReplica:{NAME}:Engine" in title and os.getpid() in _ancestors(pid, parents):
+        if f"ServeReplica:{NAME}:Server" in title and os.getpid() in _ancestors(pid, parents):
             found.append(pid)
     return sorted(found)
 

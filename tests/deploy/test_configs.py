@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import apply_service.deploy
-from apply_service.deploy.fleet_settings import read_fleet_settings
+from apply_service.settings import fleet_settings
 
 FOLDER = Path(apply_service.deploy.__file__).parent
 NAMES = ("laptop", "node", "cluster")
@@ -18,9 +18,9 @@ def read(name: str) -> dict[str, Any]:
     return config
 
 
-def engine_options(config: dict[str, Any]) -> dict[str, Any]:
+def server_options(config: dict[str, Any]) -> dict[str, Any]:
     [app] = config["applications"]
-    options: dict[str, Any] = {one["name"]: one for one in app["deployments"]}["Engine"]
+    options: dict[str, Any] = {one["name"]: one for one in app["deployments"]}["Server"]
     return options
 
 
@@ -32,18 +32,17 @@ def test_every_configuration_is_tested() -> None:
 def test_settings_are_taken(name: str) -> None:
     config = read(name)
     [app] = config["applications"]
-    fleet = read_fleet_settings(app["args"])
+    settings = fleet_settings(app["args"])
     if config["http_options"]["host"] != "127.0.0.1":
-        assert fleet.settings.keys_file is not None
-        assert not fleet.settings.allow_open
+        assert settings.keys_file is not None
+        assert not settings.allow_open
 
 
 @pytest.mark.parametrize(("name", "gpus"), [("laptop", 0), ("node", 1), ("cluster", 1)])
-def test_engines_have_their_devices_and_scale(name: str, gpus: int) -> None:
-    options = engine_options(read(name))
+def test_servers_have_their_devices_and_scale(name: str, gpus: int) -> None:
+    options = server_options(read(name))
     assert options["ray_actor_options"].get("num_gpus", 0) == gpus
     scaling = options["autoscaling_config"]
     assert 0 < scaling["min_replicas"] < scaling["max_replicas"]
-    assert scaling["target_ongoing_requests"] < options.get("max_ongoing_requests", 64)
     if name == "node":
         assert scaling["max_replicas"] == 8

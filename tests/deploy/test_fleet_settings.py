@@ -2,19 +2,18 @@
 
 import pytest
 
-from apply_service.deploy.fleet_settings import FleetSettings, read_fleet_settings
 from apply_service.errors import SettingsError
-from apply_service.settings import Settings
+from apply_service.settings import Settings, fleet_settings
 
 
 def test_settings_by_name_as_yaml_gives_them() -> None:
-    fleet = read_fleet_settings({"allow_open": True, "window": 128, "cors_origins": ["https://a"], "ingresses": 1})
-    assert fleet == FleetSettings(Settings(allow_open=True, window=128, cors_origins=("https://a",)), 1)
+    found = fleet_settings({"allow_open": True, "window": 128, "cors_origins": ["https://a"]})
+    assert found == Settings(allow_open=True, window=128, cors_origins=("https://a",))
 
 
 def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APPLY_WINDOW", "64")
-    assert read_fleet_settings({"allow_open": True}).settings.window is None
+    assert fleet_settings({"allow_open": True}).window is None
 
 
 @pytest.mark.parametrize(
@@ -24,19 +23,11 @@ def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"allow_open": True, "window": 0}, "window"),
         ({"allow_open": True, "port": 80}, "port"),
         ({"allow_open": True, "server": "http://x"}, "server"),
-        ({"allow_open": True, "ingresses": 0}, "ingresses"),
         ({}, "keys"),
-        ({"allow_open": True, "ingresses": 2}, "idempotency_ttl_s"),
-        ({"allow_open": True, "ingresses": 2, "idempotency_ttl_s": 0, "rate_limit": 5}, "rate_limit"),
     ],
 )
 def test_what_would_be_ignored_or_unsafe_is_refused(args: dict[str, object], named: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_fleet_settings(args)
+        fleet_settings(args)
     assert named in caught.value.message
     assert caught.value.remedy or caught.value.limit
-
-
-def test_several_ingresses_that_keep_nothing_are_fine() -> None:
-    fleet = read_fleet_settings({"keys_file": "keys.toml", "ingresses": 4, "idempotency_ttl_s": 0})
-    assert fleet.n_ingresses == 4

@@ -8,13 +8,12 @@ from functools import cache
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
-from apply_service.prompts.plain_bytes import END, PlainBytes
-from apply_service.prompts.tagged import text_sources
-from apply_service.prompts.tokenizer import ContentTokenizer
+from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
+from tests.fake_engine import ScriptedEngine
+from tests.plain_bytes import END, PlainBytes
 
 TEXT_END = 1 << 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.drafting.acceptance import COUNTED_TOKENS, LearningDrafter, expected_tokens, worthwhile_length
+from apply_service.drafting.drafter import COUNTED_TOKENS, LearningDrafter, expected_tokens, worthwhile_length
 from apply_service.protocols import Draft
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from apply_service.drafting.chain import Chain, check_drafter, drafter_names, open_drafter
 from apply_service.drafting.copy import Original
+from apply_service.drafting.drafter import Chain, check_drafter, drafter_names, open_drafter
 from apply_service.errors import UnknownDrafter, UnsupportedParameter
 from apply_service.protocols import Draft
 from tests.drafting.simulation import job, passes

@@ -9,9 +9,9 @@ import pytest
 
 from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.lookup import agreement
-from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import DraftContext
 from tests.drafting.simulation import job, passes, passes_of
+from tests.plain_bytes import PlainBytes
 
 FILE = "".join(f"def function_{i}(a, b):\n    total_{i} = a + b * {i}\n    return total_{i}\n\n\n" for i in range(60))
 
@@ -52,12 +52,6 @@ def test_a_wrong_predicted_merge_costs_a_few_passes_not_the_file() -> None:
     stats = passes(MergedEdit, job(FILE, "", wrong), FILE)
     assert stats.rejections <= 4
     assert stats.passes <= len(FILE) / 256 + 8
-
-
-def test_repetition_in_the_output_is_drafted_from_the_output() -> None:
-    new = "".join(f'    "key_{c}": compute_the_value(argument, keyword=True),\n' for c in "abcdefghijklmnop")
-    stats = passes(Original, job("x = 1\n", "", "x = 1\n"), "x = 1\n" + new)
-    assert stats.accepted_by_source.get("output", 0) > len(new) / 2
 
 
 @pytest.mark.parametrize("drafter", [Original, OriginalSnippet, MergedEdit])

@@ -9,15 +9,12 @@ import pytest
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.chain import CONSTRAINT, Completed
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, hashed
+from apply_service.drafting.drafter import CONSTRAINT, Completed, NoDraft, open_drafter
 from apply_service.prompts.compact import Compact
-from apply_service.prompts.constraint import WalkedConstraint
-from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
-from apply_service.protocols import EMPTY_DRAFT, Draft, Drafter, EditJob, SamplingParams, TokenSet
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.prompts.compact_lines import LineConstraint
+from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, Drafter, EditJob, SamplingParams, TokenSet
 from tests.adversarial import RandomDraft
+from tests.fake_engine import FakeEngine, hashed
 from tests.prompts.test_compact import MODEL, random_job
 
 COMPACT = Compact.from_directory(MODEL)
@@ -55,9 +52,9 @@ class Completing:
         return draft_ids if self._ids is None else self._ids
 
 
-def constraint_of(edit: EditJob) -> WalkedConstraint:  # type: ignore[type-arg]
+def constraint_of(edit: EditJob) -> LineConstraint:
     found = COMPACT.constraint(edit)
-    assert isinstance(found, WalkedConstraint)
+    assert isinstance(found, LineConstraint)
     return found
 
 
@@ -121,45 +118,12 @@ def test_a_pass_is_spent_on_decisions_alone_and_nothing_changes(seed: int, tempe
         assert drafted.stats.passes <= n_decisions + 1 < plain.stats.passes
 
 
-def text_constraint() -> WalkedConstraint:  # type: ignore[type-arg]
-    original = "if a:\n  go()\nelse:\n  stop()"
-    keeps = [LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n"))]
-    ops = (keeps[0], keeps[1]._replace(kind="drop"), LineOp("take", None, 0, "  go(1)"), *keeps[2:])
-    prediction = Prediction(ops, ("  go(1)",), Certainty.LIKELY)
-    found = PlainBytes().constraint(EditJob(original, "  go(1)", "", None, None, prediction))
-    assert isinstance(found, WalkedConstraint)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("written", "draft", "expected"),
-    [
-        (b"i", b"", b"f a:"),
-        (b"i", b"x", b"f a:"),
-        (b"i", b"f a", b"f a"),
-        (b"i", b"f a:\n  go", b"f a:\n  go"),
-        (b"  g", b"x", b"o("),
-        (b"  go(", b"x", b"x"),
-        (b"  go(1", b"x", b")"),
-        (b"", b"x", b"x"),
-    ],
-)
-def test_text_is_drafted_as_far_as_the_lines_that_fit_agree(written: bytes, draft: bytes, expected: bytes) -> None:
-    assert bytes(text_constraint().completed(list(written), list(draft), 99)) == expected
-
-
-@pytest.mark.parametrize("seed", [2, 3, 5])
-def test_lines_of_a_text_cost_passes_only_where_there_is_a_choice(seed: int) -> None:
-    def decode_text(drafter: Drafter) -> Decoding:
-        engine = FakeEngine(hashed(N_VOCAB, seed=seed))
-        stop_ids = PlainBytes().stop_ids
-        with Decoding(engine, [1, 2], drafter, 120, stop_ids, constraint=text_constraint()) as decoding:
-            for _ in decode_alone(decoding):
-                pass
-        return decoding
-
-    plain = decode_text(NoDraft())
-    drafted = decode_text(Completed(NoDraft(), text_constraint()))
-    assert drafted.output_ids == plain.output_ids
-    assert drafted.stats.rejections == 0
-    assert drafted.stats.passes <= plain.stats.passes / 2
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("name", ["merged_edit", "original", "prompt_lookup", "suffix", "merged_edit+suffix"])
+@pytest.mark.parametrize("seed", range(3))
+def test_drafts_change_nothing_under_the_constraint(name: str, temperature: float, seed: int) -> None:
+    edit = random_job(random.Random(seed + 100))
+    context = DraftContext(COMPACT.encode_sources(edit), COMPACT.encode_prompt(edit), None, 300)
+    plain = decode(edit, NoDraft(), seed=seed, temperature=temperature)
+    drafted = decode(edit, open_drafter(name, context, constraint_of(edit)), seed=seed, temperature=temperature)
+    assert (drafted.output_ids, drafted.finish_reason) == (plain.output_ids, plain.finish_reason)

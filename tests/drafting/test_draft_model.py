@@ -10,17 +10,16 @@ import pytest
 
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.chain import open_drafter
+from apply_service.drafting.drafter import NoDraft, open_drafter
 from apply_service.drafting.model import MAX_DRAFTED, DraftModel
-from apply_service.drafting.none import NoDraft
-from apply_service.engine.fake import FakeEngine, FakeSession, hashed
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled
-from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import DraftContext, DraftEngine, Engine, SamplingParams
 from tests.doubles import CancelledWhen
 from tests.drafting.simulation import job
 from tests.engine.tiny_models import tiny_model
+from tests.fake_engine import FakeEngine, FakeSession, hashed
+from tests.plain_bytes import PlainBytes
 
 VOCAB = 13
 PROMPT = [1, 2, 3, 4, 5]

@@ -10,7 +10,7 @@ import pytest
 
 from apply_service.build import build_runtime
 from apply_service.decoding.scheduler import decode_alone
-from apply_service.drafting.chain import drafter_names
+from apply_service.drafting.drafter import drafter_names
 from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings

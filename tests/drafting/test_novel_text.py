@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from apply_service.drafting.lookup import PromptLookup, Suffix
-from apply_service.prompts.plain_bytes import PlainBytes
 from apply_service.protocols import Draft, DraftContext, Drafter
 from tests.drafting.simulation import job, passes
+from tests.plain_bytes import PlainBytes
 
 Made = Callable[[DraftContext], Drafter]
 BOTH = pytest.mark.parametrize("drafter", [PromptLookup, Suffix])
@@ -69,6 +69,13 @@ def test_of_equal_places_lookup_takes_the_nearest_one_ahead() -> None:
     assert list(lookup.propose([9, 1, 2], 2).token_ids) == [50, 51]
     lookup.observe(2, 8)
     assert list(lookup.propose([9, 1, 2, 50, 51, 8, 1, 2], 2).token_ids) == [60, 61]
+
+
+def test_of_equal_places_suffix_takes_the_last_and_trusts_a_sole_continuation_more() -> None:
+    split = Suffix(context([1, 2, 3, 50, 1, 2, 3, 60])).propose([9, 1, 2, 3], 1)
+    sole = Suffix(context([1, 2, 3, 60, 1, 2, 3, 60])).propose([9, 1, 2, 3], 1)
+    assert split.token_ids == sole.token_ids == [60]
+    assert split.expected_acceptance < sole.expected_acceptance
 
 
 @BOTH

@@ -15,15 +15,14 @@ from apply_eval.datasets import EditRecord, read_records
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
-from apply_service.drafting.none import NoDraft
+from apply_service.drafting.drafter import NoDraft
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.lazy_snippet import LazySnippet
-from apply_service.engine.fake import ScriptedEngine
 from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
-from apply_service.prompts.tagged import text_sources
-from apply_service.prompts.tokenizer import ContentTokenizer
-from apply_service.protocols import DraftContext, DraftSources, EditJob
+from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
+from apply_service.protocols import DraftContext, DraftSources, EditContext, EditJob
+from tests.fake_engine import ScriptedEngine
 
 SHIPPED = Path(__file__).parents[2] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"
 END = 10_000
@@ -40,7 +39,7 @@ def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:
     """Draft sources with the real predicted merge, and whether it is right; None where the merger refuses."""
     before, update = normalise(record.before), normalise(record.update)
     try:
-        prediction = LazySnippet().predict(before, update, language=record.language, path=record.path)
+        prediction = LazySnippet().predict(before, update, EditContext(record.path, record.language))
     except NeedsMoreContext:
         return None
     job = EditJob(before, update, "", record.path, record.language, prediction)

@@ -8,6 +8,7 @@ import pytest
 
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction
 
 ORIGINAL = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -15,7 +16,7 @@ OPEN_END = "# ... existing code ...\ndef one():\n    return 11\n\ndef three():\n
 
 
 def predict(original: str, update: str) -> Prediction:
-    return LazySnippet().predict(original, update, language="python", path="numbers.py")
+    return LazySnippet().predict(original, update, EditContext("numbers.py", "python"))
 
 
 def texts(prediction: Prediction) -> list[str]:

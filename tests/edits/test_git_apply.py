@@ -189,7 +189,9 @@ def applied_here(before: Tree, patch: str) -> Tree | ApplyError:
             del after[result.source]
         if result.path is not None:
             mode = 0o644 if result.source is None else before[result.source].mode
-            written[result.path] = Kept(result.text, mode if result.new_mode is None else modes[result.new_mode])
+            written[result.path] = Kept(
+                result.text, mode if result.change.new_mode is None else modes[result.change.new_mode]
+            )
     return after | written
 
 

@@ -1,33 +1,17 @@
-"""Operations after operations, and large inputs."""
+"""Large inputs."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
-from apply_service.edits.fidelity import ops_from_texts
-from apply_service.edits.hunks import compose
 from apply_service.edits.reply import detect_format
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import ApplyError
+from apply_service.protocols import EditContext
 from tests.effort import no_hang
-
-
-def written(ops: list[tuple[str, int | None, str]]) -> str:
-    return "\n".join(text for kind, _, text in ops if kind != "drop")
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_composed_operations_do_both(seed: int) -> None:
-    rng = random.Random(seed)
-    first, second, third = ("\n".join(rng.choices("abcd", k=rng.randrange(1, 12))) for _ in range(3))
-    ops = compose(ops_from_texts(first, second), ops_from_texts(second, third))
-    assert written([(op.kind, op.original_line, op.text) for op in ops]) == third
-    kept = [op.original_line for op in ops if op.kind != "take"]
-    assert kept == list(range(len(first.split("\n"))))
 
 
 def block(old: str, new: str) -> str:
@@ -44,17 +28,17 @@ SAME = "x\n" * 20_000
     "work",
     [
         lambda: SearchReplace().predict(
-            BIG, "".join(block("\n".join(LINES[i : i + 6]), "y") for i in range(0, 9000, 900)), language=None, path=None
+            BIG, "".join(block("\n".join(LINES[i : i + 6]), "y") for i in range(0, 9000, 900)), EditContext()
         ),
         lambda: SearchReplace().predict(
-            BIG, block("\n".join(LINES[9000:9300]).replace("= c", "=c ("), "y"), language=None, path=None
+            BIG, block("\n".join(LINES[9000:9300]).replace("= c", "=c ("), "y"), EditContext()
         ),
-        lambda: SearchReplace().predict(SAME, block("x\n" * 4000 + "x", "y"), language=None, path=None),
+        lambda: SearchReplace().predict(SAME, block("x\n" * 4000 + "x", "y"), EditContext()),
         lambda: UnifiedDiff().predict(
-            SAME, "".join(f"@@ -{i} +{i} @@\n-x\n+y\n" for i in range(1, 500)), language=None, path=None
+            SAME, "".join(f"@@ -{i} +{i} @@\n-x\n+y\n" for i in range(1, 500)), EditContext()
         ),
-        lambda: SearchReplace().predict(LONG, block("aaa", "b"), language=None, path=None),
-        lambda: UnifiedDiff().predict(LONG, f"@@ -1 +1 @@\n-{LONG}\n+b\n", language=None, path=None),
+        lambda: SearchReplace().predict(LONG, block("aaa", "b"), EditContext()),
+        lambda: UnifiedDiff().predict(LONG, f"@@ -1 +1 @@\n-{LONG}\n+b\n", EditContext()),
         lambda: detect_format(LONG, named=None),
         lambda: detect_format("@@ @@\n" + "-- \n" * 20_000, named=None),
         lambda: detect_format("<<<<<<< SEARCH\n" * 20_000, named=None),

@@ -6,6 +6,7 @@ import pytest
 
 from apply_service.edits.lazy_snippet import MAX_CHARACTERS, LazySnippet
 from apply_service.errors import EmptyUpdate, TooLarge
+from apply_service.protocols import EditContext
 from apply_service.registry import EDIT_FORMATS, resolve
 
 
@@ -16,21 +17,21 @@ def test_it_is_registered_under_its_name() -> None:
 @pytest.mark.parametrize("update", ["", "\n", "  \n\t\n"])
 def test_an_empty_snippet_is_refused(update: str) -> None:
     with pytest.raises(EmptyUpdate) as caught:
-        LazySnippet().predict("a = 1\n", update, language=None, path=None)
+        LazySnippet().predict("a = 1\n", update, EditContext())
     assert caught.value.remedy
 
 
 def test_too_large_a_text_is_refused_by_name() -> None:
     with pytest.raises(TooLarge) as caught:
-        LazySnippet().predict("x" * (MAX_CHARACTERS + 1), "y", language=None, path=None)
+        LazySnippet().predict("x" * (MAX_CHARACTERS + 1), "y", EditContext())
     assert caught.value.limit == MAX_CHARACTERS
 
 
 def test_too_many_equal_lines_are_refused_by_name() -> None:
     with pytest.raises(TooLarge):
-        LazySnippet().predict("}\n" * 40_000, "}\na\n" * 2_000, language=None, path=None)
+        LazySnippet().predict("}\n" * 40_000, "}\na\n" * 2_000, EditContext())
 
 
 def test_only_a_marker_changes_nothing() -> None:
-    prediction = LazySnippet().predict("a = 1\n", "# ... existing code ...\n", language="python", path=None)
+    prediction = LazySnippet().predict("a = 1\n", "# ... existing code ...\n", EditContext(None, "python"))
     assert prediction.text == "a = 1\n"

@@ -327,11 +327,10 @@ def test_broken_markers_are_refused_with_a_remedy(update: str) -> None:
     assert refused.value.remedy
 
 
-def test_a_doubled_divider_is_not_written() -> None:
+def test_a_doubled_divider_is_refused() -> None:
     for update in (BLOCK.replace("=======\n", "=======\n=======\n"), BLOCK.replace(">>>>>>>", "=======\n>>>>>>>")):
-        result = run(update)
-        assert result.merged_code == WANTED
-        assert "doubled" in result.reasons[0]
+        with pytest.raises(MalformedEdit, match="holds a divider"):
+            run(update)
 
 
 def test_escaped_lines_lose_their_backslash() -> None:

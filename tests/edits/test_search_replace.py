@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.search_replace import SearchReplace
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import FENCES, NASTY, as_blocks, assert_contract, draw_script
 
@@ -28,7 +29,7 @@ def second():
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = SearchReplace().predict(original, update, language=None, path=path)
+    prediction = SearchReplace().predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 

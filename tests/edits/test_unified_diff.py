@@ -14,6 +14,7 @@ from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, Script, as_diff, assert_contract, draw_script
 
@@ -43,7 +44,7 @@ class Order:
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
     read = read_reply(update, original=original, path=path, named="unified_diff").update
-    prediction = UnifiedDiff().predict(original, read, language=None, path=path)
+    prediction = UnifiedDiff().predict(original, read, EditContext(path))
     assert_contract(prediction, original, read)
     return prediction
 

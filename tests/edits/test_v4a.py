@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from apply_service.edits.reply import detect_format
 from apply_service.edits.v4a import V4APatch
 from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, as_v4a, assert_contract, draw_script
 
@@ -32,7 +33,7 @@ class Order:
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = V4APatch().predict(original, update, language=None, path=path)
+    prediction = V4APatch().predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 

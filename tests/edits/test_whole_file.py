@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from apply_service.edits.reply import detect_format
 from apply_service.edits.whole_file import WholeFile
+from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import assert_contract
 
@@ -15,7 +16,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "x = 1"]), max_size=8)
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = WholeFile().predict(original, update, language=None, path=path)
+    prediction = WholeFile().predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 
@@ -30,7 +31,7 @@ def test_the_update_is_the_file(old: list[str], new: list[str]) -> None:
 
 def test_lines_that_stay_are_told_as_such() -> None:
     kinds = [op.kind for op in predict("a\nb\nc\n", "a\nB\nc\n").ops]
-    assert kinds == ["both", "drop", "take", "both", "keep"]
+    assert kinds == ["both", "drop", "take", "both", "both"]
 
 
 @pytest.mark.parametrize("original", ["", "x\n", "\n"])

@@ -8,14 +8,14 @@ import pytest
 
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.edits.windows import MARGIN_LINES, cut_job, find_regions, splice
-from apply_service.protocols import EditJob
+from apply_service.protocols import EditContext, EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 
 FILE = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in range(400))
 
 
 def job_of(original: str, update: str, language: str | None = "python") -> EditJob:
-    prediction = LazySnippet().predict(original, update, language=language, path=None)
+    prediction = LazySnippet().predict(original, update, EditContext(None, language))
     return EditJob(original, update, "", None, language, prediction)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from apply_service.engine.fake import FakeEngine, FakeSession, ScriptedEngine, hashed, scripted
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
+from tests.fake_engine import FakeEngine, FakeSession, ScriptedEngine, hashed, scripted
 
 VOCAB = 13
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from apply_service.drafting.none import NoDraft
+from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
 from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
 from apply_service.engine.passes import Layout, PassInputs, PassKey

@@ -19,7 +19,7 @@ from transformers import (
 from apply_service.build import load_target
 from apply_service.engine.loading import ROUNDING, load_model
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.errors import ModelNotLoadable, RemoteCodeRefused, UnknownModel
+from apply_service.errors import ModelNotLoadable, ModelTooLarge, RemoteCodeRefused, UnknownModel
 from apply_service.prompts.chat import Chat, FastApply
 from apply_service.protocols import Prefill, SamplingParams, Window
 from apply_service.settings import Settings
@@ -101,6 +101,17 @@ def test_an_unknown_name_says_what_could_be_named() -> None:
         load_model("nobody/no-such-model")
     assert caught.value.value == "nobody/no-such-model"
     assert caught.value.remedy
+
+
+def test_too_little_memory_is_told_before_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apply_service.engine.loading.free_bytes", lambda _device: 1e5)
+    directory = save_tiny(tmp_path / "tiny")
+    n_weights = sum(weight.numel() for weight in AutoModelForCausalLM.from_pretrained(directory).parameters())
+    for dtype, n_bytes in (("float32", 4), ("bfloat16", 2)):
+        with pytest.raises(ModelTooLarge) as caught:
+            load_model(str(directory), dtype=dtype)
+        assert str(caught.value.value).startswith(f"{n_bytes * n_weights} bytes needed")
+        assert "--dtype bfloat16" in caught.value.remedy
 
 
 def test_pickled_weights_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from apply_eval.known_answers import answered
+from apply_eval.library import answered
 from apply_service.engine.passes import raise_known
 from apply_service.engine.replay import MAX_SUGGESTIONS, Answers, known_ids
 from tests.engine.tiny_models import tiny_model

@@ -11,11 +11,11 @@ from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, Qwen3Ne
 
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.none import NoDraft
+from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.loading import load_model
 from apply_service.engine.stepwise import StepwiseEngine, is_recurrent
 from apply_service.errors import ContextLimitExceeded
-from apply_service.protocols import Drafter, Part, Verification
+from apply_service.protocols import Drafter
 from tests.adversarial import RandomDraft
 from tests.engine.tiny_models import SIZES, tiny_model, tiny_tokenizer
 
@@ -87,10 +87,10 @@ def test_a_failed_neighbour_does_not_advance_a_state_twice() -> None:
     class Fragile(StepwiseEngine):
         """Fails on a token that one of two prompts ends in."""
 
-        def _run(self, session, part: Part) -> Verification | None:  # type: ignore[no-untyped-def]
-            if getattr(part, "last_id", None) == 99:
+        def _forward(self, session: Any, ids: Any) -> Any:
+            if 99 in ids:
                 raise RuntimeError("bad token")
-            return super()._run(session, part)
+            return super()._forward(session, ids)
 
     model = recurrent_model("mamba")
     one = decoding(StepwiseEngine(model, name="mamba"), [1, 2, 3], NoDraft())

@@ -11,7 +11,7 @@ import torch
 from apply_service.decoding.scheduler import Scheduler, decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import MergedEdit
-from apply_service.drafting.none import NoDraft
+from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.self_test import SelfTest, run_self_test
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine

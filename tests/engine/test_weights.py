@@ -15,7 +15,7 @@ from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import embedded_directory
 from apply_service.engine.self_test import run_self_test
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights import Weights, bring, weight_bytes
+from apply_service.engine.weights import PIECE, Weights, bring, multiply_in_pieces, weight_bytes
 from apply_service.errors import ModelNotLoadable
 from benchmarks.gpu.measure import bytes_read, format_of
 from tests.engine.test_mixes import play
@@ -125,3 +125,22 @@ def _mixture() -> Any:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = MixtralConfig(**sizes, num_key_value_heads=1, num_local_experts=8, vocab_size=64)
     return AutoModelForCausalLM.from_config(config)
+
+
+def test_rows_in_pieces_do_not_depend_on_how_many_there_are() -> None:
+    torch.manual_seed(0)
+    linear = nn.Linear(96, 160, dtype=torch.bfloat16).requires_grad_(False)
+    rows, plain = torch.randn(1, 100, 96, dtype=torch.bfloat16), linear.forward
+    multiply_in_pieces(linear)
+    found = linear(rows)
+    assert found.shape == (1, 100, 160)
+    for first in range(0, 100, PIECE):
+        piece = slice(first, first + PIECE)
+        assert torch.equal(found[:, piece], plain(rows[:, piece]))
+        assert torch.equal(linear(rows[:, piece]), found[:, piece])
+
+
+def test_other_formats_are_multiplied_whole() -> None:
+    linear = nn.Linear(8, 8)
+    multiply_in_pieces(linear)
+    assert "forward" not in vars(linear)

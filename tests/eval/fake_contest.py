@@ -8,13 +8,12 @@ started again it goes on.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,15 @@ from apply_eval.rows import RowsFile, facts_of
 from apply_eval.runners import MISSING_OVER_HTTP, Answer
 from apply_eval.summary import SummaryOptions
 from apply_service.errors import ApplyError, NeedsMoreContext
-from apply_service.types import PassCount
 from tests.eval.rows import record
 
 NAMES = ("plain", "fast", "faster")
-N_SAMPLES, REPEATS = 30, 2
+N_SAMPLES = 30
 
 
 class FakeRunner:
     """Right for two samples in three, wrong for one in six, else it refuses.  Counts what it is asked."""
 
-    is_concurrent = True
     missing = MISSING_OVER_HTTP
 
     def __init__(
@@ -74,18 +71,12 @@ class FakeRunner:
             n_accepted=45,
             rejections=1,
             accepted_by_source={"predicted": 45},
-            pass_counts=(PassCount(40, 40, 39, "predicted"), PassCount(10, 20, 6, "original")),
             confidence=0.4 if chance == 2 else 0.99,
             strategy="model",
         )
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def ticking() -> Iterator[float]:
-    """A clock that depends on nothing: a second a look."""
-    return itertools.count().__iter__()
 
 
 def samples() -> list[EditRecord]:
@@ -100,8 +91,6 @@ def plan(**changes: Any) -> dict[str, Any]:
         "model": None,
         "server": None,
         "request": {"strategy": "auto", "constrain": None},
-        "repeats": REPEATS,
-        "concurrency": 1,
     }
     return values | changes
 
@@ -115,14 +104,13 @@ def session() -> dict[str, Any]:
 def do_run(folder: Path, *, delay_s: float = 0.0, n_answers: int | None = None) -> dict[str, Any]:
     """Begin or go on with the run in `folder`; its results, also written there.  After `n_answers` it hangs."""
     records = samples()
-    clock = ticking()
     with RowsFile(folder / ROWS, plan()) as file:
         file.add_session(session())
         places = None if n_answers is None else threading.Semaphore(n_answers)
         runners = {name: FakeRunner(name, delay_s=delay_s, places=places) for name in NAMES}
-        loop = Loop({r.id: r for r in records}, runners, file, clock=lambda: float(next(clock)))
+        loop = Loop({r.id: r for r in records}, runners, file)
         ids = [r.id for r in records]
-        loop.run(list(schedule(ids, NAMES, repeats=REPEATS, concurrency=1, seed=0)))
+        loop.run(schedule(ids, NAMES, seed=0))
         results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(), plain=None)
     write_results(folder, results)
     return results

@@ -6,7 +6,6 @@ from typing import Any
 
 from apply_eval.datasets import EditRecord, measure_edit
 from apply_eval.rows import RunRow, SampleFacts, facts_of
-from apply_service.types import PassCount
 
 
 def record(name: str, **changes: Any) -> EditRecord:
@@ -24,12 +23,11 @@ def facts(name: str, **changes: Any) -> SampleFacts:
 def right(at: str, name: str, **changes: Any) -> RunRow:
     """A right answer: 100 tokens at 1,000 a second in four passes with one rejection."""
     values: dict[str, Any] = {
-        "repeat": 0, "outcome": "answered", "exact": True, "same_but_blanks": True, "same_tree": True,
+        "outcome": "answered", "exact": True, "same_but_blanks": True, "same_tree": True,
         "edit_similarity": 1.0, "change_similarity": 1.0, "syntax_kept": True, "lines_outside": 0, "strategy": "model",
         "confidence": 0.9, "latency_s": 0.5, "ttft_s": 0.2, "tok_s": 1000.0, "n_prompt_tokens": 200, "n_tokens": 100,
         "n_chars": 300, "passes": 4, "n_drafted": 120, "n_accepted": 96, "rejections": 1,
         "accepted_by_source": {"predicted": 96},
-        "pass_counts": (PassCount(90, 90, 89, "predicted"), PassCount(1, 0, 0, ""), PassCount(9, 30, 7, "predicted")),
     }  # fmt: skip
     return RunRow(id=at, name=name, **(values | changes))
 
@@ -44,8 +42,8 @@ def wrong(at: str, name: str, **changes: Any) -> RunRow:
 
 
 def refused(at: str, name: str, code: str = "needs_more_context") -> RunRow:
-    return RunRow(at, name, 0, "refused", error=code, message="no anchor")
+    return RunRow(at, name, "refused", error=code, message="no anchor")
 
 
 def missing(at: str, name: str) -> RunRow:
-    return RunRow(at, name, 0, "missing", error="unreachable", message="connection refused")
+    return RunRow(at, name, "missing", error="unreachable", message="connection refused")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from apply_eval.fuzz import FuzzSource
-
 ROOT = Path(__file__).parents[2]
 
 TYPESCRIPT = """\
@@ -217,12 +215,9 @@ SAMPLES = (
 )
 
 
-def sample_sources() -> list[FuzzSource]:
-    """The small files, and some of the project's own."""
+def sample_sources() -> list[tuple[str, str, str]]:
+    """(language, path, text) of the small files, and of some of the project's own."""
     own = [ROOT / "apply_service" / name for name in ("types.py", "protocols.py", "registry.py", "errors.py")]
     own.append(ROOT / "pyproject.toml")
-    files = [FuzzSource(text, None, language, path) for language, path, text in SAMPLES]
-    for path in own:
-        language = "toml" if path.suffix == ".toml" else "python"
-        files.append(FuzzSource(path.read_text(encoding="utf-8"), None, language, path.name))
-    return files
+    language = {".py": "python", ".toml": "toml"}
+    return [*SAMPLES, *((language[path.suffix], path.name, path.read_text(encoding="utf-8")) for path in own)]

@@ -77,34 +77,11 @@ def test_limit(data: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["n_total"] == 1
 
 
-def test_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    theirs = tmp_path / "theirs.jsonl"
-    theirs.write_text(json.dumps({"old": "a\nb\n", "after": "a\nc\n", "update": "a\nc\n"}) + "\n", encoding="utf-8")
-    out = tmp_path / "ours.jsonl"
-    assert main(["import", str(theirs), "--out", str(out), "--field", "before=old"]) == 0
-    assert read_records(out)[0].before == "a\nb\n"
-    assert "1 edits written" in capsys.readouterr().out
-
-
-def test_fuzz_over_a_repository(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["fuzz", "--repo", str(repo), "--cases", "20", "--format", "search_replace"])
-    out = capsys.readouterr().out
-    assert "20 cases" in out
-    assert code == (0 if "20 cases, 0 failures" in out else 1)
-
-
-def test_one_case_in_full(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["fuzz", "--repo", str(repo), "--only", "7", "--format", "unified_diff"])
-    assert "diff --git" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["merge", "--data", "none.jsonl"], "no such data set"),
         (["mine", "--repo", ".", "--out", "x.jsonl"], "git refused"),
-        (["import", "none.jsonl", "--out", "x", "--field", "oops"], "--field wants NAME=THEIRS"),
-        (["fuzz", "--folder", "."], "no usable file"),
     ],
 )
 def test_bad_input_is_named_on_stderr(

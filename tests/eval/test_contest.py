@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from apply_eval.contest import ENGINE, FASTER_OF_BOTH, GENERATE, choose_plain, known_drafters, open_contest
+from apply_eval.contest import ENGINE, FASTER_OF_BOTH, GENERATE, choose_plain, open_contest
 from apply_eval.loop import RunOptions, ServerOptions, plan_of
 from apply_eval.runners import RequestOptions
 from apply_eval.target import TargetOptions, open_target
 from apply_service.errors import ApplyError, MissingDependency, UnknownDrafter, UnknownModel, UnsupportedParameter
-from apply_service.registry import DRAFTERS
 from tests.eval.rows import record
 
 RECORDS = [record("a"), record("b")]
@@ -70,14 +69,6 @@ def speed_of(tok_s: float) -> Callable[..., Any]:
     return lambda *_, **__: Timed()
 
 
-def test_at_a_higher_concurrency_the_library_is_no_candidate() -> None:
-    contest = open_contest(options(concurrency=4), RECORDS)
-    assert contest.plain is not None
-    assert contest.plain["is"] == ENGINE
-    assert all(runner.is_concurrent for runner in contest.runners.values())
-    contest.close()
-
-
 def test_strategy_exact_is_one_contestant_without_a_model() -> None:
     contest = open_contest(options(drafters=None, request=RequestOptions(strategy="exact")), RECORDS)
     assert list(contest.runners) == ["exact"]
@@ -105,6 +96,7 @@ SERVER = ServerOptions("http://127.0.0.1:9", "code_apply")
     ("changes", "error"),
     [
         ({"drafters": ("orignal",)}, UnknownDrafter),
+        ({"drafters": ("merged_edit+magic",)}, UnknownDrafter),
         ({"target": TargetOptions("replay:no-such-shape")}, UnknownModel),
         ({"peers": {"hf-magic": None}}, UnsupportedParameter),
         ({"peers": {"vllm": None}}, MissingDependency),
@@ -116,13 +108,6 @@ SERVER = ServerOptions("http://127.0.0.1:9", "code_apply")
 def test_what_makes_no_sense_is_refused(changes: dict[str, Any], error: type[ApplyError]) -> None:
     with pytest.raises(error):
         open_contest(options(**changes), RECORDS)
-
-
-def test_drafters_by_name() -> None:
-    assert known_drafters(DRAFTERS) == tuple(DRAFTERS)
-    assert known_drafters(["original", "merged_edit+original", "original"]) == ("original", "merged_edit+original")
-    with pytest.raises(UnknownDrafter, match="no such drafter"):
-        known_drafters(["merged_edit+magic"])
 
 
 def test_a_key_is_no_part_of_a_plan() -> None:

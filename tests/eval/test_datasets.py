@@ -25,7 +25,7 @@ def write_lines(path: Path, *rows: object) -> Path:
 
 @pytest.mark.parametrize("name", ["set.jsonl", "set.jsonl.xz"])
 def test_records_come_back_as_written(tmp_path: Path, name: str) -> None:
-    records = [record(), record("r2", update_style={"context": 2}, search_replace="x", subject="Straße", path=None)]
+    records = [record(), record("r2", style="minimal", subject="Straße", path=None)]
     assert write_records(tmp_path / name, records) == 2
     assert read_records(tmp_path / name) == records
 
@@ -100,3 +100,18 @@ def test_real_records_are_read_and_measured_alike(extra_data: Path) -> None:
         assert again.n_lines_before == found.measures.n_lines_before
         changed = (again.lines_added, again.lines_removed)
         assert changed == pytest.approx((found.measures.lines_added, found.measures.lines_removed), abs=12)
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "added", "removed"),
+    [
+        ("a\nb\nx\nc\n", "insert", 1, 0),
+        ("a\nc\n", "delete", 0, 1),
+        ("a\nX\nY\nc\n", "replace", 2, 1),
+        ("x\na\nb\n", "mixed", 1, 1),
+    ],
+)
+def test_kind_and_counts(after: str, kind: str, added: int, removed: int) -> None:
+    measures = measure_edit("a\nb\nc\n", after)
+    assert (measures.edit_kind, measures.lines_added, measures.lines_removed) == (kind, added, removed)
+    assert measures.n_lines_before == 3

@@ -14,10 +14,10 @@ import pytest
 
 from apply_eval.results import ROWS, read_results
 from apply_eval.rows import read_rows_file
-from tests.eval.fake_contest import N_SAMPLES, NAMES, REPEATS, do_run
+from tests.eval.fake_contest import N_SAMPLES, NAMES, do_run
 
 ROOT = Path(__file__).parents[2]
-N_ROWS = N_SAMPLES * len(NAMES) * REPEATS
+N_ROWS = N_SAMPLES * len(NAMES)
 DELAY_S = 0.004
 
 
@@ -29,8 +29,8 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def rows_of(path: Path) -> int:
-    """Blocks on disk, a torn one not counted."""
-    return path.read_bytes().count(b'\n{"block"') if path.is_file() else 0
+    """Rows on disk, a torn one not counted."""
+    return path.read_bytes().count(b'\n{"row"') if path.is_file() else 0
 
 
 def kill_after_rows(folder: Path, n_rows: int) -> None:
@@ -57,7 +57,7 @@ def test_killed_at_random_moments_it_resumes_to_the_same_summary(tmp_path: Path,
         kill_after_rows(tmp_path, n_rows)
     if rng.random() < 0.5:  # the kill came while a line was being written
         with (tmp_path / ROWS).open("ab") as file:
-            file.write(b'{"block":{"number":7,"name":"fa')
+            file.write(b'{"row":{"id":"sample-07","name":"fa')
     do_run(tmp_path)
     found = read_results(tmp_path).values
     assert found["complete"]
@@ -65,7 +65,7 @@ def test_killed_at_random_moments_it_resumes_to_the_same_summary(tmp_path: Path,
     assert found["rows"] == json.loads(json.dumps(undisturbed["rows"]))
     assert len(found["sessions"]) == 4
     record = read_rows_file(tmp_path / ROWS)
-    assert sum(len(block.rows) for block in record.blocks) == N_ROWS, "a sample was measured twice"
+    assert len(record.all_rows) == N_ROWS, "a sample was measured twice"
 
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
 from apply_eval.datasets import EditRecord
-from apply_eval.loop import MAX_MISSING_IN_A_ROW, Loop, refuse_one_at_a_time, schedule
+from apply_eval.loop import MAX_MISSING_IN_A_ROW, Loop, schedule
 from apply_eval.rows import RowsFile, RunRow, read_rows_file
 from apply_eval.runners import Answer
 from apply_service.errors import (
@@ -18,7 +17,6 @@ from apply_service.errors import (
     EngineFailure,
     Overloaded,
     Unreachable,
-    UnsupportedParameter,
 )
 from tests.eval.fake_contest import FakeRunner
 from tests.eval.rows import record
@@ -26,10 +24,10 @@ from tests.eval.rows import record
 RECORDS = {name: record(name) for name in ("b", "c", "d", "e")}
 
 
-def run_loop(folder: Path, runner: FakeRunner, *, concurrency: int = 1) -> list[RunRow]:
+def run_loop(folder: Path, runner: FakeRunner) -> list[RunRow]:
     with RowsFile(folder / "rows.jsonl", {"names": [runner.name]}) as file:
-        loop = Loop(RECORDS, {runner.name: runner}, file, concurrency=concurrency)
-        loop.run(list(schedule(list(RECORDS), [runner.name], repeats=1, concurrency=concurrency, seed=0)))
+        loop = Loop(RECORDS, {runner.name: runner}, file)
+        loop.run(schedule(list(RECORDS), [runner.name], seed=0))
         return file.record.rows
 
 
@@ -82,23 +80,9 @@ def test_a_service_that_is_gone_ends_the_run_and_what_is_done_is_kept(tmp_path: 
     with RowsFile(tmp_path / "rows.jsonl", {}) as file:
         loop = Loop(many, {"x": runner}, file)
         with pytest.raises(Unreachable, match="5 times in a row: connection refused"):
-            loop.run(list(schedule(list(many), ["x"], repeats=1, concurrency=1, seed=0)))
+            loop.run(schedule(list(many), ["x"], seed=0))
     assert len(runner.asked) == 3 + MAX_MISSING_IN_A_ROW
     assert len(read_rows_file(tmp_path / "rows.jsonl").rows) == 3 + MAX_MISSING_IN_A_ROW
-
-
-def test_concurrent_requests_really_overlap(tmp_path: Path) -> None:
-    meeting = threading.Barrier(3, timeout=10)
-
-    class Meeting(FakeRunner):
-        def answer(self, edit: EditRecord) -> Answer:
-            if edit.id != "e":
-                meeting.wait()
-            return super().answer(edit)
-
-    rows = run_loop(tmp_path, Meeting("x"), concurrency=3)
-    assert {row.id for row in rows} == set(RECORDS)
-    assert len(read_rows_file(tmp_path / "rows.jsonl").blocks) == 1
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
@@ -119,12 +103,3 @@ def test_warm_up_asks_everyone_and_counts_nothing(tmp_path: Path) -> None:
         Loop(RECORDS, {"x": runner}, file).warm_up(RECORDS["b"])
         assert runner.asked == ["b"]
         assert file.record.rows == []
-
-
-def test_contestants_for_one_request_at_a_time_are_named() -> None:
-    runner = FakeRunner("alone")
-    refuse_one_at_a_time([runner], 8)
-    runner.is_concurrent = False
-    refuse_one_at_a_time([runner], 1)
-    with pytest.raises(UnsupportedParameter, match="alone"):
-        refuse_one_at_a_time([runner], 2)

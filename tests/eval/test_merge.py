@@ -13,7 +13,6 @@ from apply_eval.errors import DataError
 from apply_eval.merge import (
     MergeAnswer,
     Merger,
-    coloured_diff,
     format_merger,
     print_summary,
     print_wrong_certain,
@@ -194,10 +193,3 @@ def test_the_summary_on_the_terminal(summary: dict[str, Any]) -> None:
     text = printed(lambda console: print_summary(console, summary))
     assert "1 of 7 exact (14.3%), 3 wrong but certain, 2 refused" in text
     assert "by certainty" in text
-
-
-def test_long_diffs_are_cut() -> None:
-    wanted = "".join(f"line {i}\n" for i in range(200))
-    diff = coloured_diff(wanted, wanted.replace("line", "row")).plain
-    assert "more lines" in diff
-    assert diff.count("\n") <= 62

@@ -9,8 +9,7 @@ import pytest
 
 from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError, GitError
-from apply_eval.git_repo import GitRepo
-from apply_eval.mine import MineFilter, language_name, mine
+from apply_eval.mine import GitRepo, MineFilter, language_name, mine
 from tests.eval.git_history import git, make_repo
 from tests.eval.samples import GO, PYTHON, TYPESCRIPT, YAML
 
@@ -65,20 +64,10 @@ def test_real_edits_are_taken_with_their_bytes(repo: Path) -> None:
     assert found["weather.py"].before == PYTHON
     assert found["weather.py"].after == PYTHON_2
     assert found["store.go"].after == crlf(GO_2).decode()
-    assert "crlf" in found["store.go"].measures.flags
+    assert "\r" not in found["store.go"].update
     assert found["store.go"].language == "go"
     assert found["store.go"].subject == "Use a literal"
     assert found["store.go"].date == "2025-03-01"
-
-
-def test_each_edit_comes_in_every_format(repo: Path) -> None:
-    for record in mined(repo):
-        assert record.update
-        assert "\r" not in record.update
-        assert record.search_replace is not None
-        assert "<<<<<<< SEARCH" in record.search_replace
-        assert record.unified_diff is not None
-        assert record.unified_diff.startswith("diff --git ")
 
 
 def test_same_seed_same_records(repo: Path) -> None:

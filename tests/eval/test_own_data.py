@@ -1,15 +1,14 @@
-"""The default data set, and other people's edits as one."""
+"""The default data set."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from apply_eval.datasets import read_records
 from apply_eval.errors import DataError
-from apply_eval.mine import OWN_EDITS, import_records, own_records
+from apply_eval.mine import OWN_EDITS, own_records
 from tests.eval.git_history import make_repo
 from tests.eval.samples import PYTHON
 
@@ -46,43 +45,3 @@ def test_without_a_history_the_shipped_edits_serve(tmp_path: Path, place: str) -
 def test_no_edit_is_that_short(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no shipped edit"):
         own_records(limit=5, max_lines=1, seed=0, root=tmp_path)
-
-
-AFTER = PYTHON.replace("import json\n", "import json\nimport math\n")
-
-
-def rows(tmp_path: Path, *found: dict[str, str]) -> Path:
-    path = tmp_path / "theirs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
-    return path
-
-
-def test_their_field_names(tmp_path: Path) -> None:
-    path = rows(tmp_path, {"old": "a\nb\n", "new": "a\nc\n", "edit": "a\nc\n", "path": "x/y.go"})
-    renames = {"before": "old", "after": "new", "update": "edit"}
-    records, n_skipped = import_records(path, renames=renames, sketch_styles=None, seed=0)
-    assert n_skipped == 0
-    assert (records[0].before, records[0].after, records[0].update) == ("a\nb\n", "a\nc\n", "a\nc\n")
-    assert records[0].language == "go"
-    assert records[0].measures.edit_kind == "replace"
-
-
-def test_without_updates_the_remedy_is_named(tmp_path: Path) -> None:
-    path = rows(tmp_path, {"before": "a\n", "after": "b\n"})
-    with pytest.raises(DataError) as caught:
-        import_records(path, renames={}, sketch_styles=None, seed=0)
-    assert "--sketch" in caught.value.remedy
-
-
-def test_snippets_are_sketched_and_impossible_ones_counted(tmp_path: Path) -> None:
-    path = rows(tmp_path, {"before": PYTHON, "after": AFTER, "path": "a.py"}, {"before": "a\n", "after": "a"})
-    records, n_skipped = import_records(path, renames={}, sketch_styles="clean", seed=0)
-    assert n_skipped == 1
-    assert "import math" in records[0].update
-    assert records[0].update_style["is_clean"] is True
-
-
-def test_no_sample_left_is_an_error(tmp_path: Path) -> None:
-    path = rows(tmp_path, {"before": "a\n", "after": "a"})
-    with pytest.raises(DataError, match="gives no sample"):
-        import_records(path, renames={}, sketch_styles="mixed", seed=0)

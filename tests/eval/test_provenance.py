@@ -60,7 +60,7 @@ def test_a_program_is_told_as_one_types_it(module: str | None, path: str, shown:
         (["apply-eval", "run", "--model", "a b"], "apply-eval run --model 'a b'"),
         (["python", "-m", "benchmarks.load"], "python -m benchmarks.load"),
         (["cli.py", "run", "--out", "x"], "apply-eval run --out x"),
-        (["ray_check.py", "--files", "4"], "python -m benchmarks.ray_check --files 4"),
+        (["demo.py", "--files", "4"], "python -m benchmarks.demo --files 4"),
         (["load.py"], "python -m benchmarks.load"),
     ],
 )

@@ -10,9 +10,9 @@ import pytest
 
 from apply_eval.errors import DataError
 from apply_eval.results import RESULTS, build_results, read_results, write_results
-from apply_eval.rows import Block, RunRecord
+from apply_eval.rows import RunRecord
 from apply_eval.summary import SummaryOptions
-from tests.eval.fake_contest import N_SAMPLES, NAMES, REPEATS, do_run, plan, session
+from tests.eval.fake_contest import N_SAMPLES, NAMES, do_run, plan, session
 from tests.eval.rows import facts, missing, right, wrong
 
 
@@ -24,7 +24,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     do_run(tmp_path)
     values = json.loads((tmp_path / RESULTS).read_text(encoding="utf-8"))
     assert (values["kind"], values["schema_version"], values["complete"]) == ("run", 1, True)
-    assert len(values["rows"]) == N_SAMPLES * len(NAMES) * REPEATS
+    assert len(values["rows"]) == N_SAMPLES * len(NAMES)
     assert list(values["summary"]) == list(NAMES)
     assert values["provenance"]["commit"] == "c0ffee"
     assert all(values["summary"][name]["n_scored"] == N_SAMPLES for name in NAMES)
@@ -44,21 +44,21 @@ def test_reading_it_back(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_stopped_says_so() -> None:
-    some = plan(names=["d"], sample_ids=["a", "b"], repeats=1)
-    record = RunRecord(some, [session()], [Block(0, "d", 1.0, (right("a", "d"),))])
+    some = plan(names=["d"], sample_ids=["a", "b"])
+    record = RunRecord(some, [session()], [right("a", "d")])
     found = results_of(record, "a", "b")
     assert not found["complete"]
     assert found["summary"]["d"]["n_total"] == 2
     assert found["summary"]["d"]["n_failed"] == 1
-    record.blocks.append(Block(1, "d", 1.0, (wrong("b", "d"),)))
+    record.all_rows.append(wrong("b", "d"))
     assert results_of(record, "a", "b")["complete"]
 
 
 def test_nothing_scored_is_an_error() -> None:
-    some = plan(names=["d"], sample_ids=["a"], repeats=1)
-    for blocks in ([], [Block(0, "d", 1.0, (missing("a", "d"),))]):
+    some = plan(names=["d"], sample_ids=["a"])
+    for rows in ([], [missing("a", "d")]):
         with pytest.raises(DataError, match="no sample could be scored"):
-            results_of(RunRecord(some, [session()], blocks), "a")
+            results_of(RunRecord(some, [session()], rows), "a")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

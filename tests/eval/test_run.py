@@ -65,13 +65,12 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_a_run_writes_results_report_and_table(
     contest: dict[str, Any], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "--data", str(data), "--out", str(tmp_path / "r"), "--price-per-hour", "2"]) == 0
+    assert main(["run", "--data", str(data), "--out", str(tmp_path / "r")]) == 0
     found = results_of(tmp_path / "r")
     assert found["complete"]
     assert list(found["summary"]) == list(NAMES)
     assert found["plan"]["model"] == MODEL
     assert found["provenance"]["data"][0]["name"] == "d.jsonl"
-    assert found["summary"]["fast"]["cost_per_1m_tokens"] > 0
     assert (tmp_path / "r" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     out = capsys.readouterr().out
     assert "faster" in out
@@ -157,7 +156,7 @@ def test_a_server_is_measured(tmp_path: Path) -> None:
     write_records(tmp_path / "d.jsonl", [edit, record("b")])
     run = ScriptedRun(tokens=(edit.after,), result=make_result(edit.after))
     with live_server(run) as (url, _):
-        command = ["run", "--data", str(tmp_path / "d.jsonl"), "--server", url, "--concurrency", "2"]
+        command = ["run", "--data", str(tmp_path / "d.jsonl"), "--server", url]
         assert main([*command, "--out", str(tmp_path / "r")]) == 0
     found = results_of(tmp_path / "r")["summary"]["server"]
     assert (found["n_scored"], found["exact_match"]) == (2, 0.5)
@@ -180,7 +179,7 @@ def test_nobody_at_the_url_is_an_error(tmp_path: Path, capsys: pytest.CaptureFix
         (["--dialect", "code_apply"], "--dialect would have no effect"),
         (["--server", "http://x", "--target", "replay:tiny-2m"], "--target would have no effect"),
         (["--server", "http://x", "--api-key", "env:NO_SUCH_VARIABLE"], "the environment has no NO_SUCH_VARIABLE"),
-        (["--drafters", "magic"], "no such drafter: magic"),
+        (["--drafters", "magic"], "no such drafter"),
         (["--server", "ftp://x"], "not the URL of a service"),
         (["--data", "none.jsonl"], "no such data set"),
         (["--max-lines", "1"], "no shipped edit"),

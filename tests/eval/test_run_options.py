@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
 import pytest
 
-from apply_eval.cli import add_run
+from apply_eval.cli import build_parser
 from apply_eval.run import options_of
 
 
@@ -20,6 +18,4 @@ from apply_eval.run import options_of
     ],
 )
 def test_drafters_are_compared_token_by_token_and_servers_as_they_come(line: list[str], strategy: str) -> None:
-    parser = argparse.ArgumentParser()
-    add_run(parser)
-    assert options_of(parser.parse_args([*line, "--out", "runs/x"])).request.strategy == strategy
+    assert options_of(build_parser().parse_args(["run", *line, "--out", "runs/x"])).request.strategy == strategy

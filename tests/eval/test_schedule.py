@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 
-from apply_eval.loop import BLOCK_FACTOR, Turn, schedule
+from apply_eval.loop import Turn, schedule
 
 IDS, NAMES = [f"s{i}" for i in range(40)], ["a", "b", "c"]
 
 
 def turns(**changes: int) -> list[Turn]:
-    options = {"repeats": 1, "concurrency": 1, "seed": 0} | changes
-    return list(schedule(IDS, NAMES, **options))
+    return schedule(IDS, NAMES, **({"seed": 0} | changes))
 
 
-def test_everyone_answers_every_sample_once_a_repeat() -> None:
-    for options in ({}, {"repeats": 3}, {"concurrency": 4}, {"concurrency": 64}):
-        counts = Counter((name, i, turn.repeat) for turn in turns(**options) for name in [turn.name] for i in turn.ids)
-        assert set(counts.values()) == {1}
-        assert len(counts) == 40 * 3 * options.get("repeats", 1)
+def test_everyone_answers_every_sample_once() -> None:
+    counts = Counter(turns())
+    assert set(counts.values()) == {1}
+    assert len(counts) == 40 * 3
 
 
 def test_contestants_take_turns_on_a_sample() -> None:
     for i in range(0, 120, 3):
-        assert len({turn.ids for turn in turns()[i : i + 3]}) == 1
+        assert len({turn.id for turn in turns()[i : i + 3]}) == 1
         assert {turn.name for turn in turns()[i : i + 3]} == set(NAMES)
 
 
@@ -36,10 +34,3 @@ def test_nobody_is_always_first() -> None:
 def test_the_seed_decides_alone() -> None:
     assert turns() == turns()
     assert turns(seed=1) != turns()
-    assert [turn.number for turn in turns(concurrency=2)] == list(range(len(turns(concurrency=2))))
-
-
-def test_blocks_fill_the_batch() -> None:
-    sizes = [len(turn.ids) for turn in turns(concurrency=3)]
-    assert max(sizes) == 3 * BLOCK_FACTOR
-    assert sizes.count(3 * BLOCK_FACTOR) == 9

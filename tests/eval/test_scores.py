@@ -9,6 +9,7 @@ from apply_eval.scores import (
     Scores,
     change_similarity,
     count_lines_outside,
+    diff_hunks,
     is_flagged,
     is_same_but_blanks,
     is_same_but_misquotes,
@@ -286,3 +287,10 @@ def test_silent_errors_are_wrong_and_not_flagged() -> None:
     assert not is_silent_error(is_exact=False, flagged=True)
     assert not is_silent_error(is_exact=True, flagged=False)
     assert not is_silent_error(is_exact=True, flagged=True)
+
+
+def test_the_hunks_of_a_difference() -> None:
+    assert diff_hunks("a\nb\n", "a\nc\n", 9) == ["@@ -1,2 +1,2 @@", " a", "-b", "+c", ""]
+    assert diff_hunks("", "c\n", 9)[1:] == ["+c", ""]
+    assert diff_hunks("a\n", "a\n", 9) == []
+    assert diff_hunks("a\nb\n", "a\nc\n", 2)[2:] == ["... 3 more lines"]

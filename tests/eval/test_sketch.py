@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_eval.fuzz import mutate
 from apply_eval.sketch import Sketch, SketchStyle, draw_style, sketch
+from tests.eval.mutations import mutate
 from tests.eval.resolver import resolve_snippet
 from tests.eval.samples import PYTHON, TYPESCRIPT, sample_sources
 
@@ -24,8 +24,8 @@ def drawn_changes(seed: int, n_changes: int) -> Iterator[Change]:
     rng = random.Random(seed)
     sources = sample_sources()
     for _ in range(n_changes):
-        source = rng.choice(sources)
-        yield source.before, mutate(source.before, rng), source.language, source.path
+        language, path, text = rng.choice(sources)
+        yield text, mutate(text, rng), language, path
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from apply_service.errors import ApplyError, EmptyUpdate, InvalidField, UnknownField
-from apply_service.mcp.editing import EditCall
-from apply_service.mcp.tool import ALIASES, PROPERTIES, read_arguments
+from apply_service.mcp.tool import ALIASES, PROPERTIES, EditCall, read_arguments
 
 PLAIN = {"path": "a.py", "code_edit": "x"}
 

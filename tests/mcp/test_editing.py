@@ -16,8 +16,7 @@ from mcp_types import CallToolResult
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.edits.lazy.chooser import load
-from apply_service.mcp.editing import Apply, FileEditor
-from apply_service.mcp.tool import ALIASES, create_server
+from apply_service.mcp.tool import ALIASES, Apply, FileEditor, create_server
 from apply_service.service import Run, Service
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy, Verdict
 from tests.api.test_batch import pipeline_run

@@ -28,8 +28,7 @@ from apply_service.commands import mcp as mcp_command
 from apply_service.commands.mcp import http_app, local_apply
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
-from apply_service.mcp.editing import FileEditor
-from apply_service.mcp.tool import create_server
+from apply_service.mcp.tool import FileEditor, create_server
 from apply_service.settings import Settings
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
@@ -184,6 +183,22 @@ def test_limits_of_the_keys_hold_here_too(root: Path) -> None:
     http = TestClient(http_app(Protocol(), "127.0.0.1", settings), headers=bearer)  # type: ignore[arg-type]
     assert [http.get("/mcp").status_code for _ in range(4)] == [200] * 4, "who listens asks for nothing"
     assert [http.post("/mcp").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_large_message_is_refused_with_the_limit(root: Path) -> None:
+    """Whether its length is declared or not; a smaller one after it is read."""
+    settings = Settings(mcp_body_bytes=2000)
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    with live_server(pipeline_run) as (_, service):
+        editor = FileEditor(Roots([str(root)]), local_apply(service), BackupStore(root.parent / "state", 3))
+        app = http_app(create_server(editor), "127.0.0.1", settings)
+        with TestClient(app, base_url="http://127.0.0.1:8000") as http:
+            for body in (b" " * 2001, iter([b" " * 1500] * 3), b" " * 20_000_000):
+                refused = http.post("/mcp", content=body, headers=headers)
+                error = refused.json()["error"]
+                assert (refused.status_code, error["code"], error["limit"]) == (413, "too_large", 2000)
+                assert "mcp_body_bytes" in error["remedy"]
+            assert http.post("/mcp", content=b" " * 2000, headers=headers).status_code == 400
 
 
 def test_sessions_are_few_and_end_when_idle(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,9 @@ from tests.engine.tiny_models import tiny_tokenizer
     [
         ("Kortix/FastApply-7B-v1.0", "fastapply"),
         ("osmosis-ai/Osmosis-Apply-1.7B", "osmosis"),
+        ("aiXcoder/aiXapply-4B-SFT", "aixapply"),
+        ("/cache/models--Kortix--FastApply-1.5B-v1.0/snapshots/4ad19fe", "fastapply"),
+        ("/models/FastApply-1.5B-v1.0.Q4_K_M-0123abcd", "fastapply"),
         ("Qwen/Qwen2.5-Coder-7B-Instruct", "chat"),
     ],
 )
@@ -32,7 +35,7 @@ def test_the_embedded_model_has_one_format_of_its_own() -> None:
 def test_a_chat_model_can_be_asked_in_all_others_too(tmp_path: Path) -> None:
     folder = tmp_path / "FastApply-small"
     tiny_tokenizer().save_pretrained(folder)
-    assert sorted(one.name for one in open_prompt_formats(str(folder))[1:]) == ["chat", "osmosis"]
+    assert sorted(one.name for one in open_prompt_formats(str(folder))[1:]) == ["aixapply", "chat", "osmosis"]
     assert open_prompt_format(str(folder)).name == "fastapply"
 
 

@@ -16,17 +16,18 @@ from tokenizers import Tokenizer
 import apply_service
 from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
-from apply_service.drafting.chain import open_drafter
-from apply_service.engine.fake import FakeEngine, hashed
-from apply_service.prompts.chat import Chat, FastApply, Osmosis
-from apply_service.prompts.constraint import SourceConstraint, source_lines
-from apply_service.prompts.plain_bytes import BYTES, N_VOCAB, PlainBytes, decode_bytes
-from apply_service.prompts.tagged import TaggedOutput
-from apply_service.prompts.tokenizer import ChatTokenizer, VocabularyBytes
+from apply_service.drafting.drafter import open_drafter
+from apply_service.prompts.chat import Chat, FastApply, Osmosis, TaggedOutput
+from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
+from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import DraftContext, EditJob, SamplingParams
 from apply_service.types import FinishReason
 from tests.engine.tiny_models import tiny_tokenizer
-from tests.prompts.test_tagged import job
+from tests.fake_engine import FakeEngine, hashed
+from tests.plain_bytes import N_VOCAB, PlainBytes, decode_bytes
+from tests.prompts.test_chat import job
+
+BYTES = VocabularyBytes({byte: bytes([byte]) for byte in range(256)})
 
 REPLAY_TOKENIZER = Path(apply_service.__file__).parent / "models" / "replay" / "tokenizer.json.xz"
 WORDS = [b"a", b"ab", b"b\n", b"\n\n", b"a\nab", b"\n\na", b"<e", b"<e>", b"\n<e>", b"b<", b">\n", b"\na\n"]
@@ -194,7 +195,9 @@ def test_drafts_change_nothing_under_the_constraint(drafter: str, temperature: f
         sampling = SamplingParams(temperature, seed)
         made = open_drafter(name, context)
         stop_ids = plain_bytes.stop_ids
-        with Decoding(engine, prompt_ids, made, 300, stop_ids, sampling, plain_bytes.constraint(edit)) as decoding:
+        (end_id,) = stop_ids
+        rules = SourceConstraint(BYTES, source_lines(edit), end_id=end_id, encode=lambda text: list(text.encode()))
+        with Decoding(engine, prompt_ids, made, 300, stop_ids, sampling, rules) as decoding:
             for _ in decode_alone(decoding):
                 pass
         return decoding.output_ids, decoding.finish_reason

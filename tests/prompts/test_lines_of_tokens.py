@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apply_service.prompts.plain_bytes import END, PlainBytes
 from apply_service.prompts.tokenizer import lines_of_tokens
 from apply_service.types import LineOp
+from tests.plain_bytes import END, PlainBytes
 from tests.prompts.test_compact import COMPACT
 
 WORDS = ["<x>\n", "a", " b\n", "\n\n  c", "d", "", "\n</x>"]

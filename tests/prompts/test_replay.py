@@ -73,7 +73,7 @@ def test_a_prompt_suggests_its_predicted_merge() -> None:
 
 def test_a_tokenizer_without_the_controls_is_refused() -> None:
     with pytest.raises(ModelNotLoadable):
-        Replay(REPLAY._content._tokenizer.to_str())
+        Replay(REPLAY._content.tokenizer.to_str())
 
 
 def test_the_shipped_tokenizer_is_large_enough_in_a_small_file() -> None:

@@ -61,7 +61,7 @@ def test_a_remote_model_is_one_of_those_that_requests_may_name() -> None:
     assert runtime.models == ("remote:some/model", "other", "embedded")
     for name in runtime.models[:2]:
         assert isinstance(runtime.load(name), RemoteTarget)
-        assert runtime.load(name).name == name
+        assert runtime.load(name).info.name == name
 
 
 def test_a_remote_model_without_a_url_stops_the_start() -> None:

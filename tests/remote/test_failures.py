@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from email.utils import formatdate
-
 import pytest
 
 from apply_service.errors import ContextLimitExceeded, RemoteFailure
@@ -13,17 +10,11 @@ from apply_service.remote.messages import Transcript, error_in, error_of, is_pas
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [(None, None), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("soon", None), ("inf", None)]
+    ("header", "seconds"),
+    [(None, None), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("soon", None), ("inf", None)],
 )
 def test_retry_after_in_seconds(header: str | None, seconds: float | None) -> None:
     assert asked_wait_s(header) == seconds
-
-
-def test_retry_after_as_a_date() -> None:
-    found = asked_wait_s(formatdate(time.time() + 100, usegmt=True))
-    assert found is not None
-    assert 90 < found <= 100
-    assert asked_wait_s(formatdate(0, usegmt=True)) == 0.0
 
 
 def test_what_may_pass() -> None:

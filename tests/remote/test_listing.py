@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from apply_service.build import build_runtime
 from apply_service.cli import main
 from apply_service.commands.doctor import examine
-from apply_service.commands.doctor import models as run_models
 from apply_service.errors import RemoteFailure
 from apply_service.pipeline import apply
 from apply_service.remote.client import served_models
@@ -36,7 +34,7 @@ def test_doctor_asks_the_server_which_models_it_has() -> None:
 
 
 def test_models_lists_a_remote_one(capsys: pytest.CaptureFixture[str]) -> None:
-    run_models(Namespace(json=False), Settings(model="remote:m", remote_url="http://127.0.0.1:9/v1"))
+    assert main(["models", "--model", "remote:m", "--remote-url", "http://127.0.0.1:9/v1"]) == 0
     assert capsys.readouterr().out.startswith("* remote:m: asked at http://127.0.0.1:9/v1\n")
 
 

@@ -19,17 +19,17 @@ import pytest
 from apply_service import service as service_module
 from apply_service.build import open_service
 from apply_service.deadline import Deadline
-from apply_service.engine.fake import FakeEngine, hashed
 from apply_service.errors import ApplyError, DeadlineExceeded, MalformedEdit, Overloaded
 from apply_service.pipeline import ReadEdit, read_or_apply
-from apply_service.prompts.plain_bytes import N_VOCAB, PlainBytes
 from apply_service.service import Readers, Service
 from apply_service.serving.workers import WorkerPool
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 from tests.doubles import ScriptedRun, wait_for
+from tests.fake_engine import FakeEngine, hashed
 from tests.live_server import serving
+from tests.plain_bytes import N_VOCAB, PlainBytes
 from tests.serving import calls
 
 EDIT = "<<<<<<< SEARCH\na = 1\n=======\na = 2\n>>>>>>> REPLACE\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from apply_service.errors import DeadlineExceeded, EngineFailure, NeedsMoreContext, NotReady
-from apply_service.serving.workers import HEAVY_BYTES, WorkerPool
+from apply_service.serving.workers import HEAVY_BYTES, NICENESS, WorkerPool
 from tests.doubles import wait_for
 from tests.serving import calls
 
@@ -43,6 +44,13 @@ def test_a_process_is_used_again(pool: WorkerPool) -> None:
     assert pid != os.getpid()
     assert done(pool, os.getpid) == pid
     assert wait_for(lambda: pool.pids == [pid])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no niceness there")
+def test_a_process_stands_back_behind_this_one(pool: WorkerPool) -> None:
+    own = os.nice(0)
+    for _ in range(2):
+        assert done(pool, partial(os.nice, 0)) == min(own + NICENESS, 19)
 
 
 def test_the_process_of_a_heavy_call_ends(pool: WorkerPool) -> None:

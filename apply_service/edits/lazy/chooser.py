@@ -52,7 +52,7 @@ class Sum(NamedTuple):
         return total
 
 
-class Thresholds(NamedTuple):
+class ChooserThresholds(NamedTuple):
     """From `apply` on an answer is applied unseen; below `refuse` the chat dialects and MCP refuse it."""
 
     apply: float
@@ -69,7 +69,7 @@ class Chooser(NamedTuple):
     confidence: Sum
     calibration: tuple[tuple[float, ...], tuple[float, ...]]
     elsewhere: float
-    thresholds: Thresholds
+    thresholds: ChooserThresholds
 
     def rank(self, readings: Sequence[Values]) -> list[float]:
         """The score of each reading of an edit, given by its features: the highest is chosen, the first of equals.
@@ -135,7 +135,7 @@ def parse(values: Mapping[str, Any]) -> Chooser:
     known = {*features, *(f"{name}{RIVALS}" for name in features)}
     log_odds, chances = (tuple(_number(x) for x in row) for row in values["calibration"])
     elsewhere = _number(values["elsewhere"])
-    thresholds = Thresholds(**{name: _number(x) for name, x in values["thresholds"].items()})
+    thresholds = ChooserThresholds(**{name: _number(x) for name, x in values["thresholds"].items()})
     if len(log_odds) != len(chances) or (*log_odds, *chances) != (*sorted(log_odds), *sorted(chances)):
         raise ValueError("the calibration does not rise")
     if not all(0 <= chance <= 1 for chance in (*chances, elsewhere, *thresholds)):

@@ -63,7 +63,7 @@ _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
 _DOTS = re.compile(r"^(?:\.{3}|…)\s*(?:(?:existing|other|rest of(?: the)?) \w+|unchanged)?[\s,;:(–—-]*", re.IGNORECASE)
 _SPEAKING = (Relation.TARGET, Relation.GONE, Relation.AFTER, Relation.BEFORE, Relation.WITHIN)
-_NOTES = (Role.FENCE, Role.CHAT, Role.FILE_NAME, Role.BLANK)
+_NOTES = (Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME, Role.BLANK)
 
 
 class Directive(NamedTuple):
@@ -124,7 +124,7 @@ def find_directives(
         for i in range(start, stop):
             # Lines are left out; but dots as the only statement of a body are code.
             is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")
-            if roles[i] in (Role.FENCE, Role.CHAT) or (roles[i] is Role.MARKER and not is_body):
+            if roles[i] in (Role.FENCE, Role.ELSEWHERE) or (roles[i] is Role.MARKER and not is_body):
                 stop = i
                 break
         code = [i for i in range(start, stop) if update[i].strip()]

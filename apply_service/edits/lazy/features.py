@@ -18,32 +18,19 @@ from rapidfuzz import fuzz
 
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, surplus
 from apply_service.edits.lazy.candidates import substance
-from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
-from apply_service.edits.lazy.questions import ALL_DOUBTS
-from apply_service.edits.lazy.quotes import KINDS as QUOTE_KINDS
-from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs, lone_pairs
-from apply_service.edits.lazy.reading import Reading
-from apply_service.edits.lazy.retouch import RETOUCHES
+from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs
+from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.retouch import renew
 from apply_service.edits.lazy.statements import imported
+from apply_service.edits.lazy.vague import REASON
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
-KINDS = (*QUOTE_KINDS, "stub", "renewed")
-MAKERS = ("line", "group", "nested", "signed", "placed", "mixed", "noted", "parted", "unshifted",
-          "other")  # fmt: skip
-POLICIES = ("careful", "literal", "stubs", "headers", "careless", "lone", "format", "remarks", "omissions", "comments",
-            "loose", "most", "all", "flow")  # fmt: skip
-SIGNED = (
-    "context_exact", "context_loose", "context_missing", "removed_missing", "removed_loose", "ambiguous", "moved",
-    "unknown", "repeated", "between", "unquoted", "reindented", "margin",
-)  # fmt: skip
-PLACED = ("found", "missing", "agreement", "unknown", "likeness", "margin")
-REASONS = (
-    "trailing white space differs", "blank lines at a deletion note", "scope unknown", "no anchor above new lines",
-    "no anchor below new lines", "context misquoted", "context shortened", "comment reworded", "comment left out",
-    "fragment re-indented", "definitions left out", "remark or comment", "brackets read in pairs", "deletion note",
-    "a deletion is noted", "no anchor; placed", "placed by its hint", "indented otherwise",
-)  # fmt: skip
+MAKERS = ("line", "group", "signed", "placed", "other")
+POLICIES = ("careful", "literal", "headers", "lone", "format", "most")
+EXTRAS = ("blanks", "leads", "renewed")
+OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")
+"""Features that `signed` and `place` give to their readings."""
 BESIDE = 8
 """A new line is compared with this many hidden lines on each side of its change."""
 SHOWN = 0.8
@@ -69,12 +56,6 @@ _DECLARED = re.compile(
     r"\s*(?:export\s+)?(?:(?:const|let|var|val|static|final|local|type|class|struct|enum|interface|trait|def|fn|func|function)\s+"
     r"(?:mut\s+)?(\w+)|(\w{3,})\s*(?::[^=()]+)?:?=(?!=))"
 )
-_ORDER = re.compile(
-    r"\s*(?:#|//|--|/\*+|<!--|;)[\s\d.)]*(?:(?:then|and|also|finally|next|now|right|(?:in|at) [^:]*:)[,:]?\s+)*"
-    r"(?:add|append|change|delete|drop|insert|keep|move|place|put|remove|rename|replace|update)\b",
-    re.IGNORECASE,
-)
-"""A comment that tells the reader to make an edit."""
 MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
@@ -86,7 +67,7 @@ Features = dict[str, float]
 class SnippetFacts:
     """How a snippet is written.  This is the same for all of its merges."""
 
-    reading: Reading
+    reading: ReadSnippet
 
     @cached_property
     def headers(self) -> Counter[str | None]:
@@ -108,50 +89,23 @@ class SnippetFacts:
         return found
 
     @cached_property
-    def levels(self) -> set[int]:
-        """The file's indentations."""
-        return {indent_of(line) for line in self.reading.original if line.strip()}
-
-    @cached_property
     def features(self) -> Features:
-        reading, snippet = self.reading, self.reading.snippet
+        reading, index = self.reading, self.reading.index
+        blocks = reading.snippet.blocks
         shown = [reading.texts[i] for _, i in reading.visible]
-        index = reading.index
         known = [index.has(text.rstrip()) for text in shown]
         says = [substance(text.strip()) for text in shown]
-        alone = [index.count(text) == 1 for text in shown]
-        roles = Counter(snippet.roles)
-        edges = [(b.lines[0], b.lines[-1]) for b in snippet.blocks]
-        held = [[index.has(reading.texts[i].rstrip()) for i in pair] for pair in edges]
-        sure = [
-            any(index.count(reading.texts[i]) == 1 and substance(reading.texts[i].strip()) > 0.5 for i in block.lines)
-            for block in snippet.blocks
-        ]
+        held = [index.has(reading.texts[block.lines[0]].rstrip()) for block in blocks]
+        loose = [not any(index.has(reading.texts[i].rstrip()) for i in block.lines) for block in blocks]
         n = max(1, len(shown))
         return {
-            "shown_lines": log2(1 + len(shown)),
             "file_lines": log2(1 + len(reading.original)),
-            "shown_share": len(shown) / max(1, len(reading.original)),
+            "markers": float(reading.snippet.roles.count(Role.MARKER)),
             "known_share": sum(known) / n,
             "known_saying": sum(x for x, k in zip(says, known, strict=True) if k) / max(0.1, sum(says)),
-            "unique_share": sum(alone) / n,
-            "new_lines": float(len(shown) - sum(known)),
-            "blocks": float(len(snippet.blocks)),
-            "markers": float(roles[Role.MARKER]),
-            "notes": float(roles[Role.DELETION] + roles[Role.HINT] + roles[Role.ASIDE]),
-            "fences": float(roles[Role.FENCE] > 0),
-            "prose": float(roles[Role.CHAT]),
-            "inline_markers": float(len(reading.elided)),
-            "unmarked_start": float(bool(snippet.blocks) and not snippet.blocks[0].marked_before),
-            "unmarked_end": float(bool(snippet.blocks) and not snippet.blocks[-1].marked_after),
-            "held_starts": sum(pair[0] for pair in held) / max(1, len(held)),
-            "held_ends": sum(pair[1] for pair in held) / max(1, len(held)),
-            "loose_blocks": float(
-                sum(not any(index.has(reading.texts[i].rstrip()) for i in b.lines) for b in snippet.blocks)
-            ),
-            "unsure_blocks": float(len(sure) - sum(sure)),
-            "is_yaml": float(reading.language in ("yaml", "toml", "json", "markdown")),
-            "is_python": float(reading.language == "python"),
+            "unique_share": sum(index.count(text) == 1 for text in shown) / n,
+            "held_starts": sum(held) / max(1, len(held)),
+            "loose_share": sum(loose) / max(1, len(loose)),
         }
 
 
@@ -159,52 +113,30 @@ def features_of(
     facts: SnippetFacts,
     ops: Merge,
     names: Sequence[str],
-    counts: Mapping[str, int],
     reasons: Sequence[str],
-    extra: Mapping[str, float],
+    others: Mapping[str, float],
     n_readings: int,
 ) -> Features:
     """All features of one reading.
 
-    `names`: the ways that lead to it.  `counts`: how many pairs of each kind keep the file's wording.
-    `extra`: features that come from `signed` or `place`.
+    `names`: the ways that lead to it.  `reasons`: the doubts of the merger.  `others`: features that come from
+    `signed` or `place`.
     """
-    found = dict(facts.features)
-    found["ways"] = float(len(names))
-    found["ways_share"] = len(names) / max(1, n_readings)
     makers = {name.split(":")[-2] if ":" in name else name.rstrip("0123456789") for name in names}
-    makers |= {name.split(":")[0] for name in names if name.count(":") > 1}
-    for maker in MAKERS:
-        found[f"by_{maker}"] = float(maker in makers)
     policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
-    for policy in POLICIES:
-        found[f"policy_{policy}"] = float(policy in policies)
-    for part in ("blanks", "leads", "gaps", *(name for name, _ in RETOUCHES)):
-        found[f"policy_{part}"] = float(part in extras)
-    for what in KINDS:
-        found[f"kept_{what}"] = float(counts.get(what, 0))
-    for reason in (*REASONS, *ALL_DOUBTS):
-        found[f"doubt_{reason}"] = float(any(reason in text for text in reasons))
-    found["doubts"] = float(len(reasons))
-    for name in SIGNED:
-        found[f"signed_{name}"] = float(extra.get(f"signed_{name}", 0.0))
-    for name in PLACED:
-        found[f"placed_{name}"] = float(extra.get(f"placed_{name}", 0.0))
-    found |= _effects(facts, ops) | _of_notes(facts.reading, ops)
-    for name, retouch in RETOUCHES:  # The number of lines that each retouch would change.
-        found[f"open_{name}"] = log2(1 + sum(map(is_not, ops, retouch(facts.reading, ops))))
-    return found
-
-
-def _of_notes(reading: Reading, ops: Sequence[LineOp]) -> Features:
-    """How many comments that may be notes the merge writes, and how many the reading takes for markers."""
-    written = {op.update_line for op in ops if op.kind == "take"}
-    found = Counter(kind for i, kind in reading.found_notes.items() if i in written)
-    taken = Counter(kind for i, kind in reading.found_notes.items() if i in reading.notes)
     return {
-        **{f"written_{kind}": float(found[kind]) for kind in NOTE_KINDS},
-        **{f"noted_{kind}": float(taken[kind]) for kind in NOTE_KINDS},
+        **facts.features,
+        "ways": float(len(names)),
+        "ways_share": len(names) / max(1, n_readings),
+        **{f"by_{maker}": float(maker in makers) for maker in MAKERS},
+        **{f"policy_{policy}": float(policy in policies) for policy in POLICIES},
+        **{f"policy_{part}": float(part in extras) for part in EXTRAS},
+        "doubts": float(len(reasons)),
+        "vague": float(REASON in reasons),
+        **{name: float(others.get(name, 0.0)) for name in OTHERS},
+        **_effects(facts, ops),
+        "open_renewed": log2(1 + sum(map(is_not, ops, renew(facts.reading, ops)))),
     }
 
 
@@ -246,8 +178,6 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
     drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
     takes = [op for op in ops if op.kind == "take" and op.text.strip()]
     pairs = find_pairs(ops)
-    kinds = Counter(pair.kind for pair in pairs)
-    lone = lone_pairs(ops, pairs)
     loose = [pair for pair in pairs if pair.kind not in ("edit", "comment", "elided", "indent")]
     sides = [surplus([op.text for op in side]) for side in (takes, drops)]
     return {
@@ -256,19 +186,16 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "net": float(len(takes) - len(drops)) / (1 + len(takes) + len(drops)),
         "gone_share": len(drops) / max(1, len(facts.reading.original)),
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
-        "told": float(sum(_ORDER.match(op.text) is not None for op in takes)),
         "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
         "changes_nothing": float(not drops and not takes),
-        "loose_pairs": float(len(loose)),
-        "lone_loose": float(sum(pair.old[0] in lone for pair in loose)),
         "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
-        **{f"left_{what}": float(kinds[what]) for what in QUOTE_KINDS if what != "elided"},
-        "reworded_share": kinds["edit"] / max(1, len(pairs)),
+        "reworded_share": sum(pair.kind == "edit" for pair in pairs) / max(1, len(pairs)),
         **_of_runs(ops),
         **_of_names(ops),
         **_of_words(facts, ops, drops, takes),
         **_of_new_lines(facts, drops, takes),
+        **_of_gaps(facts.reading, ops),
         **_of_shown_lines(facts.reading, ops),
     }
 
@@ -291,18 +218,15 @@ def _ways(text: str) -> Counter[str]:
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
-    found: Counter[str] = Counter()
+    found = dict.fromkeys(("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms"), 0.0)
     longest_gone, beside = 0, 0.0
     for start, stop in changes(ops):
         old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         found["runs"] += 1
-        found["blank_runs"] += not old and not new
         found["inserting_runs"] += bool(new) and not old
         if old and not new:
-            found["deleting_runs"] += 1
             longest_gone = max(longest_gone, len(old))
-            found["gone_headers"] += sum(header_name(text) is not None for text in old)
             found["gone_leads"] += all(map(is_attached, old))
         if new and (start == 0 or ops[start - 1].kind == "keep"):
             found["open_tops"] += 1
@@ -310,12 +234,7 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
         if new and (stop == len(ops) or ops[stop].kind == "keep"):
             found["open_bottoms"] += 1
             beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
-    counted = ("runs", "blank_runs", "inserting_runs", "deleting_runs", "gone_headers", "gone_leads", "open_tops")
-    return {
-        **{name: float(found[name]) for name in (*counted, "open_bottoms")},
-        "longest_gone": log2(1 + longest_gone),
-        "beside_likeness": beside,
-    }
+    return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
 
 
 @lru_cache(maxsize=65536)
@@ -346,7 +265,7 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
     twice = sum(
         any(j not in gone and name in declared(original[j]) for j in facts.lines_with.get(name, ())) for name in defined
     )
-    shares, strangers = [], 0
+    shares = []
     for start, stop in changes(ops):
         names = {word for op in ops[start:stop] if op.kind == "take" for word in words(op.text)}
         names = {word for word in names if 0 < len(facts.lines_with.get(word, ())) <= MAX_COMMON}
@@ -355,29 +274,22 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
         beside = [op for op in ops[max(0, start - NEAR) : stop + NEAR] if op.kind != "take"]
         at_home = {word for op in beside for word in words(op.text)}
         shares.append(len(names & at_home) / len(names))
-        strangers += len(names - at_home)
     return {
         "dangling": float(dangling),
         "declared_twice": float(twice),
         "at_home": min(shares, default=1.0),
-        "at_home_mean": sum(shares) / len(shares) if shares else 1.0,
-        "strangers": log2(1 + strangers),
     }
 
 
 def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
-    """The lines that the new lines repeat, the names that they define again, and their indentation."""
+    """The lines that the new lines repeat, and the names that they define again."""
     gone = {op.text.strip() for op in drops}
     gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
-    levels = [indent_of(op.text) for op in takes]
     says = [text for op in takes if (text := op.text.strip()) not in gone and substance(text) >= SHOWN]
     return {
         "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
         "same_names": float(sum(facts.headers[name] > gone_names[name] for name in new_headers)),
-        "new_headers": float(len(new_headers)),
-        "odd_levels": float(sum(level not in facts.levels for level in levels)),
-        "new_levels": float(len(set(levels) - facts.levels)),
     }
 
 
@@ -409,7 +321,34 @@ def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
     return False
 
 
-def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:
+def _of_gaps(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
+    """What the markers stand for: how many for nothing, for lines outside their scope, or for deeper lines only, and
+    how many stand beside lines that go without a word."""
+    snippet, found = reading.snippet, dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
+    block_of = {i: b for b, i in reading.visible}
+    at, is_cut = -1, False
+    hidden: list[str] = []
+    for op in ops:
+        b = at if op.update_line is None else block_of.get(op.update_line, at)
+        level = marker_indent(snippet, snippet.blocks[b].gap_before) if b != at else None
+        if level is not None:
+            levels = [indent_of(line) for line in hidden if not is_closer(line)]
+            found["empty_gaps"] += not levels
+            found["leaving_gaps"] += min(levels, default=level) < level
+            found["deeper_gaps"] += min(levels, default=level) > level
+            found["cut_gaps"] += is_cut
+        at = b
+        if op.kind == "keep":
+            hidden += [op.text] if op.text.strip() else []
+            is_cut = False
+        elif op.kind == "drop":
+            is_cut = is_cut or bool(op.text.strip())
+        else:
+            hidden, is_cut = [], False
+    return found
+
+
+def _of_shown_lines(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
     """How many shown lines the reading leaves unused, and how many file lines it keeps in other words than shown."""
     used = {op.update_line for op in ops if op.update_line is not None}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
@@ -418,6 +357,7 @@ def _of_shown_lines(reading: Reading, ops: Sequence[LineOp]) -> Features:
     ]
     overridden = [(kept, shown) for kept, shown in quotes if kept != shown]
     return {
+        **_of_gaps(reading, ops),
         "unused": float(len(unused)),
         "overridden": float(len(overridden)),
         "invisible": float(sum(kept.split() == shown.split() for kept, shown in overridden)),

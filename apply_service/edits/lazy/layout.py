@@ -46,7 +46,7 @@ def depth(line: str) -> int:
     return count("(") + count("[") + count("{") - count(")") - count("]") - count("}")
 
 
-class Layout:
+class FileOutline:
     """The lines of a file, and which of them belong together."""
 
     def __init__(self, lines: Sequence[str], language: str | None) -> None:
@@ -252,7 +252,7 @@ def _is_word(sign: str) -> bool:
     return sign.isalnum() or sign == "_"
 
 
-class Span(NamedTuple):
+class MentionPlace(NamedTuple):
     """A mention found: its line, the unit it opens or stands in, and how well it fits."""
 
     line: int
@@ -264,24 +264,24 @@ class Span(NamedTuple):
 class Finder:
     """The mentions of one directive, looked up in a file."""
 
-    def __init__(self, layout: Layout, text: str) -> None:
+    def __init__(self, layout: FileOutline, text: str) -> None:
         self.layout = layout
         self._worths: dict[tuple[Relation, int, int], dict[int, float]] = {}
         self.words = read_words(text, layout.holds)
         named = [mention for mention in self.words.mentions if mention.kind != "edge"]
-        self.spans: dict[Mention, list[Span]] = {}
+        self.spans: dict[Mention, list[MentionPlace]] = {}
         for mention in sorted(named, key=lambda m: (m.relation is not Relation.WITHIN, m.kind == "sort")):
             self.spans[mention] = self._resolve(mention)
 
-    def span(self, line: int, quality: float) -> Span:
-        return Span(line, *self.layout.unit(line), quality)
+    def span(self, line: int, quality: float) -> MentionPlace:
+        return MentionPlace(line, *self.layout.unit(line), quality)
 
     # -- where the mentions stand ----------------------------------------------------------------------------------
-    def _resolve(self, mention: Mention) -> list[Span]:
+    def _resolve(self, mention: Mention) -> list[MentionPlace]:
         if mention.kind == "line":
             first, _, last = mention.text.partition("-")
             a, b = int(first) - 1, int(last or first)
-            return [Span(a, a, b, 1.0)] if 0 <= a < b <= len(self.layout.lines) else []
+            return [MentionPlace(a, a, b, 1.0)] if 0 <= a < b <= len(self.layout.lines) else []
         lines = self.layout.lines
         if mention.kind == "sort":
             found = (j for j in range(len(lines)) if self._is_sort(j, mention.sort))
@@ -317,13 +317,13 @@ class Finder:
         found = [spans for m, spans in named if m.kind == "code"] or [spans for _, spans in named]
         return [(s.start, s.end) for spans in found for s in spans if s.quality > 0.7 and s.end > s.line + 1]
 
-    def _named(self, text: str) -> list[Span]:
+    def _named(self, text: str) -> list[MentionPlace]:
         layout = self.layout
         plain = text.removesuffix("()").rstrip(":")
-        found: dict[int, Span] = {}
+        found: dict[int, MentionPlace] = {}
         for scope in layout.scopes_named(plain.lstrip("#<@ ").rstrip("/> ")):
             end = layout.unit(scope.header_line)[1]
-            found.setdefault(scope.header_line, Span(scope.header_line, scope.start_line, end, 1.0))
+            found.setdefault(scope.header_line, MentionPlace(scope.header_line, scope.start_line, end, 1.0))
         for j in layout.lines_with(plain):
             span = self.span(j, self._prominence(j, plain))
             if j not in found or found[j].quality < span.quality:
@@ -379,7 +379,7 @@ class Finder:
         return re.match(rf"(?:\}}\s*)?{re.escape(sort)}\b", text) is not None
 
     # -- what is asked of them -------------------------------------------------------------------------------------
-    def by_relation(self, *relations: Relation) -> list[Span]:
+    def by_relation(self, *relations: Relation) -> list[MentionPlace]:
         return [span for mention, spans in self.spans.items() if mention.relation in relations for span in spans]
 
     @cached_property
@@ -415,18 +415,18 @@ class Finder:
         """Where a thing goes that shall be the first, second, ... or last in lines [start, end)."""
         return end if edge.ordinal < 0 else self.layout.after_units(start, end, edge.ordinal - 1)
 
-    def after(self, span: Span) -> list[int]:
+    def after(self, span: MentionPlace) -> list[int]:
         """Where something after the span may go, the likeliest first."""
         ends = [self.layout.chain(span.start, span.end), span.end, span.line + 1]
         return list(dict.fromkeys([*ends, *(end for _, end in self.layout.enclosing(span.line)[:4])]))
 
-    def before(self, span: Span) -> list[int]:
+    def before(self, span: MentionPlace) -> list[int]:
         """Where something before the span may go, the likeliest first."""
         starts = [self.layout.lead(span.start), span.start, span.line]
         around = (self.layout.lead(start) for start, _ in self.layout.enclosing(span.line)[:3])
         return list(dict.fromkeys([*starts, *around]))
 
-    def worth(self, relation: Relation, span: Span) -> dict[int, float]:
+    def worth(self, relation: Relation, span: MentionPlace) -> dict[int, float]:
         """How well the places after (or before) a span agree with it, by the first line with text from there on."""
         key = (relation, span.start, span.line)
         if key not in self._worths:

@@ -140,7 +140,7 @@ _STOP = _set(
 )
 
 
-class _Reader:
+class _WordReader:
     """Reads the words from left to right; a connective ("before", "in", "replaces") gives what follows its relation."""
 
     def __init__(self, text: str, stands: Callable[[str], bool]) -> None:
@@ -399,7 +399,7 @@ class _Reader:
 
 def read_words(text: str, stands: Callable[[str], bool]) -> Words:
     """What a directive's text says; `stands` tells whether a phrase is in the file."""
-    reader = _Reader(text, stands)
+    reader = _WordReader(text, stands)
     i = 0
     while i < len(reader.tokens):
         i = reader.step(i)

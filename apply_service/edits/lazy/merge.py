@@ -86,14 +86,13 @@ def readings(
 
 
 def _is_nowhere(known: Mapping[str, float]) -> bool:
-    is_loose = known["loose_blocks"] == known["blocks"] > 0 and not known["markers"]
-    return is_loose and not known["by_signed"]
+    return known["loose_share"] == 1.0 and not known["markers"] and not known["by_signed"]
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:
     """An empty original: the snippet is the file."""
     roles = classify(update_lines, (), language=language, path=path)
-    outside = {Role.FENCE, Role.CHAT, Role.FILE_NAME}
+    outside = {Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME}
     ops = [LineOp("drop", j, None, line) for j, line in enumerate(lines)]
     ops += [LineOp("take", None, i, update_lines[i]) for i, role in enumerate(roles) if role not in outside]
     leaves_out = any(role in (Role.MARKER, Role.DELETION) for role in roles)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from rapidfuzz.distance import Postfix, Prefix
@@ -106,39 +105,3 @@ def _with_beginning(ordered: Sequence[tuple[str, int]], beginning: str) -> Seque
     n = len(beginning)
     low = bisect_left(ordered, (beginning, -1))
     return ordered[low : bisect_right(ordered, beginning, low, key=lambda pair: pair[0][:n])]
-
-
-class Quoted:
-    """Lines of a file, asked whether a text is a careless copy of one.
-
-    The same as to ask `is_misquoted` and `may_be_misquoted` of each line, but few of them are looked at for a text.
-    """
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        stripped = [line.strip() for line in lines]
-        self._elided = ElidedLines(stripped)
-        untyped = ((line, _RETURN_TYPE.sub("", line)) for line in stripped if "->" in line)
-        self._untyped = {"".join(short.split()) for line, short in untyped if short != line}
-        self._respaced = {" ".join(line.split()) for line in stripped if "  " in line}
-        self._by_third: defaultdict[tuple[int, int, tuple[str, ...]], list[list[str]]] = defaultdict(list)
-        """The words of lines that may lose some: by their number, which third, and the words of that third."""
-        for line in stripped:
-            words = line.split()
-            if len(words) >= MIN_WORDS and _is_said(line):
-                n, cut = len(words), len(words) // 3
-                for k, third in enumerate((words[:cut], words[cut : 2 * cut], words[2 * cut :])):
-                    self._by_third[n, k, tuple(third)].append(words)
-
-    def has_copy(self, text: str) -> bool:
-        """Whether the text may be a careless copy of one of the lines."""
-        shown = text.strip()
-        if shown in self._respaced or "".join(shown.split()) in self._untyped or self._elided.places(shown):
-            return True
-        words, keys = shown.split(), []
-        for n_lost in range(1, MAX_LOST_WORDS + 1):
-            # Two lost words leave one third of the line's words whole, at one of three places.
-            n, cut = len(words) + n_lost, (len(words) + n_lost) // 3
-            keys += [(n, 0, tuple(words[:cut])), (n, 2, tuple(words[2 * cut - n_lost :]))]
-            keys += [(n, 1, tuple(words[cut - k : 2 * cut - k])) for k in range(n_lost + 1)]
-        near = (there for key in keys for there in self._by_third.get(key, ()))
-        return _is_said(shown) and any(_is_within(words, there) for there in near)

@@ -18,7 +18,7 @@ from rapidfuzz.distance import LCSseq
 from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.layout import Finder, Layout, Span, depth, is_import
+from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace, depth, is_import
 from apply_service.edits.lazy.mentions import Mention, Relation
 from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
@@ -67,8 +67,11 @@ class Placed(NamedTuple):
     lines: Lines
     """... to these, re-indented."""
     score: float
-    features: dict[str, float]
+    agreement: float
+    """How far the place agrees with the words."""
     reason: str
+    margin: float = 0.0
+    """By how much its score exceeds the next place's."""
 
 
 def label(line: str) -> str | None:
@@ -81,7 +84,7 @@ def label(line: str) -> str | None:
 class _Search:
     """The search for the places of one directive's block."""
 
-    def __init__(self, layout: Layout, directive: Directive, update: Sequence[str]) -> None:
+    def __init__(self, layout: FileOutline, directive: Directive, update: Sequence[str]) -> None:
         self.layout, self.lines = layout, layout.lines
         self.finder = Finder(layout, directive.text)
         self.words = self.finder.words
@@ -91,17 +94,18 @@ class _Search:
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
         """The block's first line that is no comment or decorator."""
         self.depth = sum(map(depth, self.texts))
+        self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
+        """Whether a blank line parts the block from the comment above it."""
 
-    def ranked(self) -> list[tuple[float, Site, dict[str, float]]]:
-        """The candidates with their scores, best first."""
+    def ranked(self) -> list[tuple[float, Site, float]]:
+        """The candidates, best first: the score of each, the site, and how far it agrees with the words."""
         sites = {site for site in self.candidates() if site.start <= site.end}
         agreeing = sorted(((*self.agree(site), site) for site in sites), key=lambda item: (-item[0], item[2]))
         weighed = []
-        for score, features, site in agreeing[:MAX_WEIGHED]:
-            likeness = features["likeness"] = self.likeness(site)
+        for score, agreement, site in agreeing[:MAX_WEIGHED]:
             if site.start < site.end and self.solid:
-                score += 3.0 * (likeness - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
-            weighed.append((score + self.form_score(site), site, features))
+                score += 3.0 * (self.likeness(site) - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
+            weighed.append((score + self.form_score(site), site, agreement))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
 
     # -- candidates ------------------------------------------------------------------------------------------------
@@ -192,24 +196,21 @@ class _Search:
         return [j for _, j in sorted(ranked)[:at_most]]
 
     # -- agreement with the words ----------------------------------------------------------------------------------
-    def agree(self, site: Site) -> tuple[float, dict[str, float]]:
-        """How far a site agrees with the words."""
+    def agree(self, site: Site) -> tuple[float, float]:
+        """A score of how a site agrees with the words, and the plain sum of its agreements with each mention."""
         finder, words, is_insert = self.finder, self.words, site.start == site.end
-        features = {"found": 0.0, "missing": 0.0, "agreement": 0.0, "unknown": float(words.unknown)}
-        total = 0.0
+        total = agreed = 0.0
         for mention, spans in finder.spans.items():
             if mention.relation is Relation.KEPT and mention.kind != "words":
                 total -= 1.0 * any(site.start <= span.line < site.end for span in spans)
             weight = WEIGHTS.get(mention.relation, 0.0)
             if not weight or not spans:
-                features["missing"] += bool(weight) and mention.kind == "code"
                 continue
             if mention.kind == "words" and " " not in mention.text:
                 weight *= 0.6 if mention.sort == "" else 0.8
             weight += 1.0 * (mention.relation is Relation.GONE and not self.solid)
             agreement = self.agreement(mention, site, spans)
-            features["found"] += 1
-            features["agreement"] += agreement
+            agreed += agreement
             total += weight * agreement
         # Whether it is at the edge that is spoken of.
         at_edge, solid_from = 0.0, self.layout.solid_from
@@ -222,16 +223,16 @@ class _Search:
         total += min(at_edge, 2.0) * (1.0 if is_insert else 0.5)
         # Whether an insertion is asked for, or something else.
         if not self.solid:
-            return total, features
-        if words.replaces or finder.by_relation(Relation.TARGET) or words.head_only:
-            return total + (-2.0 if is_insert else 0.5), features
+            return total, agreed
+        if words.replaces or finder.by_relation(Relation.TARGET) or (words.head_only and not words.inserts):
+            return total + (-2.0 if is_insert else 0.5), agreed
         if words.inserts and not words.deletes:
-            return total + (1.5 if is_insert else -1.5), features
+            return total + (1.5 if is_insert else -3.0), agreed
         if words.deletes or words.keeps_rest or not is_insert:
-            return total - 1.0 * ((words.deletes or words.keeps_rest) and is_insert), features
-        return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), features
+            return total - 1.0 * ((words.deletes or words.keeps_rest) and is_insert), agreed
+        return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), agreed
 
-    def agreement(self, mention: Mention, site: Site, spans: Sequence[Span]) -> float:
+    def agreement(self, mention: Mention, site: Site, spans: Sequence[MentionPlace]) -> float:
         """How far a site agrees with one mention, at the best of the places that it may mean."""
         relation, found = mention.relation, []
         if relation is Relation.WITHIN:
@@ -259,7 +260,7 @@ class _Search:
         share = min(1.0, len(found) / mention.number) if 1 < mention.number <= len(spans) else 1.0
         return max(found, default=0.0) * share
 
-    def inside(self, site: Site, span: Span) -> float:
+    def inside(self, site: Site, span: MentionPlace) -> float:
         """How far a site stands inside a thing, or inside what is around it."""
         is_insert = site.start == site.end
         if is_insert and site.start in (span.start, span.end) and is_import(self.lines[span.line]):
@@ -466,30 +467,30 @@ class _Search:
         if below < len(lines) and above and indent_of(lines[below]) == level and not layout.opens(above - 1):
             beside.append(below)
         leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
-        return max((lead - layout.before_blanks(lead) for lead in leads), default=0)
+        usual = max((lead - layout.before_blanks(lead) for lead in leads), default=0)
+        return usual or int(self.is_apart and is_long)
 
 
 def place(
     original: Sequence[str], update: Sequence[str], directive: Directive, *, language: str | None
 ) -> list[Placed]:
     """The ways to do what a directive says, best first, at most four; none where nothing fits."""
-    return _ways(Layout(original, language), update, directive)
+    return _ways(FileOutline(original, language), update, directive)
 
 
-def _ways(layout: Layout, update: Sequence[str], directive: Directive) -> list[Placed]:
+def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> list[Placed]:
     search = _Search(layout, directive, update)
     if not search.solid and not search.words.deletes:
         return []
     found: dict[tuple[int, int, Lines], Placed] = {}
-    for score, site, features in search.ranked()[:MAX_WRITTEN]:
+    for score, site, agreement in search.ranked()[:MAX_WRITTEN]:
         if score < MIN_SCORE or len(found) == MAX_PLACED:
             break
         written = search.write(*site)
-        found.setdefault(written, Placed(directive, *written, score, features, search.reason(site)))
+        found.setdefault(written, Placed(directive, *written, score, agreement, search.reason(site)))
     ways = list(found.values())
-    for k, item in enumerate(ways):
-        item.features["margin"] = item.score - (ways[k + 1].score if k + 1 < len(ways) else 0.0)
-    return ways
+    scores = [*(item.score for item in ways), 0.0]
+    return [item._replace(margin=item.score - scores[k + 1]) for k, item in enumerate(ways)]
 
 
 def merge_placed(
@@ -498,14 +499,14 @@ def merge_placed(
     """Whole snippets of directives and their code: readings, best first; none where code stands outside them."""
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
-    outside = (Role.BLANK, Role.FENCE, Role.CHAT, Role.FILE_NAME, Role.MARKER)
+    outside = (Role.BLANK, Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME, Role.MARKER)
     solid = [i for i, role in enumerate(roles) if role not in outside]
     if not directives and instruction.strip() and solid:
         directives = [Directive((), instruction, tuple(range(solid[0], solid[-1] + 1)))]
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
     if not directives or not covered.issuperset(solid):
         return []
-    layout = Layout(original, language)
+    layout = FileOutline(original, language)
     readings: list[tuple[float, list[Placed]]] = [(0.0, [])]
     """The best combinations of places that do not overlap."""
     for ways in [_ways(layout, update, directive) for directive in directives]:

@@ -19,7 +19,7 @@ from rapidfuzz import fuzz
 from apply_service.edits.code_lines import balance, definition_end, header_name, indent_of, is_definition
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.reading import Reading, marker_indent
+from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
 from apply_service.edits.markers import Hint
 from apply_service.syntax.scopes import Scope
 
@@ -47,7 +47,7 @@ class Placement(NamedTuple):
     shift: Shift = Shift()
 
 
-def place_block(reading: Reading, b: int, low: int, high: int) -> Placement:
+def place_block(reading: ReadSnippet, b: int, low: int, high: int) -> Placement:
     """The place for block b, not before line `low` and not behind line `high` of the original."""
     snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
@@ -77,7 +77,7 @@ def place_block(reading: Reading, b: int, low: int, high: int) -> Placement:
     return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
 
 
-def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> Placement | None:
+def _by_hint(reading: ReadSnippet, hint: Hint, first: str, low: int, high: int) -> Placement | None:
     """Next to what the hint names: a scope, else a line that has its words."""
     words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "placed by its hint"
     if hint.where in ("end", "start"):
@@ -111,7 +111,7 @@ def _by_hint(reading: Reading, hint: Hint, first: str, low: int, high: int) -> P
     return Placement(end, reason, blanks_before=blanks, shift=shift)
 
 
-def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None:
+def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | None:
     """The scope of that name; else the one whose header has the words."""
     named = reading.scopes_named.get(name, [])
     for scope in named[bisect_left(named, low, key=_start_line) :]:
@@ -131,12 +131,12 @@ def find_scope(reading: Reading, name: str, low: int, high: int) -> Scope | None
     return None
 
 
-def usual_gap(reading: Reading, first: str) -> int:
+def usual_gap(reading: ReadSnippet, first: str) -> int:
     """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
     return reading.gaps_above.get(indent_of(first), 1) if is_definition(first) else 0
 
 
-def _blanks_after(reading: Reading, at: int) -> int:
+def _blanks_after(reading: ReadSnippet, at: int) -> int:
     """Blank lines from a line on; 0 where nothing but blank lines stands below."""
     end = at
     while end < len(reading.original) and not reading.original[end].strip():
@@ -147,17 +147,17 @@ def _blanks_after(reading: Reading, at: int) -> int:
 # -- the new lines at the edges of an anchored block ---------------------------------------------------------------
 
 
-def replaced_above(reading: Reading, b: int, anchor: tuple[int, int], floor: int) -> int:
+def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor: int) -> int:
     """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
-    if b == 0 and not block.marked_before and j <= MAX_LEFT_AT_FILE_EDGE:
-        return j
     takes = [reading.texts[i] for i in block.lines[:k]]
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
 
-def replaced_below(reading: Reading, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]) -> int:
+def replaced_below(
+    reading: ReadSnippet, b: int, anchor: tuple[int, int], ceiling: int, columns: Mapping[int, int]
+) -> int:
     """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
     block = reading.snippet.blocks[b]
     k, j = anchor
@@ -180,7 +180,7 @@ def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[
     return next((stop for stop in stops if balance(original[start:stop]) == wanted), end)
 
 
-def _rest_of_scope(reading: Reading, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
+def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mapping[int, int]) -> int | None:
     """What is left below line j of the innermost scope that the block shows from its header to its end."""
     block, texts = reading.snippet.blocks[b], reading.block_texts(b)
     last = indent_of(texts[-1])

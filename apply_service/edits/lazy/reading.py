@@ -251,7 +251,7 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
-class Reading:
+class ReadSnippet:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
 
     def __init__(
@@ -275,7 +275,7 @@ class Reading:
         known = set(self.index.stripped)
         roles = classify(update, original, language=language, path=path)
         for i in passed_over:
-            roles[i] = Role.CHAT
+            roles[i] = Role.ELSEWHERE
         self.found_notes = find_notes(update, roles, known)
         """The kind of each line that may be a marker in other words."""
         self.notes = notes
@@ -310,27 +310,23 @@ class Reading:
         """(block, update line) of every line that can be aligned, in order."""
 
     def _strip_remarks(self, known: set[str]) -> None:
-        self._wide: set[int] = set()
         shown = [i for block in self.snippet.blocks for i in block.lines]
         found = {i: remark for i in shown if (remark := split_remark(self.texts[i], self.language, known)) is not None}
         points = any(_ARROW.match(self.texts[i][len(remark.code) :]) for i, remark in found.items())
         has_arrows = bool(found) and any("<-" in line or "←" in line for line in self.original)
         for i, remark in found.items():
-            if self.texts[i][len(remark.code) :].startswith(WIDE_GAP):
-                self._wide.add(i)
+            is_wide = self.texts[i][len(remark.code) :].startswith(WIDE_GAP)
             self.texts[i] = remark.code
             is_new = remark.code.strip() not in known
-            if (has_arrows and is_new) or remark.is_told or (not remark.is_sure and not points):
+            if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
                 self.doubts.append("remark or comment")
 
-    def again(self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True) -> Reading:
+    def again(
+        self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True
+    ) -> ReadSnippet:
         """The same snippet read in another way."""
         texts = self.snippet.texts
-        return Reading(self.original, texts, self.language, self.path, passed_over, notes, shifts, self.index)
-
-    def is_wide(self, i: int) -> bool:
-        """Whether the remark stood so far behind the line that white space between them may be the line's own."""
-        return i in self._wide
+        return ReadSnippet(self.original, texts, self.language, self.path, passed_over, notes, shifts, self.index)
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]

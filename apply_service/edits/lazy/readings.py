@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,6 @@ from apply_service.edits.lazy.features import Features, SnippetFacts, features_o
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
 from apply_service.edits.lazy.place import Placed, merge_placed, place
-from apply_service.edits.lazy.questions import doubts_of
 from apply_service.edits.lazy.quotes import (
     Merge,
     Pair,
@@ -24,11 +22,12 @@ from apply_service.edits.lazy.quotes import (
     lone_pairs,
     passed_over,
 )
-from apply_service.edits.lazy.reading import Reading, marker_indent
+from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
+from apply_service.edits.lazy.vague import REASON, is_vague
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
@@ -38,24 +37,11 @@ CARELESS = frozenset({"columns", "quotes", "spacing", "signs", "reordered", "rem
 FORMAT = frozenset({"indent", "columns", "quotes", "spacing", "signs", "layout", "stub"})
 LOOSE = FORMAT | {"remark", "reordered", "annotation", "omission"}
 POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
-    ("literal", frozenset(), False, ""),
-    ("stubs", frozenset({"stub"}), False, ""),
-    ("stubs+leads", frozenset({"stub"}), False, "leads"),
+    ("literal", frozenset({"stub"}), False, ""),
     ("headers+leads", frozenset({"stub", "renewed"}), False, "leads"),
-    ("stubs+gaps", frozenset({"stub"}), False, "all"),
-    ("careless", CARELESS, False, ""),
-    ("careless+blanks", CARELESS, True, ""),
     ("lone", LOOSE, False, "leads"),
-    ("lone+blanks", LOOSE, True, "leads"),
-    ("lone+comments", LOOSE | {"comment"}, False, "leads"),
     ("format", FORMAT, False, ""),
-    ("format+blanks", FORMAT, True, ""),
-    ("format+leads", FORMAT, False, "leads"),
-    ("remarks", FORMAT | {"remark", "reordered"}, False, ""),
-    ("omissions", frozenset({"omission", "annotation", "remark", "stub"}), False, "leads"),
-    ("comments", frozenset({"comment", "stub"}), False, ""),
     ("loose", LOOSE, False, "leads"),
-    ("loose+blanks", LOOSE, True, "leads"),
     ("most+blanks", FORMAT | {"remark", "reordered", "comment"}, True, ""),
     ("all", LOOSE | {"comment"}, False, "leads"),
     ("all+blanks", LOOSE | {"comment"}, True, "leads"),
@@ -66,18 +52,16 @@ RETOUCHED = frozenset({"literal", "format", "loose", "all"})
 
 
 @dataclass
-class Draft:
+class FinishedMerge:
     """One reading as a finished merge.  `texts` are the update's lines as this draft reads them."""
 
     ops: Merge
     texts: tuple[str, ...]
     name: str
-    kept: Counter[str] = field(default_factory=Counter)
-    """The number of pairs that keep the file's wording, by kind."""
     reasons: tuple[str, ...] = ()
     extra: Mapping[str, float] = field(default_factory=dict)
     """Features that come from `signed` or `place`."""
-    reading: Reading | None = None
+    reading: ReadSnippet | None = None
     """The snippet as it was read for this draft; None if it was read as it stands."""
 
     @cached_property
@@ -89,7 +73,7 @@ class Draft:
 class Ways:
     """A reading, and the names of all ways that lead to its text."""
 
-    draft: Draft
+    draft: FinishedMerge
     names: list[str]
     features: Features = field(default_factory=dict)
 
@@ -99,7 +83,7 @@ def find_readings(
 ) -> list[Ways]:
     """All readings that give different texts; the default one is first."""
     found: dict[str, Ways] = {}
-    reading = Reading(original, update, language, path)
+    reading = ReadSnippet(original, update, language, path)
     for draft in _drafts(reading, update, instruction):
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
@@ -110,29 +94,31 @@ def find_readings(
         read = draft.reading or reading
         if read not in facts:
             facts[read] = SnippetFacts(read)
-        ways.features = features_of(
-            facts[read], draft.ops, ways.names, draft.kept, draft.reasons, draft.extra, len(found)
-        ) | {"is_first": float(n == 0)}
+        ways.features = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found)) | {
+            "is_first": float(n == 0)
+        }
     return list(found.values())
 
 
-def writes_marker(reading: Reading, ops: Sequence[LineOp]) -> bool:
+def writes_marker(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
     """Whether the merge writes a line of the snippet that only stands for a line of the file."""
     return any(op.kind == "take" and op.update_line in reading.elided for op in ops)
 
 
-def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
+def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
     original, language, path = reading.original, reading.language, reading.path
     if is_signed(original, update):
         for n, signed in enumerate(read_signed(original, update, language=language, path=path)):
             extra = {f"signed_{name}": value for name, value in signed.features.items()}
-            yield Draft(Merge(signed.ops), signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra)
+            yield FinishedMerge(
+                Merge(signed.ops), signed.update_lines, f"signed{n}", reasons=signed.reasons, extra=extra
+            )
         return
     directives = find_directives(original, update, language=language, path=path)
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
-    first: list[Draft] = []
+    first: list[FinishedMerge] = []
     for draft in _laid(reading):
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
@@ -148,7 +134,7 @@ def _drafts(reading: Reading, update: Sequence[str], instruction: str) -> Iterat
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
 
 
-def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
+def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
     """Other ways to read the snippet itself, each with a name.
 
     Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
@@ -166,22 +152,21 @@ def _reread(reading: Reading) -> Iterator[tuple[str, Reading]]:
         yield "unshifted", reading.again(shifts=False)
 
 
-def _placed(reading: Reading, update: Sequence[str], instruction: str) -> Iterator[Draft]:
+def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
     """Merges with the snippet's code at the places that its directives or the instruction name."""
     found = merge_placed(
         reading.original, update, language=reading.language, path=reading.path, instruction=instruction
     )
     for n, (places, ops) in enumerate(found):
         reasons = tuple(place.reason for place in places)
-        yield Draft(Merge(ops), _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
+        yield FinishedMerge(Merge(ops), _texts_of(ops, update), f"placed{n}", reasons=reasons, extra=_worst(places))
 
 
 def _worst(places: Sequence[Placed]) -> dict[str, float]:
-    """The features of several places together: for each feature the least favourable value."""
-    names = places[0].features
+    """The features of several places together: for each the least favourable value."""
     return {
-        f"placed_{name}": (max if name in ("missing", "unknown") else min)(place.features[name] for place in places)
-        for name in names
+        "placed_agreement": min(place.agreement for place in places),
+        "placed_margin": min(place.margin for place in places),
     }
 
 
@@ -193,7 +178,7 @@ def _texts_of(ops: Sequence[LineOp], update: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[Draft]:
+def _mixed(reading: ReadSnippet, update: Sequence[str], directives: Sequence[Directive]) -> Iterator[FinishedMerge]:
     """Merges of the lines beside the directives, with the directives carried out on them."""
     original, language = reading.original, reading.language
     covered = {i for directive in directives for i in (*directive.lines, *directive.block)}
@@ -203,7 +188,7 @@ def _mixed(reading: Reading, update: Sequence[str], directives: Sequence[Directi
         return
     places = [choice[0] for choice in choices]
     keep = tuple(LineOp("keep", j, None, line) for j, line in enumerate(original))
-    for draft in _laid(rest) if rest.visible else [Draft(Merge(keep), tuple(rest.texts), "line:careful")]:
+    for draft in _laid(rest) if rest.visible else [FinishedMerge(Merge(keep), tuple(rest.texts), "line:careful")]:
         ops: Sequence[LineOp] | None = draft.ops
         for item in places:
             ops = _spliced(ops, item, original) if ops is not None else None
@@ -223,37 +208,36 @@ def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> 
     return [*ops[:at], *drops, *(LineOp("take", None, i, text) for i, text in placed.lines), *ops[stop:]]
 
 
-def _laid(reading: Reading) -> Iterator[Draft]:
+def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
     """The snippet aligned with the file, in several ways."""
     rows = Rows(reading)
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
-    nested = Rows(reading, nested_of=rows)
-    if nested.is_narrowed:
-        aligned["nested"] = (nested, aligned_matches(reading, nested))
+    stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches)
         ops = writer.write()
-        asked = doubts_of(reading, ops) if base == "line" else ()
+        asked = [REASON] if base == "line" and is_vague(reading, ops) else []
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
-        yield Draft(Merge(ops), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
-    stubs = stub_headers(reading)
+        kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
+        merged = keep_wording(Merge(ops), kept) if kept else ops
+        yield FinishedMerge(Merge(merged), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches, trusts_all=True)
         written = Merge(writer.write())
-        yield from _by_policy(reading, Draft(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
+        yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
 
 
-def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Draft]:
+def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) -> Iterator[FinishedMerge]:
     """The merge of each policy, made from `literal`, which takes every shown line literally."""
     ops, base = literal.ops, literal.name
     pairs = find_pairs(ops)
     kinds = [_kind(ops, pair, stubs) for pair in pairs]
     passed = {"": (), **{gaps: passed_over(ops, gaps) for gaps in ("leads", "all")}}
     lone = lone_pairs(ops, pairs)
-    known: dict[tuple[object, ...], list[Draft]] = {}
+    known: dict[tuple[object, ...], list[FinishedMerge]] = {}
     for name, kept, blanks, gaps in POLICIES:
         chosen = [
             (pair, kind)
@@ -268,7 +252,7 @@ def _by_policy(reading: Reading, literal: Draft, stubs: set[int]) -> Iterator[Dr
         )
         if key not in known:
             found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
-            draft = replace(literal, ops=found, kept=Counter(what for _, what in chosen), name="")
+            draft = replace(literal, ops=found, name="")
             known[key] = [draft]
             for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
                 if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
@@ -294,7 +278,7 @@ def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
     return "stub" if pair.kind in LOOSE else "renewed" if is_namesake else pair.kind
 
 
-def stub_headers(reading: Reading) -> set[int]:
+def stub_headers(reading: ReadSnippet) -> set[int]:
     """The update lines of headers whose body is only a marker.  Such a header says that the definition stays."""
     found: set[int] = set()
     snippet = reading.snippet

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer
-from apply_service.edits.lazy.quotes import Merge, find_pairs
-from apply_service.edits.lazy.reading import Reading
+from apply_service.edits.code_lines import header_name, indent_of
+from apply_service.edits.lazy.quotes import Merge
+from apply_service.edits.lazy.reading import ReadSnippet
 from apply_service.edits.lazy.statements import essence, imported, likeness, statements
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
@@ -23,14 +23,11 @@ REACH = 40
 MIN_ALIKE = 0.5
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _NAME = re.compile(r"[\w.$-]{3,}")
-_ALL = frozenset({"rest", "everything", "other", "others", "remaining", "all", "below", "above", "existing", "etc"})
-_FILLERS = frozenset({"...", "unchanged", "code", "same", "stay", "stays", "the", "and", "with", "this", "here"})
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
-_DOCUMENTS = {'"""': '"""', "'''": "'''", "/**": "*/", "/*": "*/"}
 
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
-def renew(_: Reading, ops: Merge) -> list[LineOp]:
+def renew(_: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the hidden statements that the new statements beside them may replace."""
     gone: set[int] = set()
     for start, stop in ops.changed:
@@ -90,25 +87,8 @@ def is_namesake(old: str, new: str) -> bool:
     return likeness(essence(old), essence(new)) >= MIN_ALIKE
 
 
-# -- new lines beside hidden ones --------------------------------------------------------------------------------------
-def insert(_: Reading, ops: Merge) -> list[LineOp]:
-    """The merge that keeps the dropped lines beside hidden ones, if new lines were taken to replace them."""
-    edited = {k for pair in find_pairs(ops) if pair.kind == "edit" for k in pair.old}
-    out = list(ops)
-    for start, stop in ops.changed:
-        drops = [op._replace(kind="keep") for op in ops[start:stop] if op.kind == "drop"]
-        takes = [op for op in ops[start:stop] if op.kind == "take"]
-        if not takes or not edited.intersection(range(start, stop)):
-            continue
-        if start and ops[start - 1].kind == "keep":
-            out[start:stop] = [*drops, *takes]
-        elif stop < len(ops) and ops[stop].kind == "keep":
-            out[start:stop] = [*takes, *drops]
-    return out
-
-
 # -- scopes that the snippet closes ------------------------------------------------------------------------------------
-def close(reading: Reading, ops: Merge) -> list[LineOp]:
+def close(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the hidden rest of a scope, if the snippet opens it and its next marker stands outside it."""
     out = list(ops)
     for start, stop in ops.hidden:
@@ -125,7 +105,7 @@ def close(reading: Reading, ops: Merge) -> list[LineOp]:
     return out
 
 
-def _margin_below(reading: Reading, ops: Merge, start: int) -> int | None:
+def _margin_below(reading: ReadSnippet, ops: Merge, start: int) -> int | None:
     """The indentation of the marker after the shown line above `start`.
 
     At the end of the snippet it is that of the least indented line of the block.  None if the block does not show the
@@ -142,81 +122,13 @@ def _margin_below(reading: Reading, ops: Merge, start: int) -> int | None:
     return margin if block.lines[-1] == above and min(shown) <= margin else None
 
 
-# -- definitions that comments name ------------------------------------------------------------------------------------
-def narrow(reading: Reading, ops: Merge) -> list[LineOp]:
-    """The merge without hidden definitions that their marker does not name, if the marker names some of them.
-
-    Definitions between two named ones stay.
-    """
-    out = list(ops)
-    for start, stop in ops.hidden:
-        if start == 0:
-            continue
-        words = _marker_words(reading, ops, start, stop)
-        if not words or words & _ALL:
-            continue
-        units = _units([op.text for op in ops[start:stop]])
-        named = [n for n, (_, name) in enumerate(units) if name & words]
-        ends = [*(at for at, _ in units[1:]), stop - start]
-        for n, (at, _) in enumerate(units):
-            if named and not named[0] <= n <= named[-1]:
-                unit = slice(start + at, start + ends[n])
-                out[unit] = [op._replace(kind="drop") for op in out[unit]]
-    return out
-
-
-def _marker_words(reading: Reading, ops: Merge, start: int, stop: int) -> set[str]:
-    """The words of the marker for a hidden run; empty if there is not exactly one marker."""
-    above = ops[start - 1].update_line
-    shown = (op.update_line for op in ops[stop:] if op.update_line is not None)
-    below = next(shown, len(reading.snippet.roles))
-    if above is None:
-        return set()
-    marks = [i for i in range(above + 1, below) if reading.snippet.roles[i] is Role.MARKER]
-    return set(_NAME.findall(reading.snippet.texts[marks[0]].lower())) - _FILLERS if len(marks) == 1 else set()
-
-
-def _units(lines: Sequence[str]) -> list[tuple[int, set[str]]]:
-    """The start of each definition or statement of the outermost level, with the words that may name it."""
-    solid = [k for k, line in enumerate(lines) if line.strip()]
-    margin = min((indent_of(lines[k]) for k in solid), default=0)
-    found: list[tuple[int, set[str]]] = []
-    is_lead, quote = False, ""
-    for k in solid:
-        text = lines[k].strip()
-        if quote:
-            quote = "" if quote in text else quote
-            continue
-        if indent_of(lines[k]) > margin or is_closer(lines[k]):
-            continue
-        if is_lead:
-            found[-1][1].update(_names_of(text))
-        else:
-            found.append((k, _names_of(text)))
-        is_lead = is_attached(text) and not text.startswith(('"""', "'''"))
-        opened = next((sign for sign in _DOCUMENTS if text.startswith(sign)), "")
-        if opened and _DOCUMENTS[opened] not in text[len(opened) :]:
-            quote, is_lead = _DOCUMENTS[opened], opened == "/**"
-    return found
-
-
-def _names_of(line: str) -> set[str]:
-    key = _KEY.match(line)
-    name = header_name(line) or (key[1] if key else "")
-    found = {name.lower().strip("'\"`"), name.lower().split(".")[-1]} - {""}
-    if line.lstrip().startswith(tuple(_DOCUMENTS)):
-        found |= {"docstring", "docstrings"}
-    if line.lstrip().startswith(("import ", "from ", "use ", "#include")):
-        found |= {"imports", "import"}
-    return found
-
-
-def delete(reading: Reading, ops: Merge) -> list[LineOp]:
+# -- definitions that comments call removed ---------------------------------------------------------------------------
+def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the hidden definitions that a comment calls removed."""
     snippet = reading.snippet
     words: set[str] = set()
     for i, role in enumerate(snippet.roles):
-        if role not in (Role.CONTENT, Role.BLANK, Role.CHAT) and _REMOVED.search(snippet.texts[i]):
+        if role not in (Role.CONTENT, Role.BLANK, Role.ELSEWHERE) and _REMOVED.search(snippet.texts[i]):
             words.update(_NAME.findall(snippet.texts[i].lower()))
     if not words:
         return list(ops)
@@ -238,10 +150,8 @@ def delete(reading: Reading, ops: Merge) -> list[LineOp]:
     return out
 
 
-RETOUCHES: tuple[tuple[str, Callable[[Reading, Merge], list[LineOp]]], ...] = (
+RETOUCHES: tuple[tuple[str, Callable[[ReadSnippet, Merge], list[LineOp]]], ...] = (
     ("renewed", renew),
-    ("inserted", insert),
     ("closed", close),
-    ("narrowed", narrow),
     ("deleted", delete),
 )

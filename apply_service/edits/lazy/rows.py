@@ -27,7 +27,7 @@ from apply_service.edits.lazy.candidates import (
     squeeze,
     substance,
 )
-from apply_service.edits.lazy.reading import Block, Reading, marker_indent
+from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.lazy.write import Writer
 from apply_service.types import LineOp
@@ -61,24 +61,15 @@ MAX_CELLS = 200_000
 class Rows:
     """The candidates of every visible line, by update line, and the rows that are made of them."""
 
-    def __init__(self, reading: Reading, *, nested_of: Rows | None = None) -> None:
-        """`nested_of`: rows to reuse; here a header's scope also holds deeper lines after the next marker."""
+    def __init__(self, reading: ReadSnippet) -> None:
         self._reading = reading
-        self._is_nested = nested_of is not None
-        self.is_narrowed = False
-        """Whether a scope that continues after a marker ruled out a place."""
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self._namesakes: dict[int, int] = {}
         """For each changed line, how many lines of the file define the same name or set the same key."""
-        if nested_of is None:
-            self._known = self._headers()
-            new = self._lines_of_new_definitions()
-            self._found = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
-        else:
-            self._known, self._found = nested_of._known, nested_of._found
-            self._namesakes = dict(nested_of._namesakes)
-        self.candidates = dict(self._found)
+        self._known = self._headers()
+        new = self._lines_of_new_definitions()
+        self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
         self._keep_inside()
         self._pair_closers()
         self._hold_whole_file()
@@ -194,22 +185,18 @@ class Rows:
         """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""
         open_scopes: list[tuple[int, Columns, Columns]] = []
         """For each header: its indentation, its possible columns, and the furthest end of the scopes up to each."""
-        previous, snippet, n_carried = 0, self._reading.snippet, 0
+        previous = 0
         for b, i in self._reading.visible:
             text = self._texts[i]
             indent = indent_of(text)
             if b != previous:
-                left = marker_indent(snippet, snippet.blocks[b].gap_before) if self._is_nested else None
-                open_scopes = [scope for scope in open_scopes if left is not None and scope[0] < left]
-                n_carried, previous = len(open_scopes), b
-            n_carried = min(n_carried, len(open_scopes))
+                open_scopes, previous = [], b
             while open_scopes and open_scopes[-1][0] >= indent + is_closer(text):
                 open_scopes.pop()
             found = self.candidates[i]
             if open_scopes and open_scopes[-1][0] < indent and len(found.columns):
                 inside = _within(found.columns, *open_scopes[-1][1:])
                 if not inside.all():
-                    self.is_narrowed = self.is_narrowed or len(open_scopes) <= n_carried
                     if not inside.any():
                         found = self._find_other(i)
                         inside = _within(found.columns, *open_scopes[-1][1:])
@@ -261,7 +248,9 @@ class Rows:
         if texts[k].rstrip().endswith(("{", "(", "[")):
             return True
         indent = marker_indent(self._reading.snippet, block.gap_after)
-        return self._reading.index.count(last) == 1 or (indent is not None and indent > indent_of(texts[k]))
+        shown = sum(self._texts[i].strip() == last.strip() for _, i in self._reading.visible)
+        is_known = shown == self._reading.index.count(last) == 1
+        return is_known or (indent is not None and indent > indent_of(texts[k]))
 
     # -- closing lines -----------------------------------------------------------------------------------------------
     def _pair_closers(self) -> None:
@@ -354,7 +343,7 @@ def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np
 
 
 # -- brackets in pairs -------------------------------------------------------------------------------------------------
-def aligned_matches(reading: Reading, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
+def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -> Sequence[Match]:
     """The best alignment, or a similar one if only that one keeps brackets in pairs.
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
@@ -400,7 +389,7 @@ def keeps_pairs(ops: Sequence[LineOp]) -> bool:
     return surplus(gone) == surplus(new)
 
 
-def _read_otherwise(reading: Reading, r: int, row: Row, column: int) -> Row | None:
+def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row | None:
     """The row in its other reading; None if it has none.
 
     A matched line becomes new if it has only brackets or no equal line in the file.  A new line becomes matched if the

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from apply_service.edits.code_lines import indent_of, leading
+from apply_service.edits.hunks import Reindent
 from apply_service.edits.lazy.align import Row, Terrain, align
 from apply_service.edits.lazy.candidates import Candidates, Kind, LineIndex, substance
 from apply_service.edits.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is_marker, strip_comment
-from apply_service.edits.reindent import Reindent
 from apply_service.types import LineKind, LineOp
 
 MAX_READINGS = 4
@@ -135,7 +135,7 @@ def read_signed(
     Raises:
         TooLarge: too many lines without a line between them that occurs once.
     """
-    reader = _Reader(original, update, language, path)
+    reader = _SignedReader(original, update, language, path)
     readings: dict[tuple[str, ...], SignedReading] = {}
     for columns, choice in reader.alternatives():
         reading = _Writer(reader, columns, choice).write()
@@ -154,7 +154,7 @@ def _opens_diff(line: str) -> bool:
     return fence is not None and fence["info"].strip().lower() in DIFF_INFO
 
 
-class _Reader:
+class _SignedReader:
     """The lines of one snippet and where they may stand in the file."""
 
     def __init__(self, original: Sequence[str], update: Sequence[str], language: str | None, path: str | None) -> None:
@@ -362,7 +362,7 @@ class _Reader:
 class _Writer:
     """One reading: the lines of the snippet, each with its place, made into operations."""
 
-    def __init__(self, reader: _Reader, columns: Mapping[int, int], choice: _Choice) -> None:
+    def __init__(self, reader: _SignedReader, columns: Mapping[int, int], choice: _Choice) -> None:
         self._reader = reader
         self._original = reader.original
         self._lines = reader.lines

@@ -22,6 +22,8 @@ QUOTES = str.maketrans({"'": '"', "`": '"', "“": '"', "”": '"', "‘": '"', 
 _SAYING = re.compile(r"\w+|[^\w\s\"'`“”‘’;()\[\]{},:-]")
 
 _IMPORT = re.compile(r"^\s*(?:import|from|use|pub use|using|export \{|const .*\brequire\()")
+_NAMES = re.compile(r"^\s*(?:import\b[^(){}=]*|export\s+(?:type\s+)?|(?:pub\s+)?use\s[\w:]*::)\{[^{}]*$")
+"""The first line of a list of names in curly brackets that goes on below."""
 _QUOTED = re.compile(r"(?:from\s*)?(?:\"[^\"]*\"|'[^']*')")
 _LISTED = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"\w+")
@@ -85,6 +87,11 @@ def statements(lines: Sequence[str]) -> list[Statement]:
                 stop += 1
             found.append(Statement(i, stop, "comment"))
             i = stop
+            continue
+        if _NAMES.match(lines[i]):
+            end = next((j for j in range(i + 1, min(len(lines), i + MAX_STATEMENT)) if "}" in lines[j]), i)
+            found.append(Statement(i, end + 1, "code"))
+            i = end + 1
             continue
         depth = depths[i]
         last = min(len(lines), i + MAX_STATEMENT)

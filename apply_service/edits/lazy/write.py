@@ -24,7 +24,7 @@ from apply_service.edits.lazy.placement import (
     replaced_below,
     usual_gap,
 )
-from apply_service.edits.lazy.reading import Block, Reading
+from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.markers import PLAIN_NOTE, deletion_target, strip_comment
 from apply_service.types import LineOp
 
@@ -33,7 +33,7 @@ MAX_LEFT_OUT = 40
 
 
 @dataclass(slots=True)
-class Span:
+class LaidBlock:
     """The place of a block: `body` replaces the original lines `start:end`."""
 
     start: int
@@ -46,7 +46,7 @@ class Writer:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: ReadSnippet,
         candidates: Mapping[int, Candidates],
         matches: Sequence[Match],
         *,
@@ -77,7 +77,7 @@ class Writer:
         """For each block the first original line that it or a later block matches; the last entry is the file's end."""
 
     def write(self) -> list[LineOp]:
-        spans: list[Span | None] = []
+        spans: list[LaidBlock | None] = []
         floor = 0
         for b in range(len(self._reading.snippet.blocks)):
             span = self._anchored_span(b, floor)
@@ -100,7 +100,7 @@ class Writer:
         last, end = self._groups.get(block.lines[k], (block.lines[k], j + 1))
         return bisect_left(block.lines, last) + 1, end
 
-    def _anchored_span(self, b: int, floor: int) -> Span | None:
+    def _anchored_span(self, b: int, floor: int) -> LaidBlock | None:
         block = self._reading.snippet.blocks[b]
         anchors = [(k, self._columns[i]) for k, i in enumerate(block.lines) if i in self._columns]
         """(Index in the block, original line) of the block's matched lines."""
@@ -121,7 +121,7 @@ class Writer:
         ending = self._anchor(block, last[0], last[1])
         body += [op for op in ending if op.kind != "take"] + self._drop(past_j, end)
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[past_k:])
-        return Span(start, end, body + self._parted_below(block, past_k - 1, end))
+        return LaidBlock(start, end, body + self._parted_below(block, past_k - 1, end))
 
     def _parted(self, block: Block, start: int) -> list[LineOp]:
         """The blank lines above a new definition that begins a block, if the file separates definitions by blanks."""
@@ -281,7 +281,7 @@ class Writer:
         elif not PLAIN_NOTE.match(strip_comment(self.texts[note]).core):
             self.doubts.append("deletion note or comment")
 
-    def _with_deletions(self, placed: Sequence[Span]) -> list[Span]:
+    def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
         """The spans, together with those of the scopes that notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
@@ -298,9 +298,9 @@ class Writer:
                 start = scope.lead_line
                 while end == len(self._original) and start > low and not self._original[start - 1].strip():
                     start -= 1
-                spans.append(Span(start, end, self._drop(start, end)))
+                spans.append(LaidBlock(start, end, self._drop(start, end)))
         # Sort the spans by their place in the original, and leave out those that overlap an earlier one.
-        kept: list[Span] = []
+        kept: list[LaidBlock] = []
         for span in sorted(spans, key=lambda span: span.start):
             if not kept or span.start >= kept[-1].end:
                 kept.append(span)
@@ -333,8 +333,8 @@ class Writer:
         return ops
 
     # -- loose blocks ------------------------------------------------------------------------------------------------
-    def _place_loose(self, spans: Sequence[Span | None]) -> list[Span]:
-        placed: list[Span] = []
+    def _place_loose(self, spans: Sequence[LaidBlock | None]) -> list[LaidBlock]:
+        placed: list[LaidBlock] = []
         below = [len(self._original)]
         for anchored in spans[:0:-1]:
             below.append(below[-1] if anchored is None else anchored.start)
@@ -343,7 +343,7 @@ class Writer:
             if span is None:
                 placement = place_block(self._reading, b, low, max(low, min(high, self._end_of_scope(b))))
                 self.doubts.append(placement.reason)
-                span = Span(placement.at, placement.at, self._loose_body(b, placement))
+                span = LaidBlock(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)
         return placed

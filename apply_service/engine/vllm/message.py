@@ -1,9 +1,8 @@
 """The edit that a request sends to vLLM, in `vllm_xargs`: the original, the update as the merger reads it, and the
 predicted merge as runs of operations over the two.
 
-The other end makes draft sources of it by the same code as an engine in this process.  A message can make drafts bad,
-never the output wrong; one that is not well formed is refused whole.
-"""
+The worker makes draft sources of it with the same code as an engine in this process.  A message can make drafts bad,
+but never the output wrong.  A malformed one is refused."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ ORIGINAL, UPDATE, OPS, FORMAT = "apply_original", "apply_update", "apply_ops", "
 KEYS = frozenset({ORIGINAL, UPDATE, OPS, FORMAT})
 KINDS: tuple[LineKind, ...] = ("keep", "both", "drop", "take")
 RUN_FIELDS = 3
-"""A run is a kind, a number of operations of that kind, and the first line of the update that they are on (`NO_LINE`:
-none).  The original's lines need no number: a merge goes through them in order."""
+"""A run is a kind, a number of operations of that kind, and their first line of the update (`NO_LINE`: none).  The
+lines of the original need no number, because a merge goes through them in order."""
 NO_LINE = -1
 
 Argument = str | list[str] | list[int]
@@ -33,8 +32,8 @@ class SentEdit(NamedTuple):
 
 
 def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argument]:
-    """The job's edit as values of `vllm_xargs`; `format_name` where it is asked in another than the model's own
-    format."""
+    """The job's edit as values of `vllm_xargs`.  `format_name`: the format of the prompt if it is not the model's
+    own."""
     runs: list[list[int]] = []
     for op in job.prediction.ops:
         kind, line = KINDS.index(op.kind), NO_LINE if op.update_line is None else op.update_line
@@ -53,10 +52,10 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """The edit in the arguments of a request; None where they hold none.
+    """The edit in the arguments of a request; None if they hold none.
 
     Raises:
-        InvalidField: they hold one that is no merge of these texts.
+        InvalidField: the operations are no merge of the texts.
     """
     if not arguments or not KEYS & arguments.keys():
         return None
@@ -77,7 +76,7 @@ def _ops(numbers: Sequence[int], original: Sequence[str], update: Sequence[str])
     runs = [numbers[at : at + RUN_FIELDS] for at in range(0, len(numbers), RUN_FIELDS)]
     if any(not 0 <= kind < len(KINDS) or n_lines < 1 for kind, n_lines, _ in runs):
         raise _malformed(OPS, "kinds from 0 to 3, one line or more")
-    # Before anything is made of it: a run may claim any length.
+    # Checked before anything is allocated: a run may claim any length.
     if sum(n_lines for _, n_lines, _ in runs) > len(original) + len(update):
         raise _malformed(OPS, "as many operations as there are lines, at most")
     ops: list[LineOp] = []

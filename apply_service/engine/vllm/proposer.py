@@ -1,36 +1,29 @@
-"""The class that vLLM is configured with: `{"method": "custom_class", "model":
+"""Our drafts in vLLM's verifier.  vLLM is configured with `{"method": "custom_class", "model":
 "apply_service.engine.vllm.proposer.MergedEditProposer", "num_speculative_tokens": 127}`.
 
-vLLM makes one in every worker and calls `propose` after each step.  Nothing here may raise while requests run: a
+vLLM makes one proposer in every worker and calls `propose` after each step.  A request brings its edit in `vllm_xargs`
+(see `message`); `hook` tells the proposer which request each row is.  Nothing here may raise while requests run: a
 request that can't be drafted for is decoded without drafts.
-
-A request's edit is the one that it sends (see `message`), or the one that its prompt shows: a prompt of one of our
-formats holds the original and the update, but never the predicted merge.  With the hook a request is known by its id,
-without it by all its tokens so far.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.drafting.acceptance import worthwhile_length
-from apply_service.drafting.copy import MergedEdit, OriginalSnippet
+from apply_service.drafting.copy import MergedEdit
+from apply_service.drafting.drafter import worthwhile_length
 from apply_service.engine.vllm.message import FORMAT, decode_edit
 from apply_service.errors import ApplyError, InvalidField, MissingDependency, SettingsError
 from apply_service.prompts.by_model import open_prompt_formats
-from apply_service.prompts.compact import Compact
-from apply_service.prompts.tagged import TaggedOutput
-from apply_service.protocols import DraftContext, Drafter, EditJob, PromptFormat
-from apply_service.types import Certainty, LineOp, Prediction
+from apply_service.protocols import DraftContext, Drafter, PromptFormat
 
 logger = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
@@ -44,34 +37,21 @@ DRAFTED_SHARE = 2
 bound the first would leave nothing to the last, and all of them nothing to a new prompt."""
 LEAST_CHANCE = 0.05
 """A draft ends where its next token is reached and accepted with less than this probability."""
-KEPT_PER_SEQUENCE = 2
-"""Without the hook the end of a request is not known: so many are kept for each that may run."""
-TAIL = 64
-"""Tokens by which a request without an id is looked up; all of them are then compared."""
 HOOKED = "__apply_service_hook__"
 """Set on vLLM's method once the hook is on."""
-MARKS = {
-    "chat": ("<original>\n", "\n</original>\n<update>\n", "\n</update>"),
-    "fastapply": ("\n\n<code>", "</code>\n\n<update>", "</update>\n\nProvide"),
-    "osmosis": ("<code>\n", "\n</code>\n\n\n<edit>\n", "\n</edit>"),
-}
-"""By prompt format, the text of a prompt before the original, between it and the update, and after the
-update; tests hold them to the prompts that the formats make."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens: drafted for one request, in a request's prompt and output together, in a step of all requests; and how
-    many requests may run at a time."""
+    """Tokens: drafted for one request, in a request's prompt and output together, in a step of all requests."""
 
     n_draft: int
     n_context: int
     n_step: int
-    n_requests: int
 
 
 class HookRow(NamedTuple):
-    """What the hook knows of one row: its request, and the edit in it."""
+    """What the hook knows of one row: its request, and the request's `vllm_xargs`."""
 
     id: str
     n_prompt: int
@@ -80,37 +60,27 @@ class HookRow(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """One request and its draft.  `drafter` None: it is no edit of ours, and nothing is drafted."""
+    """One request and its drafter, which is None where the request sent no edit that we can draft from."""
 
-    prompt: Tokens
     drafter: Drafter | None
+    n_prompt: int
     output_ids: list[int] = field(default_factory=list)
-
-    def draft(self, sampled: list[int], limit: int) -> list[int]:
-        """Take what the step wrote, and draft what comes next: at most `limit` tokens."""
-        self.output_ids += sampled
-        if self.drafter is None:
-            return []
-        self.drafter.observe(len(sampled) - 1, sampled[-1])
-        draft = self.drafter.propose(self.output_ids, limit)
-        n_tokens = worthwhile_length(draft.expected_acceptance, LEAST_CHANCE, min(limit, len(draft.token_ids)))
-        return [int(token) for token in draft.token_ids[:n_tokens]]
 
 
 class Proposer:
     """Drafts for the requests of one worker, which may be asked in `formats`, the model's own first."""
 
     def __init__(self, formats: Sequence[PromptFormat], limits: Limits) -> None:
-        self._formats = formats
+        self._formats = {one.name: one for one in reversed(formats)}
+        self._own = formats[0]
         self._limits = limits
-        self._by_id: dict[str, Request] = {}
-        self._by_content: OrderedDict[tuple[int, bytes], list[Request]] = OrderedDict()
-        self._rows: Sequence[HookRow] | None = None
+        self._requests: dict[str, Request] = {}
+        self._rows: Sequence[HookRow] = ()
 
     @property
     def n_kept(self) -> int:
         """Requests that are remembered."""
-        return len(self._by_id) + sum(map(len, self._by_content.values()))
+        return len(self._requests)
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: there is no draft model."""
@@ -119,8 +89,8 @@ class Proposer:
         """Hear from the hook what the next `propose` is about, row by row, and the ids of all requests that are not
         over."""
         self._rows = rows
-        for gone in self._by_id.keys() - set(running):
-            del self._by_id[gone]
+        for gone in self._requests.keys() - set(running):
+            del self._requests[gone]
 
     def propose(
         self,
@@ -129,75 +99,64 @@ class Proposer:
         token_ids_cpu: npt.NDArray[np.int32],
         slot_mappings: Any = None,  # noqa: ARG002
     ) -> list[list[int]]:
-        """A draft for each row.
+        """A draft for each row; empty ones where the hook has announced nothing.
 
         `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
         :num_tokens_no_spec[i]]`: all tokens of row i, these included.
         """
-        rows, self._rows = self._rows, None
+        rows, self._rows = self._rows, ()
         n_writing = sum(bool(sampled) for sampled in sampled_token_ids)
         n_share = self._limits.n_step // DRAFTED_SHARE // max(1, n_writing)
-        drafts: list[list[int]] = []
-        for row, sampled in enumerate(sampled_token_ids):
+        drafts: list[list[int]] = [[] for _ in sampled_token_ids]
+        for row, (known, sampled) in enumerate(zip(rows, sampled_token_ids, strict=False)):
             n_tokens = int(num_tokens_no_spec[row])
             limit = min(self._limits.n_draft, n_share, self._limits.n_context - n_tokens - 1)
-            tokens, new = token_ids_cpu[row, :n_tokens], [int(token) for token in sampled]
-            drafts.append(self._draft(None if rows is None else rows[row], tokens, new, limit) if new else [])
+            if sampled:
+                tokens, new = token_ids_cpu[row, :n_tokens], [int(token) for token in sampled]
+                drafts[row] = self._draft(known, tokens, new, max(0, limit))
         return drafts
 
-    def _draft(self, known: HookRow | None, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
-        before = tokens[: len(tokens) - len(sampled)]
-        request = self._take(before) if known is None else self._find(known, before)
+    def _draft(self, row: HookRow, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
+        """What comes after `tokens`, which end with the `sampled` ones: at most `limit` tokens."""
+        n_before = len(tokens) - len(sampled)
+        request = self._requests.get(row.id)
         try:
-            return request.draft(sampled, max(0, limit))
-        except Exception:
-            # Without its message: it may quote the user's code.
-            logger.exception("apply_service: drafting failed; this request goes on without drafts", exc_info=False)
-            request.drafter = None
-            return []
-        finally:
-            if known is None:
-                self._put(request, tokens)
-
-    def _find(self, row: HookRow, tokens: Tokens) -> Request:
-        """The request of a row that had `tokens` before this step; a new one, or one that lost step, is begun anew from
-        those tokens."""
-        request = self._by_id.get(row.id)
-        if request is None or len(request.prompt) + len(request.output_ids) != len(tokens):
-            request = self._by_id[row.id] = self._open(row.arguments, tokens[: row.n_prompt].copy())
-            request.output_ids += tokens[row.n_prompt :].tolist()
-        return request
-
-    def _take(self, tokens: Tokens) -> Request:
-        """Take out the request without an id that had `tokens` before this step, or open one on them."""
-        key = len(tokens), tokens[-TAIL:].tobytes()
-        same = self._by_content.get(key, [])
-        for at, request in enumerate(same):
-            n_prompt = len(request.prompt)
-            if np.array_equal(tokens[:n_prompt], request.prompt) and tokens[n_prompt:].tolist() == request.output_ids:
-                del same[at]
-                if not same:
-                    del self._by_content[key]
-                return request
-        return self._open(None, tokens.copy())
-
-    def _put(self, request: Request, tokens: Tokens) -> None:
-        """Keep a request without an id that now has `tokens`; those used last are kept."""
-        key = len(tokens), tokens[-TAIL:].tobytes()
-        self._by_content.setdefault(key, []).append(request)
-        self._by_content.move_to_end(key)
-        while len(self._by_content) > KEPT_PER_SEQUENCE * self._limits.n_requests:
-            self._by_content.popitem(last=False)
-
-    def _open(self, arguments: Mapping[str, Any] | None, prompt: Tokens) -> Request:
-        drafter = None
-        try:
-            drafter = open_drafter(self._formats, arguments, prompt.tolist())
+            if request is None or request.n_prompt + len(request.output_ids) != n_before:  # new, or out of step
+                request = self._requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt : n_before].tolist())
+                request.drafter = open_drafter(self._formats, self._own, row.arguments)
+            request.output_ids += sampled
+            if request.drafter is None:
+                return []
+            request.drafter.observe(len(sampled) - 1, sampled[-1])
+            draft = request.drafter.propose(request.output_ids, limit)
+            n_tokens = worthwhile_length(draft.expected_acceptance, LEAST_CHANCE, min(limit, len(draft.token_ids)))
+            return [int(token) for token in draft.token_ids[:n_tokens]]
         except ApplyError as error:
             logger.warning("apply_service: a request goes without drafts: %s (limit: %s)", error.message, error.limit)
-        except Exception as error:
-            logger.warning("apply_service: a request goes without drafts: %s", type(error).__name__)
-        return Request(prompt, drafter)
+        except Exception as error:  # without its message, which may quote the user's code
+            logger.warning("apply_service: a request goes on without drafts: %s", type(error).__name__)
+        self._requests[row.id] = Request(None, row.n_prompt, tokens[row.n_prompt :].tolist())
+        return []
+
+
+def open_drafter(
+    formats: Mapping[str, PromptFormat], own: PromptFormat, arguments: Mapping[str, Any] | None
+) -> Drafter | None:
+    """The drafter of one request, which is asked in the model's `own` format unless it names another; None where it
+    sends no edit.
+
+    Raises:
+        InvalidField: it sends an edit that is no merge, or names another format than these.
+    """
+    sent = decode_edit(arguments)
+    if sent is None:
+        return None
+    if sent.format_name is not None and sent.format_name not in formats:
+        message = f"`vllm_xargs.{FORMAT}` names no format of this model"
+        remedy = "name one of these, or leave it out"
+        raise InvalidField(message, value=sent.format_name, limit=list(formats), remedy=remedy)
+    asked = own if sent.format_name is None else formats[sent.format_name]
+    return MergedEdit(DraftContext(asked.encode_sources(sent.job)))
 
 
 class MergedEditProposer(Proposer):
@@ -220,67 +179,51 @@ class MergedEditProposer(Proposer):
         if not hasattr(GPUModelRunner.propose_draft_token_ids, HOOKED):  # only the speed would show it
             logger.warning(
                 "apply_service: vLLM did not load the plug-in `apply_service` of the group vllm.general_plugins, so "
-                "that vllm_xargs are not read. Install the package in vLLM's environment; where VLLM_PLUGINS is set, "
-                "it must be named there."
+                "that nothing is drafted. Install the package in vLLM's environment; where VLLM_PLUGINS is set, name "
+                "it there."
             )
         model, scheduler = vllm_config.model_config, vllm_config.scheduler_config
-        limits = Limits(n_draft, model.max_model_len, scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
+        limits = Limits(n_draft, model.max_model_len, scheduler.max_num_batched_tokens)
         super().__init__(open_prompt_formats(model.tokenizer or model.model), limits)
 
 
-# -- what is drafted from ----------------------------------------------------------------------------------------------
-def open_drafter(
-    formats: Sequence[PromptFormat], arguments: Mapping[str, Any] | None, prompt_ids: list[int]
-) -> Drafter | None:
-    """The drafter of one request, which is asked in the first of `formats` unless it names or shows another; None where
-    it is no edit, or not ours.
+# -- the hook ----------------------------------------------------------------------------------------------------------
+def register() -> None:
+    """Hook vLLM's model runner, once.  vLLM calls this in all its processes, also in servers that do not use our
+    drafts.  An unknown vLLM is left alone: the proposer then refuses to start."""
+    import vllm
 
-    Raises:
-        InvalidField: it sends an edit that is no merge, or names another format than these.
-    """
-    sent = decode_edit(arguments)
-    if sent is not None:
-        known = {prompt_format.name: prompt_format for prompt_format in formats}
-        if sent.format_name is not None and sent.format_name not in known:
-            message = f"`vllm_xargs.{FORMAT}` names no format of this model"
-            remedy = "name one of these, or leave it out"
-            raise InvalidField(message, value=sent.format_name, limit=list(known), remedy=remedy)
-        asked = formats[0] if sent.format_name is None else known[sent.format_name]
-        return MergedEdit(DraftContext(asked.encode_sources(sent.job), prompt_ids))
-    for prompt_format in formats:
-        shown = read_prompt(prompt_format, prompt_ids)
-        if shown is not None:
-            return OriginalSnippet(DraftContext(prompt_format.encode_sources(shown), prompt_ids))
-    return None
+    try:
+        check_version(vllm.__version__)
+    except ApplyError as error:
+        logger.warning(error.message)
+        return
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    hook(GPUModelRunner)
 
 
-def read_prompt(prompt_format: PromptFormat, prompt_ids: list[int]) -> EditJob | None:
-    """The edit in a prompt that one of our formats made, without a merge; None where there is none to be found.
+def hook(runner_type: Any) -> None:
+    """Wrap `propose_draft_token_ids` of vLLM's runner class, so that it first announces to our proposer which request
+    each row is.  Other drafters' calls go straight through; a second `hook` does nothing."""
+    wrapped: Callable[..., Any] = runner_type.propose_draft_token_ids
+    if hasattr(wrapped, HOOKED):
+        return
 
-    Text is cut at the format's own marks wherever they are first found: a file that holds such marks makes other
-    drafts, nothing else.
-    """
-    if isinstance(prompt_format, Compact):
-        vocabulary = prompt_format.vocabulary
-        marks = (vocabulary.original, vocabulary.update, vocabulary.merge)  # no text spells one
-        places = [prompt_ids.index(mark) for mark in marks if mark in prompt_ids]
-        if len(places) < len(marks) or places != sorted(places):
-            return None
-        original, update = (
-            vocabulary.decode_bytes(prompt_ids[a + 1 : b]).decode(errors="replace").removeprefix("\n")
-            for a, b in pairwise(places)
-        )
-    elif isinstance(prompt_format, TaggedOutput) and prompt_format.name in MARKS:
-        before, between, after = MARKS[prompt_format.name]
-        _, found, rest = prompt_format.decode(prompt_ids).partition(before)
-        original, divided, rest = rest.partition(between)
-        update, ended, _ = rest.rpartition(after)
-        if not (found and divided and ended):
-            return None
-    else:
-        return None
-    ops = tuple(LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n")))
-    return EditJob(original, update, "", None, None, Prediction(ops, tuple(update.split("\n")), Certainty.GUESS))
+    @functools.wraps(wrapped)
+    def propose_draft_token_ids(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drafter = getattr(self, "drafter", None)
+        if isinstance(drafter, Proposer):
+            rows, batch = [], self.input_batch
+            for row, name in enumerate(batch.req_ids):
+                sampling = self.requests[name].sampling_params
+                arguments = None if sampling is None else sampling.extra_args
+                rows.append(HookRow(name, int(batch.num_prompt_tokens[row]), arguments))
+            drafter.announce(rows, self.requests.keys())
+        return wrapped(self, *args, **kwargs)
+
+    setattr(propose_draft_token_ids, HOOKED, True)
+    runner_type.propose_draft_token_ids = propose_draft_token_ids
 
 
 # -- which vLLM --------------------------------------------------------------------------------------------------------

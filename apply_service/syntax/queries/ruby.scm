@@ -21,4 +21,5 @@
 
 (assignment left: (constant) @name) @definition.variable
 
-(call !receiver method: (identifier) arguments: (argument_list . (string))) @import
+((call !receiver method: (identifier) @loader arguments: (argument_list . (string))) @import
+  (#any-of? @loader "require" "require_relative" "load"))

@@ -340,4 +340,4 @@ def test_place_gives_alternatives_best_first() -> None:
     found = place(original, update, directive, language="python")
     assert 1 < len(found) <= 4
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
-    assert all(item.reason and item.features["found"] >= 1 for item in found)
+    assert all(item.reason and item.agreement > 0 for item in found)

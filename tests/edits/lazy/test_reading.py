@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy.reading import Reading, marker_indent, read_inline_marker, split_remark
+from apply_service.edits.lazy.reading import ReadSnippet, marker_indent, read_inline_marker, split_remark
 
 FILE = ["def load(path):", "    text = read(path)", "    return parse(text)", "", "def save(path):", "    write(path)"]
 
 
 def blocks(update: str) -> list[list[str]]:
-    reading = Reading(FILE, update.split("\n"), "python", None)
+    reading = ReadSnippet(FILE, update.split("\n"), "python", None)
     return [reading.block_texts(b) for b in range(len(reading.snippet.blocks))]
 
 
@@ -21,7 +21,7 @@ def test_markers_part_blocks_and_take_the_blank_lines_beside_them() -> None:
 
 def test_a_header_with_a_marker_for_its_body_ends_its_block() -> None:
     update = ["def load(path): ...", "def save(path):", "    write(path, 1)"]
-    snippet = Reading(FILE, update, "python", None).snippet
+    snippet = ReadSnippet(FILE, update, "python", None).snippet
     assert [block.lines for block in snippet.blocks] == [(0,), (1, 2)]
     assert snippet.blocks[0].marked_after
     assert snippet.blocks[1].marked_before
@@ -29,13 +29,13 @@ def test_a_header_with_a_marker_for_its_body_ends_its_block() -> None:
 
 def test_a_deletion_note_is_no_line_and_takes_a_blank_one_along() -> None:
     update = ["def load(path):", "", "# removed: text", "", "    return parse(path)"]
-    (block,) = Reading(FILE, update, "python", None).snippet.blocks
+    (block,) = ReadSnippet(FILE, update, "python", None).snippet.blocks
     assert block.lines == (0, 1, 4)
     assert block.deletions == (2,)
 
 
 def test_the_indentation_of_the_first_marker_of_a_gap_is_known() -> None:
-    snippet = Reading(FILE, ["def load(path):", "", "    # ...", "# ...", "x = 1"], "python", None).snippet
+    snippet = ReadSnippet(FILE, ["def load(path):", "", "    # ...", "# ...", "x = 1"], "python", None).snippet
     assert marker_indent(snippet, snippet.blocks[0].gap_after) == 4
     assert marker_indent(snippet, ()) is None
 
@@ -81,9 +81,9 @@ def test_a_comment_of_the_program_is_no_remark() -> None:
 
 
 def test_another_reading_of_the_snippet_shares_the_index_only() -> None:
-    reading = Reading(FILE, ["  text = read(path, 1)", "  # checks", "  return parse(text)"], "python", None)
+    reading = ReadSnippet(FILE, ["  text = read(path, 1)", "  # checks", "  return parse(text)"], "python", None)
     again = reading.again(notes=[1], shifts=False)
-    fresh = Reading(FILE, reading.snippet.texts, "python", None, notes=[1], shifts=False)
+    fresh = ReadSnippet(FILE, reading.snippet.texts, "python", None, notes=[1], shifts=False)
     assert again.index is reading.index
     assert (again.snippet, again.texts, again.doubts) == (fresh.snippet, fresh.texts, fresh.doubts)
     assert again.snippet != reading.snippet

@@ -79,15 +79,6 @@ def test_a_scope_that_is_shown_to_its_end_may_have_lost_the_rest() -> None:
     assert "literal+closed" in ways_to(original, update, wanted)
 
 
-def test_a_marker_that_names_the_docstring_may_stand_for_nothing_else() -> None:
-    update = (
-        "def load(path):\n    # ... docstring unchanged ...\n    with open(path, encoding='utf-8') as file:\n"
-        "        return file.read()\n\n# ...\n"
-    )
-    wanted = FUNCTIONS.replace("    cache = {}\n", "").replace("open(path) as", "open(path, encoding='utf-8') as")
-    assert "literal+narrowed" in ways_to(FUNCTIONS, update, wanted)
-
-
 def test_a_note_names_the_definition_that_is_gone() -> None:
     update = (
         "# ...\n\n# (save is removed, write() of the caller takes its place)\n\n# ...\n\n"

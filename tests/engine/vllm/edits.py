@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from apply_service.edits.reply import detect_format
-from apply_service.protocols import EditJob
+from apply_service.protocols import EditContext, EditJob
 from apply_service.registry import EDIT_FORMATS, resolve
 
 
 def edit_job(original: str, update: str, *, path: str = "a.py", language: str = "python") -> EditJob:
     """As the pipeline makes it."""
     edit_format = resolve(EDIT_FORMATS, detect_format(update, named=None))()
-    prediction = edit_format.predict(original, update, language=language, path=path)
+    prediction = edit_format.predict(original, update, EditContext(path, language))
     return EditJob(original, update, "", path, language, prediction)
 
 

@@ -97,5 +97,5 @@ class FakeRunner:
 
 
 def proposer(prompt_format: Any, **limits: int) -> Proposer:
-    given = {"n_draft": 127, "n_context": MAX_LEN, "n_step": 100_000, "n_requests": 8} | limits
+    given = {"n_draft": 127, "n_context": MAX_LEN, "n_step": 100_000} | limits
     return Proposer([prompt_format], Limits(**given))

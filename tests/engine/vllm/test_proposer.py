@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from apply_service.engine.loading import embedded_directory
-from apply_service.engine.vllm.hook import hook
 from apply_service.engine.vllm.message import OPS, encode_edit
-from apply_service.engine.vllm.proposer import Limits, Proposer
+from apply_service.engine.vllm.proposer import Limits, Proposer, hook
 from apply_service.prompts.by_model import open_prompt_format
 from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact
@@ -37,12 +36,11 @@ hook(HookedRunner)
 
 
 def request(
-    compact: Any, job: EditJob, *, name: str = "r", is_told: bool = True, answer: list[int] | None = None, **fields: Any
+    compact: Any, job: EditJob, *, name: str = "r", answer: list[int] | None = None, **fields: Any
 ) -> FakeRequest:
-    """A request whose target writes the predicted merge, unless told otherwise."""
+    """A request whose target writes the predicted merge, unless it has another `answer`."""
     merged = compact.encode_sources(job).predicted.ids.tolist() if answer is None else answer
-    arguments = encode_edit(job) if is_told else None
-    return FakeRequest(name, compact.encode_prompt(job), merged, arguments, **fields)
+    return FakeRequest(name, compact.encode_prompt(job), merged, encode_edit(job), **fields)
 
 
 def changed(ids: list[int], at: int) -> list[int]:
@@ -58,26 +56,15 @@ def test_a_right_merge_that_is_told_is_drafted_whole(compact: Compact) -> None:
     assert one.n_steps == 1 + -(-(n_tokens - 1) // 128), "the prompt's step, then full windows"
 
 
-def test_a_prompt_alone_gives_original_and_update(compact: Compact) -> None:
-    job = numbered_edit(1)
-    told, shown = request(compact, job), request(compact, job, is_told=False)
-    for one in (told, shown):
-        HookedRunner(proposer(compact)).run(one)
-    assert told.n_steps < shown.n_steps < len(shown.answer) / 8
-    assert shown.n_accepted > len(shown.answer) * 0.8
+def test_without_the_hook_nothing_is_drafted(compact: Compact) -> None:
+    one = request(compact, numbered_edit(1))
+    FakeRunner(proposer(compact)).run(one)
+    assert one.written == one.answer
+    assert not any(one.drafts)
 
 
-def test_without_the_hook_the_prompt_is_what_is_drafted_from(compact: Compact) -> None:
-    job = numbered_edit(1)
-    hooked, bare = (request(compact, job, is_told=False) for _ in range(2))
-    HookedRunner(proposer(compact)).run(hooked)
-    FakeRunner(proposer(compact)).run(bare)
-    assert bare.drafts == hooked.drafts
-
-
-@pytest.mark.parametrize("kind", [HookedRunner, FakeRunner])
 @pytest.mark.parametrize("seed", range(3))
-def test_eight_files_never_mix_although_rows_move(compact: Compact, kind: type[FakeRunner], seed: int) -> None:
+def test_eight_files_never_mix_although_rows_move(compact: Compact, seed: int) -> None:
     jobs = [numbered_edit(number) for number in range(1, 9)]
     answers = [compact.encode_sources(job).predicted.ids.tolist() for job in jobs]
     alone = [request(compact, job, answer=changed(ids, 90)) for job, ids in zip(jobs, answers, strict=True)]
@@ -86,23 +73,22 @@ def test_eight_files_never_mix_although_rows_move(compact: Compact, kind: type[F
         for i, (job, ids) in enumerate(zip(jobs, answers, strict=True))
     ]
     for one in alone:
-        kind(proposer(compact)).run(one)
-    kind(proposer(compact), seed=seed).run(*together, join_every=2, preempted="3")
+        HookedRunner(proposer(compact)).run(one)
+    HookedRunner(proposer(compact), seed=seed).run(*together, join_every=2, preempted="3")
     for one, among in zip(alone, together, strict=True):
         assert one.n_accepted > 0.5 * len(one.answer)
         assert [draft for draft in among.drafts if draft] == [draft for draft in one.drafts if draft]
 
 
-@pytest.mark.parametrize("kind", [HookedRunner, FakeRunner])
-def test_twins_that_part_each_keep_their_own_draft(compact: Compact, kind: type[FakeRunner]) -> None:
+def test_twins_that_part_each_keep_their_own_draft(compact: Compact) -> None:
     """The same prompt twice, as in sampling: one writes the merge, the other something else in the middle."""
     job = numbered_edit(1)
     merged = compact.encode_sources(job).predicted.ids.tolist()
     lone = [request(compact, job, answer=answer) for answer in (merged, changed(merged, 40), changed(merged, 200))]
     twins = [request(compact, job, name=str(i), answer=one.answer) for i, one in enumerate(lone)]
     for one in lone:
-        kind(proposer(compact)).run(one)
-    kind(proposer(compact), seed=1).run(*twins)
+        HookedRunner(proposer(compact)).run(one)
+    HookedRunner(proposer(compact), seed=1).run(*twins)
     assert [twin.n_steps for twin in twins] == [one.n_steps for one in lone]
 
 
@@ -120,8 +106,6 @@ def test_what_is_over_is_forgotten(compact: Compact) -> None:
     drafter.announce([], [])
     drafter.propose([], np.zeros(0, np.int32), np.zeros((0, 4), np.int32))
     assert drafter.n_kept == 0
-    FakeRunner(drafter).run(*(request(compact, numbered_edit(i), name=str(i), is_told=False) for i in range(1, 31)))
-    assert drafter.n_kept <= 16
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -150,11 +134,10 @@ def test_no_draft_is_longer_than_asked(compact: Compact) -> None:
 
 
 # -- what is none of ours ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", [HookedRunner, FakeRunner])
-def test_a_prompt_of_others_goes_without_drafts(compact: Compact, kind: type[FakeRunner]) -> None:
+def test_a_prompt_of_others_goes_without_drafts(compact: Compact) -> None:
     stranger = FakeRequest("s", [5, 6, 7, 8] * 30, [5, 6, 7, 8] * 10)
-    ours = request(compact, numbered_edit(1), name="o", is_told=False)
-    kind(proposer(compact)).run(stranger, ours)
+    ours = request(compact, numbered_edit(1), name="o")
+    HookedRunner(proposer(compact)).run(stranger, ours)
     assert not any(stranger.drafts)
     assert ours.n_accepted
 
@@ -186,7 +169,7 @@ def test_a_drafter_that_fails_stops_nothing(compact: Compact, monkeypatch: pytes
 @pytest.mark.parametrize("marker", ["<|end|>", "<|update|>", "<|merge|>", "<|keep:3|>"])
 def test_markers_in_a_file_are_text(compact: Compact, marker: str) -> None:
     original = f"a = 1\nb = '{marker}'\n" + "".join(f"c{i} = {i}\n" for i in range(50))
-    one = request(compact, edit_job(original, original.replace("a = 1", "a = 2")), is_told=False)
+    one = request(compact, edit_job(original, original.replace("a = 1", "a = 2")))
     HookedRunner(proposer(compact)).run(one)
     assert one.written == one.answer
     assert one.n_accepted > 0.7 * len(one.answer)
@@ -194,24 +177,21 @@ def test_markers_in_a_file_are_text(compact: Compact, marker: str) -> None:
 
 # -- formats of other models -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", [Chat, FastApply, Osmosis])
-@pytest.mark.parametrize("is_told", [True, False])
-def test_every_format_is_drafted_for(kind: Any, is_told: bool) -> None:
-    """In the prompts of `is_told` False the marks must be those that the format writes."""
+def test_every_format_is_drafted_for(kind: Any) -> None:
     prompt_format = kind(ChatTokenizer(tiny_tokenizer()))
-    one = request(prompt_format, numbered_edit(1, n_functions=6), is_told=is_told)
+    one = request(prompt_format, numbered_edit(1, n_functions=6))
     HookedRunner(proposer(prompt_format)).run(one)
-    assert one.n_accepted > (0.98 if is_told else 0.8) * len(one.answer) - one.n_steps
+    assert one.n_accepted > 0.98 * len(one.answer) - one.n_steps
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_a_model_may_be_asked_in_another_format(is_told: bool) -> None:
+def test_a_model_may_be_asked_in_another_format() -> None:
     """As the front end does: by a chat, whatever the model's own format is."""
     tokenizer = ChatTokenizer(tiny_tokenizer())
     chat, job = Chat(tokenizer), numbered_edit(1, n_functions=6)
     one = request(chat, job)
-    one.arguments = encode_edit(job, "chat") if is_told else None
-    HookedRunner(Proposer([FastApply(tokenizer), Osmosis(tokenizer), chat], Limits(127, MAX_LEN, 100_000, 8))).run(one)
-    assert one.n_accepted > (0.98 if is_told else 0.8) * len(one.answer) - one.n_steps
+    one.arguments = encode_edit(job, "chat")
+    HookedRunner(Proposer([FastApply(tokenizer), Osmosis(tokenizer), chat], Limits(127, MAX_LEN, 100_000))).run(one)
+    assert one.n_accepted > 0.98 * len(one.answer) - one.n_steps
 
 
 def test_a_format_that_the_model_has_not_is_not_drafted_for(compact: Compact, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,7 +208,7 @@ def test_a_format_that_the_model_has_not_is_not_drafted_for(compact: Compact, ca
 def test_a_file_with_the_format_s_marks_is_written_all_the_same(piece: str) -> None:
     chat = Chat(ChatTokenizer(tiny_tokenizer()))
     original = f"a = 1\nb = '{piece}'\n" + "".join(f"c{i} = {i}\n" for i in range(20))
-    one = request(chat, edit_job(original, original.replace("a = 1", "a = 2")), is_told=False)
+    one = request(chat, edit_job(original, original.replace("a = 1", "a = 2")))
     HookedRunner(proposer(chat)).run(one)
     assert one.written == one.answer
     assert one.n_accepted > 0.5 * len(one.answer)

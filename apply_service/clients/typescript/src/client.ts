@@ -26,8 +26,6 @@ export interface ClientOptions {
 
 export interface CallOptions {
   signal?: AbortSignal;
-  /** A request sent again with the same key gets the answer it got before. */
-  idempotencyKey?: string;
 }
 
 /** One edit; whether it is streamed is the method's choice. */
@@ -69,7 +67,7 @@ export class ApplyClient {
     const silence = this.#silence(call, options);
     let body: ReadableStreamDefaultReader<Uint8Array> | undefined;
     try {
-      const response = await this.#open(call, options, silence);
+      const response = await this.#open(call, silence);
       if (response.status !== 200 || response.body === null) throw await this.#refusal(response, silence);
       body = response.body.getReader();
       yield* this.#events(body, silence);
@@ -108,7 +106,7 @@ export class ApplyClient {
   async #send<T>(call: Call, options: CallOptions, isAnswer: (answer: T) => boolean): Promise<T> {
     const silence = this.#silence(call, options);
     try {
-      const response = await this.#open(call, options, silence);
+      const response = await this.#open(call, silence);
       if (response.status !== 200) throw await this.#refusal(response, silence);
       const answer = (await this.#json(response, silence)) as T;
       if (typeof answer !== "object" || answer === null || !isAnswer(answer)) throw foreign(this.#url, response.status);
@@ -118,8 +116,8 @@ export class ApplyClient {
     }
   }
 
-  async #open(call: Call, options: CallOptions, silence: Silence): Promise<Response> {
-    const init: RequestInit = { method: call.method, headers: this.#headers(call, options), signal: silence.signal };
+  async #open(call: Call, silence: Silence): Promise<Response> {
+    const init: RequestInit = { method: call.method, headers: this.#headers(call), signal: silence.signal };
     if (call.payload !== undefined) init.body = JSON.stringify(call.payload);
     return this.#guarded(silence, () => this.#fetch(this.#url + call.path, { ...init, redirect: "manual" }));
   }
@@ -163,11 +161,10 @@ export class ApplyClient {
     return new Silence(limitMs + GRACE_MS, options.signal);
   }
 
-  #headers(call: Call, options: CallOptions): Record<string, string> {
+  #headers(call: Call): Record<string, string> {
     const headers: Record<string, string> = {};
     if (call.payload !== undefined) headers["Content-Type"] = "application/json";
     if (this.#apiKey !== undefined) headers["Authorization"] = `Bearer ${this.#apiKey}`;
-    if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = options.idempotencyKey;
     return headers;
   }
 }

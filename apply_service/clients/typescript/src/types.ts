@@ -173,6 +173,7 @@ export interface Range {
   end: Position;
 }
 
+/** A place in the source, counted as in the Language Server Protocol, from 0. */
 export interface Position {
   line: number;
   /** UTF-16 code units into the line. */
@@ -184,7 +185,7 @@ export interface Utf8Columns {
   end: number;
 }
 
-/** One stretch of changed lines (0-based, half-open), and how sure the target was of it. */
+/** One stretch of changed lines (0-based, half-open, counted as in editors), and how sure the target was of it. */
 export interface Hunk {
   /** First line of the original; where lines are only added, the one after them. */
   original_start: number;
@@ -331,7 +332,6 @@ export type ErrorCode =
   | "file_error"
   | "file_not_readable"
   | "file_not_writable"
-  | "idempotency_conflict"
   | "instruction_unsupported"
   | "invalid_field"
   | "malformed_edit"

@@ -9,7 +9,6 @@ interface Asked {
   options: { baseUrl: string; apiKey?: string; timeoutMs?: number };
   call: "apply" | "stream" | "batch" | "models" | "health" | "isReady" | "leave" | "abort";
   request?: EditRequest & BatchRequest;
-  idempotencyKey?: string;
 }
 
 /** Waits until the server works on a request. */
@@ -24,11 +23,10 @@ async function taken(baseUrl: string): Promise<void> {
 async function make(asked: Asked): Promise<unknown> {
   const client = new ApplyClient(asked.options);
   const request = asked.request ?? {};
-  const options = asked.idempotencyKey === undefined ? {} : { idempotencyKey: asked.idempotencyKey };
   switch (asked.call) {
     case "stream": {
       const events = [];
-      for await (const event of client.stream(request, options)) events.push(event);
+      for await (const event of client.stream(request)) events.push(event);
       return events;
     }
     case "leave": {
@@ -43,9 +41,9 @@ async function make(asked: Asked): Promise<unknown> {
       return answer;
     }
     case "apply":
-      return client.apply(request, options);
+      return client.apply(request);
     case "batch":
-      return client.batch(request, options);
+      return client.batch(request);
     default:
       return client[asked.call]();
   }

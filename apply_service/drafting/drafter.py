@@ -1,0 +1,180 @@
+"""What all drafters share: their names, the learnt acceptance of their drafts, chains of two, and the drafter `none`.
+
+This is the one place that says which names are legal; pipeline, settings and `doctor` ask here.  A chain such as
+`merged_edit+suffix` copies with the first drafter and asks the second for novel text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from apply_service.errors import UnknownDrafter, UnsupportedParameter
+from apply_service.protocols import EMPTY_DRAFT, Constraint, Draft, DraftContext, Drafter
+from apply_service.registry import COPY_DRAFTERS, DRAFTERS, NOVEL_DRAFTERS, resolve
+
+NO_DRAFTS = "none"
+DRAFT_MODEL = "draft_model"
+CONSTRAINT = "constraint"
+"""The source name of drafts that the constraint determines."""
+SURE = 0.9
+"""A chain asks its second drafter only if the first one expects less acceptance than this."""
+
+
+def drafter_names(*, has_draft_model: bool) -> Iterator[str]:
+    """Every legal name."""
+    novel = [name for name in NOVEL_DRAFTERS if has_draft_model or name != DRAFT_MODEL]
+    yield from (name for name in DRAFTERS if name not in NOVEL_DRAFTERS)
+    yield from novel
+    yield from (f"{first}+{second}" for first in COPY_DRAFTERS for second in novel)
+
+
+def check_drafter(name: str, *, has_draft_model: bool) -> None:
+    """
+    Raises:
+        UnknownDrafter: no such drafter or chain; names those there are.
+        UnsupportedParameter: it needs a draft model, and none is configured.
+    """
+    legal = list(drafter_names(has_draft_model=has_draft_model))
+    if name in legal:
+        return
+    if name not in drafter_names(has_draft_model=True):
+        raise UnknownDrafter("no such drafter", value=name, limit=legal, remedy="name one of these")
+    raise UnsupportedParameter(
+        "this service has no draft model",
+        value=name,
+        limit=legal,
+        remedy="name another drafter, or set draft_model to a smaller model with the target's tokenizer",
+    )
+
+
+def open_drafter(name: str, context: DraftContext, constraint: Constraint | None = None) -> Drafter:
+    """The drafter of a legal name, for one request whose output must obey `constraint`.  `none` never drafts."""
+    first, *second = (resolve(DRAFTERS, part)(context) for part in name.split("+"))
+    drafter: Drafter = Chain(first, second[0]) if second else first
+    return drafter if constraint is None or name == NO_DRAFTS else Completed(drafter, constraint)
+
+
+class NoDraft:
+    """Drafts nothing.  With a padded engine it is the oracle of the lossless law, with `TorchEngine.plain` the baseline
+    of every speed-up."""
+
+    def __init__(self, context: DraftContext | None = None) -> None: ...
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
+        return EMPTY_DRAFT
+
+    def observe(self, n_accepted: int, next_id: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Chain:
+    """Takes the draft of `first` if it is sure, else the one of both from which more tokens are expected.
+
+    Both see the whole output in `propose`, so each observes only its own drafts.
+    """
+
+    def __init__(self, first: Drafter, second: Drafter) -> None:
+        self._first, self._second = first, second
+        self._used = first
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        self._used, copied = self._first, self._first.propose(output_ids, limit)
+        if copied.expected_acceptance >= SURE or limit <= 0:
+            return copied
+        novel = self._second.propose(output_ids, limit)
+        if expected_tokens(novel) <= expected_tokens(copied):
+            return copied
+        self._used = self._second
+        return novel
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        self._used.observe(n_accepted, next_id)
+
+    def close(self) -> None:
+        self._first.close()
+        self._second.close()
+
+
+class Completed:
+    """As `drafter`, except where the constraint allows only one continuation: that is then the draft.
+
+    Such tokens cost no pass of their own: they are verified in the window of the next decision.  The drafter does not
+    observe a draft that replaced its own.
+    """
+
+    def __init__(self, drafter: Drafter, constraint: Constraint) -> None:
+        self._drafter = drafter
+        self._constraint = constraint
+        self._is_own = True
+
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        draft = self._drafter.propose(output_ids, limit)
+        ids = draft.token_ids if limit <= 0 else self._constraint.completed(output_ids, draft.token_ids, limit)
+        self._is_own = ids is draft.token_ids
+        return draft if self._is_own else Draft(ids, 1.0, CONSTRAINT)
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        if self._is_own:
+            self._drafter.observe(n_accepted, next_id)
+
+    def close(self) -> None:
+        self._drafter.close()
+
+
+# -- acceptance, learnt while the request runs -------------------------------------------------------------------------
+COUNTED_TOKENS = 16
+"""Only so many first tokens of a draft count.  Otherwise one long draft would hide many short ones."""
+
+Counts = tuple[float, float]
+"""Accepted and rejected tokens, seen or assumed."""
+
+
+class LearningDrafter:
+    """Base of drafters that estimate the acceptance of their drafts, by kind (source, and how surely it was found).
+
+    Each kind has a Beta estimate, which starts from its prior and is updated with this request's drafts.
+    `propose` returns what `draft` makes.
+    """
+
+    def __init__(self, priors: Mapping[str, Counts]) -> None:
+        self._counts = dict(priors)
+        self._drafted: Sequence[int] = ()
+        self._drafted_kind = ""
+
+    def expected(self, kind: str) -> float:
+        """The probability that a token of such a draft is accepted if those before it were."""
+        accepted, rejected = self._counts[kind]
+        return accepted / (accepted + rejected)
+
+    def draft(self, ids: Sequence[int], kind: str, source: str) -> Draft:
+        """A draft of this kind.  The next `observe` is about it."""
+        self._drafted, self._drafted_kind = ids, kind
+        return Draft(ids, self.expected(kind), source) if ids else EMPTY_DRAFT
+
+    def observe(self, n_accepted: int, next_id: int) -> None:
+        """A draft that was cut is rejected only if the target chose another token than the draft's next one."""
+        drafted, self._drafted = self._drafted, ()
+        if drafted:
+            is_rejected = n_accepted < min(len(drafted), COUNTED_TOKENS) and drafted[n_accepted] != next_id
+            accepted, rejected = self._counts[self._drafted_kind]
+            self._counts[self._drafted_kind] = accepted + min(n_accepted, COUNTED_TOKENS), rejected + is_rejected
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def expected_tokens(draft: Draft) -> float:
+    """How many tokens of the draft are expected to be accepted."""
+    acceptance, n_drafted = draft.expected_acceptance, len(draft.token_ids)
+    if acceptance >= 1.0:
+        return float(n_drafted)
+    return acceptance * (1.0 - acceptance**n_drafted) / (1.0 - acceptance)
+
+
+def worthwhile_length(acceptance: float, least: float, limit: int) -> int:
+    """How many tokens to draft so that the chance to reach and accept each is at least `least`."""
+    n_tokens, reached = 0, acceptance
+    while n_tokens < limit and reached >= least:
+        n_tokens, reached = n_tokens + 1, reached * acceptance
+    return n_tokens

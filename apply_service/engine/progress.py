@@ -1,0 +1,39 @@
+"""Tells what takes long: on a terminal's standard error, else in the log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 1.0
+"""What takes less is not worth a line."""
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def telling(text: str) -> Iterator[None]:
+    """Tell `text` once the block has taken longer than `PATIENCE_S`."""
+    timer = threading.Timer(PATIENCE_S, tell, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def tell(text: str) -> None:
+    """One line."""
+    if is_terminal():
+        print(f"apply-service: {text} ...", file=sys.stderr, flush=True)
+    else:
+        log.info("%s", text)
+
+
+def is_terminal() -> bool:
+    """Whether somebody watches standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()

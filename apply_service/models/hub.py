@@ -1,0 +1,170 @@
+"""Models by name: short names of known ones, and files in the Hugging Face cache.
+
+The hub client downloads, resumes and shows progress.  Only data is fetched: safetensors, JSON, text and templates.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apply_service.errors import UnknownModel
+
+HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
+HUB_TIMEOUT_S = 10
+DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model that a short name stands for.  `revision` None: the newest one when it is pulled, because its full commit
+    hash could not be looked up; any later start takes the one that was pulled."""
+
+    hub_id: str
+    revision: str | None = None
+
+
+KNOWN = {
+    "fastapply-1.5b": KnownModel("Kortix/FastApply-1.5B-v1.0"),
+    "fastapply-7b": KnownModel("Kortix/FastApply-7B-v1.0"),
+    "osmosis-apply-1.7b": KnownModel("osmosis-ai/Osmosis-Apply-1.7B"),
+    "aixapply-4b": KnownModel("aiXcoder/aiXapply-4B-SFT"),
+    "aixapply-4b-rl": KnownModel("aiXcoder/aiXapply-4B-RL"),
+    "qwen2.5-coder-0.5b": KnownModel("Qwen/Qwen2.5-Coder-0.5B-Instruct", "ea3f2471cf1b1f0db85067f1ef93848e38e88c25"),
+    "qwen2.5-coder-1.5b": KnownModel("Qwen/Qwen2.5-Coder-1.5B-Instruct", "2e1fd397ee46e1388853d2af2c993145b0f1098a"),
+    "qwen2.5-coder-7b": KnownModel("Qwen/Qwen2.5-Coder-7B-Instruct", "c03e6d358207e414f1eca0bb1891e29f1db0e242"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the hub says of a model before it is downloaded: bytes in all, bytes still to come, commit, licence."""
+
+    n_bytes: int
+    n_missing: int
+    revision: str
+    licence: str
+
+
+def known(name: str) -> KnownModel:
+    """The model that a short name or an id of the form owner/name stands for.
+
+    Raises:
+        UnknownModel: it is neither.
+    """
+    if (found := KNOWN.get(name)) is not None:
+        return found
+    if not HUB_ID.fullmatch(name):
+        raise _unknown(name, "it is neither a file, a folder, a short name nor an id of the form owner/name")
+    return KnownModel(name)
+
+
+def ask(name: str) -> Offer:
+    """What `pull` would download.  Raises UnknownModel: the hub can't be asked, or has no such model."""
+    from huggingface_hub import model_info, snapshot_download
+
+    model = known(name)
+    try:
+        info = model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
+        files = snapshot_download(model.hub_id, revision=info.sha, allow_patterns=list(DATA_FILES), dry_run=True)
+    except Exception as error:  # no network, no such model, no permission: all the same to the caller
+        raise _unknown(name, first_line(error)) from error
+    n_missing = sum(file.file_size or 0 for file in files if not file.is_cached)
+    licence = getattr(info.card_data, "license", None) or "not stated"
+    return Offer(sum(file.file_size or 0 for file in files), n_missing, str(info.sha), str(licence))
+
+
+def pull(name: str, revision: str | None = None, *, allow_code: bool = False) -> Path:
+    """Download what is missing of a model; the folder with all of it.  Raises UnknownModel."""
+    from huggingface_hub import snapshot_download
+
+    model = known(name)
+    patterns = [*DATA_FILES, "*.py"] if allow_code else list(DATA_FILES)
+    try:
+        return Path(snapshot_download(model.hub_id, revision=revision or model.revision, allow_patterns=patterns))
+    except Exception as error:  # as in `ask`
+        raise _unknown(name, first_line(error)) from error
+
+
+def find(name: str) -> Path | None:
+    """The folder of a model that was downloaded whole; asks no server.  Raises UnknownModel: a malformed name."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    model = known(name)
+    try:
+        wanted: dict[str, Any] = {"revision": model.revision, "allow_patterns": list(DATA_FILES)}
+        return Path(snapshot_download(model.hub_id, **wanted, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+
+
+def find_or_pull(name: str, *, allow_code: bool) -> Path:
+    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.
+
+    Raises:
+        UnknownModel: no such model, no network, or a short name whose model is not here.
+    """
+    folder = find(name)
+    if folder is not None and (not allow_code or any(folder.glob("*.py"))):
+        return folder
+    if name in KNOWN:
+        raise UnknownModel(
+            "the model of this short name has not been downloaded",
+            value=name,
+            limit=KNOWN[name].hub_id,
+            remedy=f"run `apply-service models pull {name}`, which shows size and licence first",
+        )
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
+    try:  # one look before the client's many patient retries
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
+    except Exception as error:  # as in `ask`
+        raise _unknown(name, first_line(error)) from error
+    return pull(name, allow_code=allow_code)
+
+
+def downloaded() -> dict[str, Any]:
+    """What the cache holds of models, by id: the client's own records."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        return {repo.repo_id: repo for repo in scan_cache_dir().repos if repo.repo_type == "model"}
+    except CacheNotFound:
+        return {}
+
+
+def remove(name: str) -> int:
+    """Delete all downloaded files of a model; the bytes that became free.  Raises UnknownModel: there are none."""
+    from huggingface_hub import scan_cache_dir
+
+    hub_id = known(name).hub_id
+    if (repo := downloaded().get(hub_id)) is None:
+        raise UnknownModel(
+            "no files of this model are here",
+            value=name,
+            limit=sorted(downloaded()),
+            remedy="name one that `apply-service models list` shows as downloaded",
+        )
+    plan = scan_cache_dir().delete_revisions(*(one.commit_hash for one in repo.revisions))
+    plan.execute()
+    return int(plan.expected_freed_size)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text."""
+    return str(error).strip().split("\n", 1)[0][:300]
+
+
+def _unknown(name: str, reason: str) -> UnknownModel:
+    return UnknownModel(
+        f"no model of that name could be found or downloaded: {reason}",
+        value=name,
+        limit=f"embedded, a GGUF file, a folder, a Hugging Face id, or one of {', '.join(KNOWN)}",
+        remedy="check the spelling, or download the model first",
+    )

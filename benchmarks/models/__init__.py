@@ -1,0 +1,1 @@
+"""Pretrained targets: fetching them, and what they reach."""

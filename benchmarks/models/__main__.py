@@ -1,0 +1,116 @@
+"""`make bench-models`: what a pretrained target takes to start, and how often it is right.
+
+    python -m benchmarks.models --name smollm2-135m --data real_diffs_dev.jsonl [--updates FILE] [--limit N]
+
+The model lies in `runs/models/NAME` (`make real-models`).  It is started twice: with no record of a self-test, and with
+the one that this left.  After each start an edit of six lines is answered twice.  Then every way answers every edit; a
+run that was stopped goes on with the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from apply_eval.datasets import chosen_records
+from apply_eval.loop import Loop, schedule
+from apply_eval.provenance import provenance
+from apply_eval.results import ROWS, build_results
+from apply_eval.rows import RowsFile, facts_of
+from apply_eval.summary import SummaryOptions
+from apply_service.build import build_runtime
+from apply_service.pipeline import apply
+from apply_service.settings import Settings
+from apply_service.types import ApplyRequest
+from benchmarks.embedded.model import MERGE, RESULTS, SEED, keep, log, open_way
+from benchmarks.models.fetch import FOLDER, MODELS
+
+WAYS = (MERGE, "model-free", "model-constrained", "auto")
+SIX_LINES = ApplyRequest(
+    original="def a():\n    return 1\n\n\ndef b():\n    return 2\n", update="def b():\n    return 3\n", path="a.py"
+)
+
+
+def main() -> int:
+    options = _parse()
+    folder = FOLDER / options.name
+    settings = {"model": str(folder), "dtype": options.dtype, "torch_threads": options.torch_threads}
+    if options.start:
+        print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
+        return 0
+    start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
+    with tempfile.TemporaryDirectory() as state:
+        command = [sys.executable, "-m", "benchmarks.models", *sys.argv[1:], "--start", state]
+        starts = [json.loads(subprocess.check_output(command)) for _ in range(2)]
+    records, _ = chosen_records(options.data, updates=options.updates, split=None)
+    short = [record for record in records if len(record.before) <= options.max_chars]
+    records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
+    runtime = build_runtime(Settings(**settings, prefix_cache_mb=0))
+    runners = {name: open_way(name, runtime, options.timeout) for name in options.ways.split(",")}
+    ids = [record.id for record in records]
+    plan = {
+        "schema_version": 1,
+        "name": options.name,
+        "data": start["data"],
+        "sample_ids": ids,
+        "names": list(runners),
+        "windows": "auto",
+        "torch_threads": options.torch_threads,
+        "timeout_s": options.timeout,
+    }
+    out = FOLDER.parent / "bench-models" / options.name
+    with RowsFile(out / ROWS, plan) as file:
+        file.add_session(start)
+        loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
+        loop.run(list(schedule(ids, list(runners), seed=SEED)))
+        results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(SEED), plain=None)
+        kept = keep(results, file.record.rows)
+    about = {"kind": "model_target", "model": MODELS[options.name].title, "dtype": options.dtype}
+    kept |= {**about, "max_chars": options.max_chars, "starts": starts}
+    (RESULTS / f"models-{options.name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def one_start(settings: Settings) -> dict[str, Any]:
+    """Seconds of a start in this process and of three edits after it, by the clock and of this process's processor
+    time; and how busy the machine was."""
+    found: dict[str, Any] = {"load_average": os.getloadavg()[0]}
+    runtime = build_runtime(settings)
+
+    def clocked(name: str, run: Any) -> Any:
+        clock, processor = time.perf_counter(), time.process_time()
+        result = run()
+        found[name] = {"clock_s": time.perf_counter() - clock, "processor_s": time.process_time() - processor}
+        return result
+
+    engine = clocked("ready", lambda: runtime.load(settings.model)).engine
+    for name in ("first_edit", "second_edit"):
+        clocked(name, lambda: apply(SIX_LINES, runtime))
+    found |= {"buckets": engine.buckets, "determinism": engine.determinism}
+    return found
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True, choices=list(MODELS))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--updates", type=Path)
+    parser.add_argument("--limit", type=int, default=20, help="so many edits, evenly over those that are short enough")
+    parser.add_argument("--max-chars", type=int, default=1500, help="longest original")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--torch-threads", type=int)
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
+    parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
