@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from packaging.version import Version
 
 from apply_service.engine.memory import free_bytes, refuse_too_large
 from apply_service.engine.progress import is_terminal, telling
@@ -25,6 +26,8 @@ from apply_service.models.hub import first_line
 MAGIC = b"GGUF"
 PLAIN = {"F32": torch.float32, "F16": torch.float16}
 """File types whose folder keeps their number format; any other becomes bfloat16."""
+OLDEST_TRANSFORMERS = Version("5.23")
+"""Earlier ones read some weights and the end of a turn wrongly."""
 
 
 def unpacked(path: Path, parent: Path) -> Path:
@@ -46,7 +49,11 @@ def unpacked(path: Path, parent: Path) -> Path:
     try:
         import accelerate  # noqa: F401
         import gguf
+        import transformers
         from transformers import GgufConfig
+
+        if Version(transformers.__version__) < OLDEST_TRANSFORMERS:
+            raise ImportError(f"transformers {OLDEST_TRANSFORMERS} or later, found {transformers.__version__}")
     except ImportError as error:
         remedy = "pip install 'apply-service[gguf]'"
         raise MissingDependency(f"a GGUF file needs more packages: {error}", value=str(path), remedy=remedy) from error

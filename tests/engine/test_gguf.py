@@ -10,6 +10,7 @@ import torch
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
+pytest.importorskip("transformers", minversion="5.23")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config  # noqa: E402
 
