@@ -16,7 +16,7 @@ from operator import is_not
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, surplus
+from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_branch, is_closer, surplus
 from apply_service.edits.lazy.candidates import substance
 from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
@@ -51,10 +51,11 @@ WAYS = {
 """Patterns of the writing styles that a file usually follows throughout."""
 OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
              ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
+_SPACING = re.compile(r"[\s\"'`,;]+")
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _DECLARED = re.compile(
     r"\s*(?:export\s+)?(?:(?:const|let|var|val|static|final|local|type|class|struct|enum|interface|trait|def|fn|func|function)\s+"
-    r"(?:mut\s+)?(\w+)|(\w{3,})\s*(?::[^=()]+)?:?=(?!=))"
+    r"(?:mut\s+)?(\w+)|([\w.$@-]{3,})\s*(?::[^=()]+)?:?=(?!=))"
 )
 MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
@@ -98,7 +99,12 @@ class SnippetFacts:
         held = [index.has(reading.texts[block.lines[0]].rstrip()) for block in blocks]
         loose = [not any(index.has(reading.texts[i].rstrip()) for i in block.lines) for block in blocks]
         n = max(1, len(shown))
+        roles = reading.snippet.roles
         return {
+            "asides": float(sum(role in (Role.ASIDE, Role.HINT, Role.DELETION) for role in roles)),
+            "open_start": float(bool(blocks) and not blocks[0].marked_before),
+            "open_end": float(bool(blocks) and not blocks[-1].marked_after),
+            "blocks": log2(1 + len(blocks)),
             "file_lines": log2(1 + len(reading.original)),
             "markers": float(reading.snippet.roles.count(Role.MARKER)),
             "known_share": sum(known) / n,
@@ -127,6 +133,7 @@ def features_of(
     extras = {part for name in names if ":" in name for part in name.split("+")[1:]}
     return {
         **facts.features,
+        "readings": log2(n_readings),
         "ways": float(len(names)),
         "ways_share": len(names) / max(1, n_readings),
         **{f"by_{maker}": float(maker in makers) for maker in MAKERS},
@@ -161,9 +168,8 @@ def _odd_steps(ops: Sequence[LineOp]) -> int:
             if is_new and above:
                 step, last = indent_of(op.text) - indent_of(above), above.rstrip()
                 opens = last.endswith(("{", "(", "[", ":", ">", "=", ",", "\\", "|", "&", "+", "do", "then", "else"))
-                n += (step > 0 and not opens) or (
-                    step <= 0 and last.endswith(("{", "(", "[", ":")) and not is_closer(op.text)
-                )
+                is_empty = last.endswith(("{", "(", "[", ":")) and step <= 0
+                n += (step > 0 and not opens) or (is_empty and (not is_closer(op.text) or is_branch(op.text)))
             above, is_new = op.text, op.kind == "take"
     return n
 
@@ -194,8 +200,9 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **_of_runs(ops),
         **_of_names(ops),
         **_of_words(facts, ops, drops, takes),
-        **_of_new_lines(facts, drops, takes),
+        **_of_new_lines(facts, ops, drops, takes),
         **_of_gaps(facts.reading, ops),
+        **_of_blocks(facts.reading, ops),
         **_of_shown_lines(facts.reading, ops),
     }
 
@@ -218,9 +225,18 @@ def _ways(text: str) -> Counter[str]:
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
-    found = dict.fromkeys(("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms"), 0.0)
+    names = (
+        "runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "blank_runs", "reflowed_runs", "edge_runs"
+    )  # fmt: skip
+    found = dict.fromkeys(names, 0.0)
     longest_gone, beside = 0, 0.0
     for start, stop in changes(ops):
+        old_code, new_code = (
+            _SPACING.sub("", "".join(op.text for op in ops[start:stop] if op.kind == kind)) for kind in ("drop", "take")
+        )
+        found["blank_runs"] += not old_code and not new_code
+        found["reflowed_runs"] += bool(old_code) and old_code == new_code
+        found["edge_runs"] += start == 0 or stop == len(ops)
         old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         found["runs"] += 1
@@ -281,13 +297,21 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
     }
 
 
-def _of_new_lines(facts: SnippetFacts, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
+def _of_new_lines(
+    facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]
+) -> Features:
     """The lines that the new lines repeat, and the names that they define again."""
     gone = {op.text.strip() for op in drops}
+    kept = {op.original_line for op in ops if op.kind == "keep"}
     gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
     says = [text for op in takes if (text := op.text.strip()) not in gone and substance(text) >= SHOWN]
+    gone_headers = [name for op in drops if (name := header_name(op.text)) is not None]
     return {
+        "gone_definitions": log2(1 + sum((Counter(gone_headers) - Counter(new_headers)).values())),
+        "kept_twice": log2(
+            1 + sum(len(at := facts.reading.index.places(text)) == 1 and at[0] in kept for text in says)
+        ),
         "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
         "same_names": float(sum(facts.headers[name] > gone_names[name] for name in new_headers)),
     }
@@ -346,6 +370,32 @@ def _of_gaps(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
         else:
             hidden, is_cut = [], False
     return found
+
+
+UNANCHORED = 6.0
+"""`weakest_anchor` of new lines in a block of which the file has no line."""
+
+
+def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
+    """The blocks of the snippet: how rare the file's lines are that hold a change, and the shown lines that the reading
+    overrides although nothing changes in their block and the next."""
+    block_of = {i: b for b, i in reading.visible}
+    n_blocks = len(reading.snippet.blocks)
+    changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)
+    rarest: list[int | None] = [None] * n_blocks
+    at = 0
+    for op in ops:
+        at = at if op.update_line is None else block_of.get(op.update_line, at)
+        if op.kind in ("take", "drop") and op.text.strip():
+            changed[at] = True
+        elif op.kind == "both" and op.update_line is not None:
+            overridden[at] += op.text != reading.texts[op.update_line]
+            if op.text.strip():
+                count = reading.index.count(op.text)
+                rarest[at] = min(count, rarest[at] or count)
+    anchors = [UNANCHORED if n is None else log2(max(1, n)) for b, n in enumerate(rarest) if changed[b]]
+    idle = [n for b, n in enumerate(overridden[:n_blocks]) if not changed[b] and not changed[b + 1]]
+    return {"weakest_anchor": max(anchors, default=0.0), "idle_overridden": float(sum(idle))}
 
 
 def _of_shown_lines(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:

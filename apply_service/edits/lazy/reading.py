@@ -180,12 +180,13 @@ def _inside(line: str) -> str | None:
 
 
 def _behind(line: str, known: Collection[str]) -> str | None:
-    """`code  # ... unchanged` and `code { // ...`."""
+    """`code  # ... unchanged`, `code { // ...` and `name = /* unchanged */;`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
         is_text = any(head.count(quote) % 2 for quote in "\"'`")
         has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
-        if not head.strip() or is_text or not has_dots or not is_marker(note):
+        stands_for_value = sign.group() == "/*" and head.endswith(("=", "=>", ":", " return"))
+        if not head.strip() or is_text or not (has_dots or stands_for_value) or not is_marker(note.rstrip(" ;,")):
             continue
         if head.strip() in ("...", "…"):
             return head
