@@ -99,12 +99,7 @@ class SnippetFacts:
         held = [index.has(reading.texts[block.lines[0]].rstrip()) for block in blocks]
         loose = [not any(index.has(reading.texts[i].rstrip()) for i in block.lines) for block in blocks]
         n = max(1, len(shown))
-        roles = reading.snippet.roles
         return {
-            "asides": float(sum(role in (Role.ASIDE, Role.HINT, Role.DELETION) for role in roles)),
-            "open_start": float(bool(blocks) and not blocks[0].marked_before),
-            "open_end": float(bool(blocks) and not blocks[-1].marked_after),
-            "blocks": log2(1 + len(blocks)),
             "file_lines": log2(1 + len(reading.original)),
             "markers": float(reading.snippet.roles.count(Role.MARKER)),
             "known_share": sum(known) / n,
@@ -225,16 +220,13 @@ def _ways(text: str) -> Counter[str]:
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
-    names = (
-        "runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "blank_runs", "reflowed_runs", "edge_runs"
-    )  # fmt: skip
+    names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs")
     found = dict.fromkeys(names, 0.0)
     longest_gone, beside = 0, 0.0
     for start, stop in changes(ops):
         old_code, new_code = (
             _SPACING.sub("", "".join(op.text for op in ops[start:stop] if op.kind == kind)) for kind in ("drop", "take")
         )
-        found["blank_runs"] += not old_code and not new_code
         found["reflowed_runs"] += bool(old_code) and old_code == new_code
         found["edge_runs"] += start == 0 or stop == len(ops)
         old = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
