@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.replay_shapes import PREFIX
-from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
+from apply_service.errors import RequestError, SettingsError, UnsupportedParameter
 from apply_service.protocols import DraftEngine, PromptFormat
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
@@ -164,7 +164,6 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
         name,
         loaded.engine,
         prompt_format,
-        loaded.undrafted,
         is_replay=source.startswith(PREFIX),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
         calibration=loaded.record.calibration,
@@ -173,22 +172,14 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_draft_model(settings: Settings) -> LoadedModel:
-    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises
-    ModelNotLoadable: the model can't take back tokens that it drafted. Other errors are those of `load_target`."""
+    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises as
+    `load_target`."""
     assert settings.draft_model is not None
-    loaded = _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
-    if loaded.undrafted:
-        message = f"the draft model can't take back what it drafted: {loaded.undrafted}"
-        remedy = "set draft_model to a model without recurrent state"
-        raise ModelNotLoadable(message, value=settings.draft_model, remedy=remedy)
-    return loaded
+    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
 
 
-def self_test(name: str, settings: Settings) -> SelfTest | None:
-    """The result of the engine's self-test with this model on this machine, measured now.
-
-    None for a model that takes no drafts.
-    """
+def self_test(name: str, settings: Settings) -> SelfTest:
+    """The result of the engine's self-test with this model on this machine, measured now."""
     return _load(_source(name, settings), settings, is_fresh=True).self_test
 
 

@@ -280,8 +280,6 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
         yield Verdict("replay", "warning", REPLAYED)
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
         yield Verdict("instruction", "warning", "the instruction was not read: the answer comes from the update alone")
-    if target is not None and target.undrafted:
-        yield Verdict("drafts", "pass", f"decoded without drafts: {target.undrafted}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:
