@@ -72,8 +72,6 @@ class TargetInfo(NamedTuple):
     """The most tokens of prompt and output together."""
     determinism: Literal["bitwise", "tolerant"] | None = None
     """Whether drafts can change a bit of what it writes; None if it is on another server, and is not drafted for."""
-    is_replay: bool = False
-    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
     calibration: Calibration | None = None
     """How often an answer is right, by how sure the target is of it; None if this was never measured."""
     windows: str = "context"
@@ -153,7 +151,6 @@ class Target:
     name: str
     engine: Engine
     prompt_format: PromptFormat
-    is_replay: bool = False
     open_draft_engine: Callable[[], DraftEngine] | None = None
     """Gives the configured draft model, and loads it on first use.  None if none is configured.
 
@@ -169,7 +166,6 @@ class Target:
             self.prompt_format.takes_instructions,
             self.engine.context_limit,
             self.engine.determinism,
-            self.is_replay,
             self.calibration,
             self.windows,
         )
@@ -190,8 +186,6 @@ class Target:
         return [writing.result() for writing in writings]
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
-        if self.is_replay:
-            return None
         with ExitStack() as stack:
             writings = []
             for job, prediction in candidates:
@@ -337,7 +331,7 @@ def in_process(decider: Decider) -> Target:
         "the model runs elsewhere; its engine can't be measured from here",
         value=decider.info.name,
         limit="a model that is loaded in this process",
-        remedy="name a folder, a Hugging Face id, or a replay target",
+        remedy="name a folder or a Hugging Face id",
     )
 
 

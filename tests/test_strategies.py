@@ -192,11 +192,6 @@ def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]
     assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
 
 
-def test_token_by_token_where_the_target_has_no_opinion_to_give() -> None:
-    runtime, _ = wanting(MERGED, CERTAIN, is_replay=True)
-    assert apply(CERTAIN, runtime).strategy == "model"
-
-
 def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     target = Target("embedded", ScriptedEngine([*MERGED.encode(), END], prompt_length=n_prompt), PlainBytes())

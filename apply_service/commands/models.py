@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apply_service.commands.output import OK, write_json, write_line, write_note
-from apply_service.engine.replay_shapes import PREFIX as REPLAY_PREFIX
-from apply_service.engine.replay_shapes import find_shape, replay_directory
 from apply_service.errors import InvalidField
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
@@ -64,11 +62,7 @@ def _listings(settings: Settings) -> Iterator[ModelListing]:
     """The models that a request may name; then short names, unpacked GGUF files and what else was downloaded."""
     for name, source in settings.model_sources.items():
         one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
-        if source.startswith(REPLAY_PREFIX):
-            shape = find_shape(source)
-            kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
-            yield one._replace(directory=str(replay_directory()), context_limit=shape.context, architecture=kind)
-        elif source.startswith(REMOTE_PREFIX):
+        if source.startswith(REMOTE_PREFIX):
             yield one._replace(architecture=f"asked at {settings.vllm_url or settings.remote_url}")
         elif (path := Path(source).expanduser()).is_file():
             yield one._replace(directory=str(path), n_bytes=path.stat().st_size, architecture="GGUF file")
