@@ -30,6 +30,17 @@ class ModelListing(NamedTuple):
     is_named: bool = True
     """Whether a request may name it, with these settings."""
 
+    @property
+    def description(self) -> str:
+        if not self.is_present:
+            if self.name in hub.KNOWN:
+                return f"{hub.KNOWN[self.name].hub_id}, not downloaded: apply-service models pull {self.name}"
+            return "not in this installation" if self.name == EMBEDDED else "from the Hugging Face hub"
+        if self.directory is None:
+            return str(self.architecture)
+        context = "" if self.context_limit is None else f", context {self.context_limit}"
+        return f"{self.architecture}, {self.n_bytes / 2**20:.1f} MiB{context}, {self.directory}"
+
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `models`; the exit code.  Lists models without reading weights, downloads one, or deletes one.
@@ -46,15 +57,28 @@ def run(arguments: Namespace, settings: Settings) -> int:
             remedy="see apply-service models --help",
         )
     if action == "pull":
-        return _pull(name)
+        offer, model = hub.ask(name), hub.known(name)
+        missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
+        write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
+        pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
+        write_note(f"revision {offer.revision} ({pinned})")
+        write_line(str(hub.pull(name, model.revision)))
+        return OK
     if action == "rm":
-        return _remove(name, settings)
+        unpacked = {folder.name: folder for folder in (settings.state_path / "models").glob("*")}
+        if name in unpacked:
+            n_bytes = sum(path.stat().st_size for path in unpacked[name].glob("*"))
+            shutil.rmtree(unpacked[name])
+        else:
+            n_bytes = hub.remove(name)
+        write_note(f"removed {name}: {n_bytes / 2**20:,.1f} MiB")
+        return OK
     listings = list(_listings(settings))
     if arguments.json:
         write_json([one._asdict() for one in listings])
         return OK
     for one in listings:
-        write_line(f"{'*' if one.is_default else ' '} {one.name}: {_described(one)}")
+        write_line(f"{'*' if one.is_default else ' '} {one.name}: {one.description}")
     return OK
 
 
@@ -90,36 +114,3 @@ def _in_folder(one: ModelListing, folder: Path | None) -> ModelListing:
         context_limit=config.get("max_position_embeddings"),
         architecture=next(iter(config.get("architectures") or []), None),
     )
-
-
-def _described(one: ModelListing) -> str:
-    if not one.is_present:
-        if one.name in hub.KNOWN:
-            return f"{hub.KNOWN[one.name].hub_id}, not downloaded: apply-service models pull {one.name}"
-        return "not in this installation" if one.name == EMBEDDED else "from the Hugging Face hub"
-    if one.directory is None:
-        return str(one.architecture)
-    context = "" if one.context_limit is None else f", context {one.context_limit}"
-    return f"{one.architecture}, {one.n_bytes / 2**20:.1f} MiB{context}, {one.directory}"
-
-
-def _pull(name: str) -> int:
-    offer = hub.ask(name)
-    model = hub.known(name)
-    missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
-    write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
-    pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
-    write_note(f"revision {offer.revision} ({pinned})")
-    write_line(str(hub.pull(name, model.revision)))
-    return OK
-
-
-def _remove(name: str, settings: Settings) -> int:
-    unpacked = {folder.name: folder for folder in (settings.state_path / "models").glob("*")}
-    if name in unpacked:
-        n_bytes = sum(path.stat().st_size for path in unpacked[name].glob("*"))
-        shutil.rmtree(unpacked[name])
-    else:
-        n_bytes = hub.remove(name)
-    write_note(f"removed {name}: {n_bytes / 2**20:,.1f} MiB")
-    return OK

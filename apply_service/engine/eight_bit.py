@@ -83,17 +83,11 @@ class EightBitLinear(nn.Module):
         rows = x.reshape(-1, x.shape[-1])
         if x.is_cuda:
             product = self._on_cuda(rows)
-        else:
-            product = self._emulated(rows) * self.scales.T
+        else:  # emulated, in float32
+            made = ScaledRows(rows, torch.ones(())) if self.number_format == "int8" else quantise_rows(rows, "fp8")
+            product = made.values.float() @ self.values.float().T * made.scales * self.scales.T
             product = (product if self.bias is None else product + self.bias.float()).to(x.dtype)
         return product.view(*x.shape[:-1], len(self.values))
-
-    def _emulated(self, x: torch.Tensor) -> torch.Tensor:
-        """The product before the scales of the outputs, in float32."""
-        if self.number_format == "int8":
-            return x.float() @ self.values.float().T
-        rows = quantise_rows(x, "fp8")
-        return rows.values.float() @ self.values.float().T * rows.scales
 
     def _on_cuda(self, x: torch.Tensor) -> torch.Tensor:
         from apply_service.engine.triton_kernels import multiply_int8, quantise_rows_fp8, scale_product

@@ -14,7 +14,7 @@ from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
 from apply_service.target import Target, in_process, open_decoding
 from apply_service.types import ApplyRequest
-from benchmarks.models.fetch import FOLDER
+from tests.engine.real_models import FOLDER
 
 SMALL = FOLDER / "smollm2-135m"
 EDITS = (
