@@ -202,20 +202,3 @@ def joined(outcomes: Sequence[Outcome]) -> Answer:
     """What a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error
-
-
-def decode_alone(decoding: Decoding) -> Generator[Step]:
-    """The steps of one decoding, alone in its passes; closes it on every way out.
-
-    Raises:
-        ApplyError: see `Decoding`.  Errors of the engine reach the caller unchanged.
-    """
-
-    def task() -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:
-        with decoding:
-            while decoding.finish_reason is None:
-                (step,) = (yield NextPass((decoding,))) or (None,)
-                if step is not None:
-                    yield step
-
-    return drive_alone(task())

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import cache
 
 from apply_eval.replay import FILES
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
+from tests.decoding.alone import decode_alone
 from tests.fake_engine import ScriptedEngine
 from tests.plain_bytes import END, PlainBytes
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from apply_eval.replay import FILES
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import open_drafter
 from apply_service.prompts.chat import Chat, FastApply, Osmosis, TaggedOutput
@@ -21,6 +20,7 @@ from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, 
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import DraftContext, EditJob, SamplingParams
 from apply_service.types import FinishReason
+from tests.decoding.alone import decode_alone
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.fake_engine import FakeEngine, hashed
 from tests.plain_bytes import N_VOCAB, PlainBytes, decode_bytes
