@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from apply_service.drafting.drafter import check_drafter
-from apply_service.engine.replay_shapes import PREFIX
-from apply_service.errors import ModelNotLoadable, RequestError, SettingsError, UnsupportedParameter
-from apply_service.protocols import DraftEngine, PromptFormat
+from apply_service.errors import RequestError, SettingsError, UnsupportedParameter
+from apply_service.protocols import DraftEngine
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from apply_service.engine.weights import WeightsSetting
     from apply_service.service import Service
 
-REPLAY = "replay"
-"""The prompt format of replay targets, which reads no tokenizer of a model."""
 ACTIVE_ON_CPU = 4
 ACTIVE_ELSEWHERE = 64
 
@@ -145,27 +142,15 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     `draft_model` gives the model that drafts for it; None if none is set.
 
     Raises:
-        ModelError, UnknownModel: see `engine.loading.load_model`, `engine.replay.load_replay`.
+        ModelError, UnknownModel: see `engine.loading.load_model`.
     """
-    from apply_service.engine.replay import ReplayEngine
     from apply_service.prompts.by_model import open_prompt_format
-    from apply_service.prompts.replay import Replay
 
-    source = _source(name, settings)
-    loaded = _load(source, settings)
-    prompt_format: PromptFormat
-    if loaded.record.prompt_format == REPLAY:
-        assert isinstance(loaded.engine, ReplayEngine)
-        # The engine does not know what to answer, so the format suggests the predicted merge of each prompt.
-        prompt_format = Replay.from_directory(loaded.directory, suggest=loaded.engine.answers.suggest)
-    else:
-        prompt_format = open_prompt_format(str(loaded.directory))
+    loaded = _load(_source(name, settings), settings)
     return Target(
         name,
         loaded.engine,
-        prompt_format,
-        loaded.undrafted,
-        is_replay=source.startswith(PREFIX),
+        open_prompt_format(str(loaded.directory)),
         open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
         calibration=loaded.record.calibration,
         windows=loaded.record.windows,
@@ -173,22 +158,14 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
 
 def load_draft_model(settings: Settings) -> LoadedModel:
-    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises
-    ModelNotLoadable: the model can't take back tokens that it drafted. Other errors are those of `load_target`."""
+    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises as
+    `load_target`."""
     assert settings.draft_model is not None
-    loaded = _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
-    if loaded.undrafted:
-        message = f"the draft model can't take back what it drafted: {loaded.undrafted}"
-        remedy = "set draft_model to a model without recurrent state"
-        raise ModelNotLoadable(message, value=settings.draft_model, remedy=remedy)
-    return loaded
+    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
 
 
-def self_test(name: str, settings: Settings) -> SelfTest | None:
-    """The result of the engine's self-test with this model on this machine, measured now.
-
-    None for a model that takes no drafts.
-    """
+def self_test(name: str, settings: Settings) -> SelfTest:
+    """The result of the engine's self-test with this model on this machine, measured now."""
     return _load(_source(name, settings), settings, is_fresh=True).self_test
 
 
@@ -226,19 +203,14 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     import torch
 
     from apply_service.engine.loading import load_model
-    from apply_service.engine.replay import load_replay
     from apply_service.engine.self_test_store import SelfTestStore
 
     if settings.torch_threads is not None:
         torch.set_num_threads(settings.torch_threads)
-    is_replay = source.startswith(PREFIX)
-    load = (
-        load_replay
-        if is_replay
-        else partial(load_model, allow_remote_code=settings.allow_remote_code, unpack_to=settings.state_path / "models")
-    )
-    return load(
+    return load_model(
         source,
+        allow_remote_code=settings.allow_remote_code,
+        unpack_to=settings.state_path / "models",
         device=settings.device,
         dtype=settings.dtype,
         weights=cast("WeightsSetting", settings.weights),

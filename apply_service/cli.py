@@ -162,7 +162,7 @@ def _add_apply_options(command: ArgumentParser) -> None:
     add("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
     text = "deadline of the edit in seconds; loading a model here does not count"
     add("--timeout", type=float, metavar="S", help=text)
-    text = "accept or refuse what a check finds; so for fallback, doubt, instruction, replay, reply and other_files"
+    text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
     add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)
 
     text = "write the file (atomically, with a backup) instead of printing it"

@@ -385,7 +385,7 @@ def confidence_in(
     signals = Signals(outcome.agreement, prediction.certainty, len(prediction.reasons), is_clean)
     if answer is not None and calibration is not None:
         answer, kind = calibration.of_answer(math.log(max(answer, LEAST)), signals), "calibrated"
-    if outcome.strategy in BY_MERGER and not (target is not None and target.is_replay):
+    if outcome.strategy in BY_MERGER:
         chance = chance_of(prediction, outcome.merged)
         answer, kind = (answer, kind) if chance is None else (chance, "calibrated")
     if calibration is None:

@@ -177,7 +177,7 @@ class Settings:
         "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.")
     model: str = _engine("embedded", (),
         "Target model: `embedded`, a folder, a GGUF file, a Hugging Face id, a short name (`apply-service models`), "
-        "`remote:NAME` on the server at `remote_url`, or `replay:SHAPE` to measure speed.")
+        "or `remote:NAME` on the server at `remote_url`.")
     models: tuple[str, ...] = _engine((), (),
         "More models that requests may name: NAME, or NAME=SOURCE (as for `model`). `serve` loads them at the start.")
     model_aliases: tuple[str, ...] = _http(MODEL_ALIASES, (),
@@ -274,7 +274,7 @@ class Settings:
             message, limit = "engine vllm and vllm_url go together", "--engine vllm --vllm-url http://HOST:PORT"
             raise SettingsError(message, value=self.vllm_url or self.engine, limit=limit, remedy="set both, or neither")
         names = [part for entry in (self.model, *self.models) for part in entry.split("=")]
-        foreign = [name for name in names if name == EMBEDDED or name.startswith(("remote:", "replay:"))]
+        foreign = [name for name in names if name == EMBEDDED or name.startswith("remote:")]
         if self.engine == VLLM and foreign:
             message, remedy = (
                 "with engine vllm a model is named as the vLLM server names it",

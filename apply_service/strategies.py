@@ -33,12 +33,8 @@ from apply_service.types import ApplyRequest, Certainty, DecodeStats, LineRange,
 
 LONG_FILE_LINES = 60
 """A shorter file is decided whole unless it has to be cut."""
-STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "replay", "reply", "other_files")
-"""Verdicts on how the answer came about, beside the checks of its text.  `drafts` only informs and never fails."""
-REPLAYED = (
-    "no model decided: random weights replayed the predicted merge, or the answer that a measurement knew; only the "
-    "speed means something"
-)
+STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
+"""Verdicts on how the answer came about, beside the checks of its text."""
 DOUBTED = "the model finds the merge unlikely, but it is known to be wrong more often if it decides against a merge"
 
 
@@ -186,7 +182,7 @@ def _decided_by(
         sum_stats([weighed.spent, stats]),
         info,
         info.drafter_name(wanted) if weighed.taken is None else None,
-        agreement=None if info.is_replay else merged == job.prediction.text and not weighed.is_doubted,
+        agreement=merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
         line_logprobs={
             start + line: logprob
@@ -276,12 +272,8 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     yield from job.findings
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
-    if target is not None and target.is_replay:
-        yield Verdict("replay", "warning", REPLAYED)
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
         yield Verdict("instruction", "warning", "the instruction was not read: the answer comes from the update alone")
-    if target is not None and target.undrafted:
-        yield Verdict("drafts", "pass", f"decoded without drafts: {target.undrafted}")
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:

@@ -72,10 +72,6 @@ class TargetInfo(NamedTuple):
     """The most tokens of prompt and output together."""
     determinism: Literal["bitwise", "tolerant"] | None = None
     """Whether drafts can change a bit of what it writes; None if it is on another server, and is not drafted for."""
-    undrafted: str = ""
-    """Why a target in this process takes no drafts; empty otherwise."""
-    is_replay: bool = False
-    """Whether it has random weights and writes what is known beforehand, to measure speed (`engine.replay`)."""
     calibration: Calibration | None = None
     """How often an answer is right, by how sure the target is of it; None if this was never measured."""
     windows: str = "context"
@@ -86,7 +82,7 @@ class TargetInfo(NamedTuple):
 
     def drafter_name(self, wanted: str) -> str | None:
         """The drafter that runs if `wanted` was asked for; None if the target does not draft here."""
-        return None if self.determinism is None else "none" if self.undrafted else wanted
+        return None if self.determinism is None else wanted
 
 
 class Decider(Protocol):
@@ -155,8 +151,6 @@ class Target:
     name: str
     engine: Engine
     prompt_format: PromptFormat
-    undrafted: str = ""
-    is_replay: bool = False
     open_draft_engine: Callable[[], DraftEngine] | None = None
     """Gives the configured draft model, and loads it on first use.  None if none is configured.
 
@@ -172,8 +166,6 @@ class Target:
             self.prompt_format.takes_instructions,
             self.engine.context_limit,
             self.engine.determinism,
-            self.undrafted,
-            self.is_replay,
             self.calibration,
             self.windows,
         )
@@ -194,8 +186,6 @@ class Target:
         return [writing.result() for writing in writings]
 
     def score(self, candidates: Sequence[Candidate], request: ApplyRequest, deadline: Deadline) -> Scoring:
-        if self.undrafted or self.is_replay:
-            return None
         with ExitStack() as stack:
             writings = []
             for job, prediction in candidates:
@@ -273,7 +263,7 @@ def open_decoding(
     max_new_tokens = room if request.max_tokens is None else request.max_tokens
     context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
     constraint = target.constraint(request, job)
-    made = open_drafter("none" if target.undrafted else drafter, context, constraint)
+    made = open_drafter(drafter, context, constraint)
     return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
 
 
@@ -341,7 +331,7 @@ def in_process(decider: Decider) -> Target:
         "the model runs elsewhere; its engine can't be measured from here",
         value=decider.info.name,
         limit="a model that is loaded in this process",
-        remedy="name a folder, a Hugging Face id, or a replay target",
+        remedy="name a folder or a Hugging Face id",
     )
 
 

@@ -15,19 +15,19 @@ import numpy.typing as npt
 import torch
 
 from apply_service.engine.sampling import WindowRows, choose
-from apply_service.engine.session import EngineSession, refuse_over_limit
+from apply_service.engine.session import TorchSession, refuse_over_limit
 from apply_service.protocols import Part, Session, Verification, Window
 
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
 
-class FakeSession(EngineSession):
+class FakeSession(TorchSession):
     """`ids` are the tokens whose keys and values a real session would have."""
 
     def __init__(self, prompt_ids: Sequence[int], capacity: int, **options: Any) -> None:
         self.ids = list(prompt_ids)
-        super().__init__(list(prompt_ids), capacity, **options)
+        super().__init__(list(prompt_ids), range(capacity), **options)
 
     @property
     def length(self) -> int:

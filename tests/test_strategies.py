@@ -192,12 +192,6 @@ def test_token_by_token_where_the_request_asks_for_it(changes: dict[str, object]
     assert (result.strategy, result.merged_code, result.drafter) == ("model", MERGED, "merged_edit")
 
 
-@pytest.mark.parametrize("facts", [{"is_replay": True}, {"undrafted": "its state can't be rewound"}])
-def test_token_by_token_where_the_target_has_no_opinion_to_give(facts: dict[str, object]) -> None:
-    runtime, _ = wanting(MERGED, CERTAIN, **facts)  # type: ignore[arg-type]
-    assert apply(CERTAIN, runtime).strategy == "model"
-
-
 def test_token_by_token_where_the_engine_knows_no_probabilities() -> None:
     n_prompt = len(PlainBytes().encode_prompt(job_of(CERTAIN)))
     target = Target("embedded", ScriptedEngine([*MERGED.encode(), END], prompt_length=n_prompt), PlainBytes())

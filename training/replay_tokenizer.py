@@ -17,8 +17,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from apply_service.engine.replay_shapes import replay_directory
-from apply_service.prompts.replay import CONTROL_TOKENS, TOKENIZER_FILE
+from apply_eval.replay import CONTROL_TOKENS, FILES, TOKENIZER_FILE
 from training.corpus import Edit, read_edits, split_by_repository
 from training.tokenizer import sample_texts
 
@@ -78,9 +77,9 @@ vocabulary went into it.
   under MIT, BSD and Apache-2.0 licences. The repositories of the evaluation sets are excluded by name
   (`training/corpus.py`).
 - **Characters a token**: {held_out:.2f} on repositories it was not trained on.
-- It is used by `--model replay:SHAPE` alone: a speed measurement with random weights, where tokens should be about as
-  long as those of the published models whose shapes are replayed. Tokens of different vocabularies are not comparable;
-  results carry characters a second beside tokens a second.
+- It is used by replay targets (`replay:SHAPE`) alone: they measure speed with random weights, and tokens should be
+  about as long as those of the published models whose shapes are replayed. Tokens of different vocabularies are not
+  comparable; results carry characters a second beside tokens a second.
 
 `shapes.toml`: the shapes, with the sources of their figures.
 
@@ -92,7 +91,7 @@ vocabulary went into it.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="windows (.jsonl.xz) or a git repository")
-    parser.add_argument("--out", type=Path, default=replay_directory(), help="folder for the tokenizer and its card")
+    parser.add_argument("--out", type=Path, default=FILES, help="folder for the tokenizer and its card")
     parser.add_argument("--chars", type=int, default=N_CHARS)
     arguments = parser.parse_args()
     train, held_out = split_by_repository(read_edits(arguments.data))

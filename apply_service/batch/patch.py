@@ -22,7 +22,7 @@ from apply_service.protocols import EditJob
 from apply_service.strategies import Outcome
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Decider, Runtime
-from apply_service.types import ApplyRequest, Verdict
+from apply_service.types import ApplyRequest
 
 PLAIN_MODES = ("100644", "100755")
 
@@ -36,12 +36,22 @@ def apply_patch_request(request: PatchRequest) -> BatchResult:
         refuse_same_paths([source.path for source in request.files])
     sources = {source.path: source for source in request.files}
     reply = read_patch_reply(normalise(request.patch), [normalise(source.text) for source in request.files])
+    items: list[BatchItem] = []
     if not reply.is_patch:
-        parts = _parts(request, reply)
-        items = [_apply_part(path, part, sources.get(path), request, reply.findings) for path, part in parts.items()]
+        for path, part in _parts(request, reply).items():
+            before = sources.get(path)
+            item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
+            try:
+                answer = apply(replace(_request_of(path, before, part), diff=request.diff), Runtime(load=_no_model))
+            except ApplyError as error:
+                items.append(replace(item, status="failed", error=error))
+                continue
+            own = (verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES)
+            answer, diff = replace(answer, verdicts=(*reply.findings, *own), diff=None), answer.diff
+            done = replace(item, verdicts=answer.verdicts, result=answer, diff=diff)
+            items.append(done.judged(request.on_verdict))
         return BatchResult.of(request.mode, items)
     patch = with_own_ends(reply.update, request.patch)
-    items = []
     for result in apply_changes(patch, {path: with_mark(one.text, one.encoding) for path, one in sources.items()}):
         if isinstance(result, FailedChange):
             change = result.change
@@ -68,21 +78,6 @@ def _parts(request: PatchRequest, reply: FoundEdit) -> dict[str, str]:
         path = alike[0] if len(alike) == 1 else name
         parts[path] = parts.get(path, "") + named[name] if reply.parts else request.patch
     return parts
-
-
-def _apply_part(
-    path: str, part: str, before: PatchSource | None, request: PatchRequest, findings: tuple[Verdict, ...]
-) -> BatchItem:
-    """One file after its part of the reply.  `findings`: what the reply holds beside its parts."""
-    item = BatchItem(path, "modify" if before else "create", "ok", source=path if before else None)
-    asked = replace(_request_of(path, before, part), diff=request.diff)
-    try:
-        answer = apply(asked, Runtime(load=_no_model))
-    except ApplyError as error:
-        return replace(item, status="failed", error=error)
-    verdicts = (*findings, *(verdict for verdict in answer.verdicts if verdict.check != OTHER_FILES))
-    answer, diff = replace(answer, verdicts=verdicts, diff=None), answer.diff
-    return replace(item, verdicts=verdicts, result=answer, diff=diff).judged(request.on_verdict)
 
 
 def _request_of(path: str | None, before: PatchSource | None, update: str) -> ApplyRequest:

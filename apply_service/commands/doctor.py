@@ -94,8 +94,6 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
     start = time.perf_counter()
     found = self_test(settings.model, settings)
     seconds = time.perf_counter() - start
-    if found is None:
-        return True, f" loads in {seconds:.1f} s; it is decoded without drafts"
     divergence = "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"
     buckets = ", ".join(str(bucket) for bucket in found.buckets)
     return True, (

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apply_service.commands.output import OK, write_json, write_line, write_note
-from apply_service.engine.replay_shapes import PREFIX as REPLAY_PREFIX
-from apply_service.engine.replay_shapes import find_shape, replay_directory
 from apply_service.errors import InvalidField
 from apply_service.models import EMBEDDED, embedded_directory, hub
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
@@ -32,6 +30,17 @@ class ModelListing(NamedTuple):
     is_named: bool = True
     """Whether a request may name it, with these settings."""
 
+    @property
+    def description(self) -> str:
+        if not self.is_present:
+            if self.name in hub.KNOWN:
+                return f"{hub.KNOWN[self.name].hub_id}, not downloaded: apply-service models pull {self.name}"
+            return "not in this installation" if self.name == EMBEDDED else "from the Hugging Face hub"
+        if self.directory is None:
+            return str(self.architecture)
+        context = "" if self.context_limit is None else f", context {self.context_limit}"
+        return f"{self.architecture}, {self.n_bytes / 2**20:.1f} MiB{context}, {self.directory}"
+
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run `models`; the exit code.  Lists models without reading weights, downloads one, or deletes one.
@@ -48,15 +57,28 @@ def run(arguments: Namespace, settings: Settings) -> int:
             remedy="see apply-service models --help",
         )
     if action == "pull":
-        return _pull(name)
+        offer, model = hub.ask(name), hub.known(name)
+        missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
+        write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
+        pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
+        write_note(f"revision {offer.revision} ({pinned})")
+        write_line(str(hub.pull(name, model.revision)))
+        return OK
     if action == "rm":
-        return _remove(name, settings)
+        unpacked = {folder.name: folder for folder in (settings.state_path / "models").glob("*")}
+        if name in unpacked:
+            n_bytes = sum(path.stat().st_size for path in unpacked[name].glob("*"))
+            shutil.rmtree(unpacked[name])
+        else:
+            n_bytes = hub.remove(name)
+        write_note(f"removed {name}: {n_bytes / 2**20:,.1f} MiB")
+        return OK
     listings = list(_listings(settings))
     if arguments.json:
         write_json([one._asdict() for one in listings])
         return OK
     for one in listings:
-        write_line(f"{'*' if one.is_default else ' '} {one.name}: {_described(one)}")
+        write_line(f"{'*' if one.is_default else ' '} {one.name}: {one.description}")
     return OK
 
 
@@ -64,11 +86,7 @@ def _listings(settings: Settings) -> Iterator[ModelListing]:
     """The models that a request may name; then short names, unpacked GGUF files and what else was downloaded."""
     for name, source in settings.model_sources.items():
         one = ModelListing(name, None, is_present=True, is_default=name == settings.model)
-        if source.startswith(REPLAY_PREFIX):
-            shape = find_shape(source)
-            kind = f"{shape.family}, {shape.n_params / 1e6:,.0f}M random weights that measure speed alone"
-            yield one._replace(directory=str(replay_directory()), context_limit=shape.context, architecture=kind)
-        elif source.startswith(REMOTE_PREFIX):
+        if source.startswith(REMOTE_PREFIX):
             yield one._replace(architecture=f"asked at {settings.vllm_url or settings.remote_url}")
         elif (path := Path(source).expanduser()).is_file():
             yield one._replace(directory=str(path), n_bytes=path.stat().st_size, architecture="GGUF file")
@@ -96,36 +114,3 @@ def _in_folder(one: ModelListing, folder: Path | None) -> ModelListing:
         context_limit=config.get("max_position_embeddings"),
         architecture=next(iter(config.get("architectures") or []), None),
     )
-
-
-def _described(one: ModelListing) -> str:
-    if not one.is_present:
-        if one.name in hub.KNOWN:
-            return f"{hub.KNOWN[one.name].hub_id}, not downloaded: apply-service models pull {one.name}"
-        return "not in this installation" if one.name == EMBEDDED else "from the Hugging Face hub"
-    if one.directory is None:
-        return str(one.architecture)
-    context = "" if one.context_limit is None else f", context {one.context_limit}"
-    return f"{one.architecture}, {one.n_bytes / 2**20:.1f} MiB{context}, {one.directory}"
-
-
-def _pull(name: str) -> int:
-    offer = hub.ask(name)
-    model = hub.known(name)
-    missing = "" if offer.n_missing == offer.n_bytes else f", {offer.n_missing / 2**20:,.1f} MiB of it to come"
-    write_note(f"{model.hub_id}: {offer.n_bytes / 2**20:,.1f} MiB{missing}; licence: {offer.licence}")
-    pinned = "pinned" if model.revision else "the newest; not pinned, and kept once it is here"
-    write_note(f"revision {offer.revision} ({pinned})")
-    write_line(str(hub.pull(name, model.revision)))
-    return OK
-
-
-def _remove(name: str, settings: Settings) -> int:
-    unpacked = {folder.name: folder for folder in (settings.state_path / "models").glob("*")}
-    if name in unpacked:
-        n_bytes = sum(path.stat().st_size for path in unpacked[name].glob("*"))
-        shutil.rmtree(unpacked[name])
-    else:
-        n_bytes = hub.remove(name)
-    write_note(f"removed {name}: {n_bytes / 2**20:,.1f} MiB")
-    return OK

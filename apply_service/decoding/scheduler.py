@@ -65,18 +65,14 @@ class Entry:
             return None
 
 
-def _log_failure(error: Exception) -> None:
-    log.warning("a pass of several sequences failed, each goes on alone: %s: %s", type(error).__name__, error)
-
-
 class Scheduler:
     """Runs passes, on one thread at a time.
 
-    If a pass of several sequences fails, `on_failure` is called with the error.  Then each sequence runs alone, which
-    is slow.  An error that `on_failure` raises ends `run_pass`.
+    If a pass of several sequences fails, `on_failure` is called with the error, which is else logged.  Then each
+    sequence runs alone, which is slow.  An error that `on_failure` raises ends `run_pass`.
     """
 
-    def __init__(self, on_failure: Callable[[Exception], None] = _log_failure) -> None:
+    def __init__(self, on_failure: Callable[[Exception], None] | None = None) -> None:
         self._n_passes = 0
         self._on_failure = on_failure
 
@@ -91,7 +87,20 @@ class Scheduler:
         for entry in entries:
             entry.attempt(entry.decoding.deadline.check)
         for engine in {id(decoding.engine): decoding.engine for decoding in decodings}.values():
-            self._run_on(engine, [one for one in entries if one.decoding.engine is engine and not one.is_failed])
+            started = time.perf_counter()
+            self._plan(engine, [one for one in entries if one.decoding.engine is engine and not one.is_failed])
+            planned = [one for one in entries if one.decoding.engine is engine and one.part is not None]
+            if planned:
+                self._step(engine, planned)
+            seconds = time.perf_counter() - started
+            for entry in planned:
+                decoding, answer = entry.decoding, entry.answer
+                decoding.last_pass = self._n_passes
+                if answer is not None:
+                    step = entry.attempt(partial(decoding.commit, answer, seconds))
+                    entry.outcome = entry.outcome if step is None else step
+                elif not entry.is_failed:
+                    decoding.count_prefill(seconds)
         for entry in entries:
             if entry.is_failed or entry.decoding.finish_reason is not None:
                 first = entry.outcome
@@ -99,25 +108,6 @@ class Scheduler:
                 if isinstance(first, BaseException):
                     entry.outcome = first
         return [entry.outcome for entry in entries]
-
-    def _run_on(self, engine: Engine, entries: Sequence[Entry]) -> None:
-        started = time.perf_counter()
-        self._plan(engine, entries)
-        planned = [entry for entry in entries if entry.part is not None]
-        if not planned:
-            return
-        self._step(engine, planned)
-        seconds = time.perf_counter() - started
-        for entry in planned:
-            decoding, answer = entry.decoding, entry.answer
-            decoding.last_pass = self._n_passes
-            if entry.is_failed:
-                continue
-            if answer is None:
-                decoding.count_prefill(seconds)
-            else:
-                step = entry.attempt(partial(decoding.commit, answer, seconds))
-                entry.outcome = entry.outcome if step is None else step
 
     def _plan(self, engine: Engine, entries: Sequence[Entry]) -> None:
         """Give each admitted sequence its part of the pass.
@@ -170,7 +160,12 @@ class Scheduler:
             if len(entries) == 1:
                 entries[0].outcome = error
                 return
-            self._on_failure(error)
+            if self._on_failure is not None:
+                self._on_failure(error)
+            else:
+                log.warning(
+                    "a pass of several sequences failed, each goes on alone: %s: %s", type(error).__name__, error
+                )
             for entry in entries:
                 self._step(engine, [entry])
             return
@@ -207,20 +202,3 @@ def joined(outcomes: Sequence[Outcome]) -> Answer:
     """What a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error
-
-
-def decode_alone(decoding: Decoding) -> Generator[Step]:
-    """The steps of one decoding, alone in its passes; closes it on every way out.
-
-    Raises:
-        ApplyError: see `Decoding`.  Errors of the engine reach the caller unchanged.
-    """
-
-    def task() -> Generator[Step | NextPass, tuple[Step | None, ...] | None, None]:
-        with decoding:
-            while decoding.finish_reason is None:
-                (step,) = (yield NextPass((decoding,))) or (None,)
-                if step is not None:
-                    yield step
-
-    return drive_alone(task())

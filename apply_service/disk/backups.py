@@ -69,7 +69,15 @@ class BackupStore:
         the file is not what the edit made of it."""
         source = read_source(path, needs_folder=False)
         for entry in reversed(_entries(self._folder(source))):
-            backup, before = _read(entry, source)
+            try:
+                backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
+                before = entry.read_bytes()
+                if sha256_of(before) != backup.before_sha256:
+                    raise ValueError("other bytes than were kept")
+            except (OSError, ValueError, TypeError) as error:
+                message = f"The newest backup of {source.path} is damaged; the file was left alone."
+                remedy = f"What is left of the backups is in {entry.parent}."
+                raise NoBackup(message, value=str(entry), remedy=remedy) from error
             held = backup.before_sha256 if backup.existed else None
             if held != source.sha256 or held == backup.after_sha256:
                 break
@@ -128,20 +136,6 @@ def _refuse_doubles(sources: Sequence[SourceFile]) -> None:
                 message, remedy = f"{names[identity]} and {source.path} are the same file.", "Change each file once."
                 raise InvalidField(message, value=[str(names[identity]), str(source.path)], remedy=remedy)
         names |= dict.fromkeys(identities, source.path)
-
-
-def _read(entry: Path, source: SourceFile) -> tuple[Backup, bytes]:
-    """A backup and the bytes it speaks of.  Raises NoBackup where it is damaged."""
-    try:
-        backup = Backup(**json.loads(_note_path(entry).read_text(encoding="utf-8")))
-        before = entry.read_bytes()
-        if sha256_of(before) != backup.before_sha256:
-            raise ValueError("other bytes than were kept")
-    except (OSError, ValueError, TypeError) as error:
-        message = f"The newest backup of {source.path} is damaged; the file was left alone."
-        remedy = f"What is left of the backups is in {entry.parent}."
-        raise NoBackup(message, value=str(entry), remedy=remedy) from error
-    return backup, before
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -60,18 +60,7 @@ class DraftModel(LearningDrafter):
             return EMPTY_DRAFT
         n_tokens = worthwhile_length(self.expected(KIND), LEAST_CHANCE, min(limit, MAX_DRAFTED))
         # At least one token is drafted: otherwise the estimate could never rise again.
-        return self.draft(self._write_after(self._session, output_ids, max(1, n_tokens)), KIND, KIND)
-
-    def close(self) -> None:
-        """Free the session.  Nothing is drafted afterwards."""
-        self._is_closed = True
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def _write_after(self, session: Session, output_ids: Sequence[int], n_tokens: int) -> list[int]:
-        """The model's `n_tokens` next tokens; fewer if it chooses an id that the target lacks."""
-        engine = self._model.engine
+        session, engine, n_tokens = self._session, self._model.engine, max(1, n_tokens)
         longest = max(engine.pass_times) // engine.prefill_grain * engine.prefill_grain
         while session.n_pending:
             engine.step([Prefill(session, min(longest, session.n_pending))])
@@ -88,7 +77,15 @@ class DraftModel(LearningDrafter):
         while len(drafted) < n_tokens and max(unread) < self._model.n_vocab:
             drafted.append(self._read(session, unread))
             unread = drafted[-1:]
-        return drafted if max(unread) < self._model.n_vocab else drafted[:-1]
+        # The target lacks the ids beyond its own vocabulary.
+        return self.draft(drafted if max(unread) < self._model.n_vocab else drafted[:-1], KIND, KIND)
+
+    def close(self) -> None:
+        """Free the session.  Nothing is drafted afterwards."""
+        self._is_closed = True
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
     def _read(self, session: Session, token_ids: Sequence[int]) -> int:
         """Read `token_ids` into the cache, in windows whose choices are forced to them.  Returns the model's choice

@@ -243,25 +243,24 @@ def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
     return tuple(hunks)
 
 
-def _edit(row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
-    """The smallest edit that makes `after` of `before`, which begins at line `row`."""
+def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
+    """The smallest edit that makes `after` of `before`, which begins at line `first_row`."""
     shorter = min(len(before), len(after))
     head = _longest(shorter, lambda k: before.startswith(after[:k]))
     head -= _splits_end(before, head) or _splits_end(after, head)
     tail = _longest(shorter - head, lambda k: before.endswith(after[len(after) - k :]))
     tail -= _splits_end(before, len(before) - tail) or _splits_end(after, len(after) - tail)
-    (start, start_bytes), (end, end_bytes) = (_place(row, at, lines) for at in (head, len(before) - tail))
+    places = []  # where the edit starts and ends, with the UTF-8 columns
+    for offset in (head, len(before) - tail):
+        row = first_row
+        while row < len(lines) and offset >= len(lines[row]) and lines[row].endswith(("\r", "\n")):
+            offset -= len(lines[row])
+            row += 1
+        text = lines[row][:offset] if row < len(lines) else ""
+        units = sum(2 if character > "\uffff" else 1 for character in text)
+        places.append((Position(row, units), len(text.encode("utf-8", "surrogatepass"))))
+    (start, start_bytes), (end, end_bytes) = places
     return TextEdit(start, end, after[head : len(after) - tail], start_bytes, end_bytes)
-
-
-def _place(row: int, offset: int, lines: Sequence[str]) -> tuple[Position, int]:
-    """The position so many characters behind the start of a line, and its UTF-8 column."""
-    while row < len(lines) and offset >= len(lines[row]) and lines[row].endswith(("\r", "\n")):
-        offset -= len(lines[row])
-        row += 1
-    text = lines[row][:offset] if row < len(lines) else ""
-    units = sum(2 if character > "\uffff" else 1 for character in text)
-    return Position(row, units), len(text.encode("utf-8", "surrogatepass"))
 
 
 def _longest(limit: int, holds: Callable[[int], bool]) -> int:

@@ -46,32 +46,24 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    why = "; ".join(prediction.reasons[:MAX_RANGES])
-    parts = (in_words(chance), why, _difference(prediction, merged))
-    return Verdict(
-        DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(part for part in parts if part)
-    )
-
-
-def in_words(chance: float) -> str:
-    """The chance in words, such as `93% sure`; never 100% or 0%."""
-    return f"{min(99, max(1, round(100 * chance)))}% sure"
-
-
-def _difference(prediction: Prediction, merged: str) -> str:
-    """Where the likeliest other reading differs, in lines of the original."""
+    said = [in_words(chance), *prediction.reasons[:MAX_RANGES]]
     other = next((one for one in prediction.readings if one.text != merged), None)
     lines = sorted(line + 1 for line, _ in _changed(prediction.ops) ^ _changed(other.ops)) if other else []
-    if not lines:
-        return ""
     ranges: list[tuple[int, int]] = []
     for line in lines:
         if ranges and line <= ranges[-1][1] + 1:
             ranges[-1] = (ranges[-1][0], line)
         else:
             ranges.append((line, line))
-    shown = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
-    return f"another reading differs at line{'s' if len(lines) > 1 else ''} {shown} of the original"
+    if ranges:
+        shown = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
+        said.append(f"another reading differs at line{'s' if len(lines) > 1 else ''} {shown} of the original")
+    return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
+
+
+def in_words(chance: float) -> str:
+    """The chance in words, such as `93% sure`; never 100% or 0%."""
+    return f"{min(99, max(1, round(100 * chance)))}% sure"
 
 
 def _changed(ops: tuple[LineOp, ...]) -> set[tuple[int, str]]:

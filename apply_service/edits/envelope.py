@@ -165,7 +165,15 @@ def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]
         fence = None if taken and taken[at] else read_fence(lines[at])
         tag = None if fence or (taken and taken[at]) else fence_tag(lines[at])
         if fence is not None:
-            closing, title = _find_closing(lines, at, fence, taken), fence.title
+            closing, title, depth = len(lines), fence.title, 1
+            for row in range(at + 1, len(lines)):
+                other = None if taken and taken[row] else read_fence(lines[row])
+                if other is None or other.char != fence.char or other.indent > fence.indent:
+                    continue
+                depth += 1 if other.title else -(other.length >= fence.length or depth > 1)
+                if depth == 0:
+                    closing = row
+                    break
         elif tag is not None and last_tags.get("/" + tag[0], -1) > at:
             title = tag[1]
             closing = next(k for k in range(at + 1, len(lines)) if fence_tag(lines[k]) == ("/" + tag[0], ""))
@@ -182,21 +190,6 @@ def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]
         found.append(Fence(at, closing, title, path, is_sure))
         at = names_from = closing + 1
     return found
-
-
-def _find_closing(lines: Sequence[str], opening: int, fence: FenceLine, taken: Sequence[bool]) -> int:
-    depth = 1
-    for at in range(opening + 1, len(lines)):
-        other = None if taken and taken[at] else read_fence(lines[at])
-        if other is None or other.char != fence.char or other.indent > fence.indent:
-            continue
-        if other.title:
-            depth += 1
-        elif other.length >= fence.length or depth > 1:
-            depth -= 1
-            if depth == 0:
-                return at
-    return len(lines)
 
 
 def is_same_file(named: str, path: str | None) -> bool:

@@ -178,15 +178,20 @@ def merge_hunks(
     file, update_lines = FileLines(original), update.split("\n")
     parts: list[QuotedHunk] = []
     for hunk in hunks:
-        cut = _cut_at_markers(hunk) if hunk.old and not file.stands(hunk.old) else [hunk]
+        is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
+        if not any(is_gap) or not hunk.old or file.stands(hunk.old):
+            parts.append(hunk)
+            continue
+        # Context lines that stand for omitted ones (`...`) cut the hunk into parts.
+        runs = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
+        cut = [tuple(line for _, line in run) for gap, run in runs if not gap]
         if len(cut) > 1:
             trust.doubt(f"{hunk.label}: leaves lines out by a marker")
-        parts += cut
+        parts += (QuotedHunk(hunk.label, lines, scopes=hunk.scopes) for lines in cut)
     lost = [] if is_ordered else [hunk for hunk in parts if hunk.old and not file.stands(hunk.old)]
     if 0 < len(lost) < len(parts):
         others = [hunk for hunk in parts if not hunk.old or file.stands(hunk.old)]
-        draft = _text(_draw(file, list(update_lines), others, Trust(), is_ordered=False))
-        written = FileLines(draft)
+        written = FileLines(_text(_draw(file, list(update_lines), others, Trust(), is_ordered=False)))
         if all(len(written.find(hunk.old, 2, Likeness.EXACT)) == 1 for hunk in lost):
             _draw(file, list(update_lines), others, trust, is_ordered=False)
             trust.doubt(f"{lost[0].label}: changes what another one wrote")
@@ -197,17 +202,6 @@ def merge_hunks(
 
 def _text(ops: Sequence[LineOp]) -> str:
     return "\n".join(op.text for op in ops if op.kind != "drop")
-
-
-def _cut_at_markers(hunk: QuotedHunk) -> list[QuotedHunk]:
-    """The parts of the hunk between context lines that stand for omitted lines (`...`), in order and with its label."""
-    is_gap = [line.kind == "context" and is_marker(line.text) for line in hunk.lines]
-    if not any(is_gap):
-        return [hunk]
-    parts = groupby(zip(is_gap, hunk.lines, strict=True), key=lambda pair: pair[0])
-    return [
-        QuotedHunk(hunk.label, tuple(line for _, line in part), scopes=hunk.scopes) for gap, part in parts if not gap
-    ]
 
 
 def _draw(
@@ -256,7 +250,18 @@ class _Placement:
                 place = self._find_lost(hunk, n_lost)
             else:
                 place = places[0] if len(places) == 1 else self._choose(hunk, places, above, first_below, drift)
-            self._judge(hunk, place)
+            for scope in hunk.scopes if hunk.scopes_bind else ():
+                # Doubt a scope that the file lacks, even if the lines below it are found exactly.
+                if not self._rows_of_scope(scope, 0, len(self._file)):
+                    self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
+            quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
+            if place.likeness is Likeness.TRAILING and any(
+                line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
+                for line, row in quoted
+            ):
+                self._trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
+            if place.likeness in DOUBTS and not place.is_applied:
+                self._trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
             chosen.append(place)
             above = max(above, place.end)
             drift = drift if hunk.stated_line is None else place.start - hunk.stated_line
@@ -299,19 +304,11 @@ class _Placement:
     def _rows_of_scope(self, scope: str, start: int, end: int) -> list[int]:
         """The lines that equal the scope's header; else those that contain it."""
         wanted = scope.strip()
-        equal = self._headers.get(wanted, [])
+        equal = self._file.rows_of(Likeness.INDENTED).get(wanted, [])
         first = bisect_left(equal, start)
         if found := [row for row in equal[first : first + MAX_PLACES] if row < end]:
             return found
         return [row for row in range(start, end) if wanted in self._file.lines[row]]
-
-    @cached_property
-    def _headers(self) -> dict[str, list[int]]:
-        """The rows of each line, without white space at its ends."""
-        rows: defaultdict[str, list[int]] = defaultdict(list)
-        for row, line in enumerate(self._file.lines):
-            rows[line.strip()].append(row)
-        return rows
 
     def _gap(self, hunk: QuotedHunk) -> int:
         """The place of a hunk that quotes no line: the line that the edit states, or the end of its scope or file."""
@@ -345,21 +342,6 @@ class _Placement:
         if len(found) > 1 and found[0].score - found[1].score < CLEAR_MARGIN:
             self._trust.note(f"{hunk.label}: several places are similar")
         return found[0].place
-
-    def _judge(self, hunk: QuotedHunk, place: Place) -> None:
-        """Record the doubts about a place."""
-        for scope in hunk.scopes if hunk.scopes_bind else ():
-            # Doubt a scope that the file lacks, even if the lines below it are found exactly.
-            if not self._rows_of_scope(scope, 0, len(self._file)):
-                self._trust.doubt(f"{hunk.label}: no scope {scope[:100]!r}")
-        quoted = zip((line for line in hunk.lines if line.kind != "add"), place.rows, strict=False)
-        if place.likeness is Likeness.TRAILING and any(
-            line.kind == "remove" and row is not None and line.text.strip() and self._file.lines[row] != line.text
-            for line, row in quoted
-        ):
-            self._trust.doubt(f"{hunk.label}: replaced lines end in blanks that it doesn't quote")
-        if place.likeness in DOUBTS and not place.is_applied:
-            self._trust.doubt(f"{hunk.label}: {DOUBTS[place.likeness]}")
 
 
 DOUBTS = {

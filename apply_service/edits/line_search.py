@@ -105,6 +105,17 @@ class FileLines:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def rows_of(self, likeness: Likeness) -> dict[str, list[int]]:
+        """The rows of every line, by its key at this likeness."""
+        key = KEYS[likeness]
+        if key not in self._tables:
+            index: defaultdict[str, list[int]] = defaultdict(list)
+            keyed = [key(line) for line in self.lines]
+            for row, line in enumerate(keyed):
+                index[line].append(row)
+            self._tables[key] = keyed, dict(index)
+        return self._tables[key][1]
+
     def stands(self, quote: Sequence[str], loosest: Likeness = Likeness.FOLDED) -> bool:
         """Whether the quote stands anywhere, at this likeness or a better one."""
         return bool(self.find(quote, limit=1, loosest=loosest))
@@ -138,14 +149,8 @@ class FileLines:
 
     def _places(self, quote: Sequence[str], head: int, stop: int, likeness: Likeness, limit: int) -> list[Place]:
         """Where lines `head:stop` of the quote stand; the lines around them are missing."""
-        key = KEYS[likeness]
-        if key not in self._tables:
-            index: defaultdict[str, list[int]] = defaultdict(list)
-            keyed = [key(line) for line in self.lines]
-            for row, line in enumerate(keyed):
-                index[line].append(row)
-            self._tables[key] = keyed, dict(index)
-        keyed, rows_of = self._tables[key]
+        key, rows_of = KEYS[likeness], self.rows_of(likeness)
+        keyed = self._tables[key][0]
         wanted = [key(line) for line in quote[head:stop]]
         rarest = min(range(len(wanted)), key=lambda k: len(rows_of.get(wanted[k], ())))
         starts = (row - rarest for row in rows_of.get(wanted[rarest], ()) if row >= rarest)

@@ -293,7 +293,18 @@ class _Reader:
         if name == "lazy_snippet":
             return self._read_snippet()
         if name == "unified_diff":
-            return self._read_diff()
+            if self.diff_start is None:  # without headers it is read like a snippet
+                return replace(self._read_snippet(), format="unified_diff")
+            kept = list(self._diff_kept)
+            changed: list[str] = []
+            if self._diff is not None:
+                changed = [change.path for change in self._diff.changes if not change.is_for(self._path)]
+                hunks = [hunk for change in self._diff.changes for hunk in change.hunks]
+                last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
+                for at in self._diff.strays:
+                    kept[at] = kept[at] and at < last
+            used = [at for at, keeps in enumerate(kept) if keeps]
+            return self._found("unified_diff", "\n".join(self._blanked(kept)), used, changed)
         others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
         return self._found(name, self._text, self._used(name), others)
 
@@ -428,21 +439,6 @@ class _Reader:
                 lines[fence.opening] = f"diff --git a/{fence.path} b/{fence.path}"
                 kept[fence.opening] = True
         return [line if keeps else "" for line, keeps in zip(lines, kept, strict=True)]
-
-    def _read_diff(self) -> FoundEdit:
-        """The diff with all other lines blanked.  A diff without headers is read like a snippet."""
-        if self.diff_start is None:
-            return replace(self._read_snippet(), format="unified_diff")
-        kept = list(self._diff_kept)
-        others: list[str] = []
-        if self._diff is not None:
-            others = [change.path for change in self._diff.changes if not change.is_for(self._path)]
-            hunks = [hunk for change in self._diff.changes for hunk in change.hunks]
-            last = max((line.update_line for hunk in hunks for line in hunk.lines), default=-1)
-            for at in self._diff.strays:
-                kept[at] = kept[at] and at < last
-        used = [at for at, keeps in enumerate(kept) if keeps]
-        return self._found("unified_diff", "\n".join(self._blanked(kept)), used, others)
 
     # -- snippets ------------------------------------------------------------------------------------------------------
     def _own_fences(self) -> list[Fence]:

@@ -81,32 +81,25 @@ class EightBitLinear(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., n_in] -> [..., n_out] in the type of `x`."""
         rows = x.reshape(-1, x.shape[-1])
-        if x.is_cuda:
-            product = self._on_cuda(rows)
-        else:
-            product = self._emulated(rows) * self.scales.T
+        if not x.is_cuda:  # emulated, in float32
+            made = ScaledRows(rows, torch.ones(())) if self.number_format == "int8" else quantise_rows(rows, "fp8")
+            product = made.values.float() @ self.values.float().T * made.scales * self.scales.T
             product = (product if self.bias is None else product + self.bias.float()).to(x.dtype)
-        return product.view(*x.shape[:-1], len(self.values))
-
-    def _emulated(self, x: torch.Tensor) -> torch.Tensor:
-        """The product before the scales of the outputs, in float32."""
-        if self.number_format == "int8":
-            return x.float() @ self.values.float().T
-        rows = quantise_rows(x, "fp8")
-        return rows.values.float() @ self.values.float().T * rows.scales
-
-    def _on_cuda(self, x: torch.Tensor) -> torch.Tensor:
+            return product.view(*x.shape[:-1], len(self.values))
         from apply_service.engine.triton_kernels import multiply_int8, quantise_rows_fp8, scale_product
 
         if self.number_format == "int8":
-            return multiply_int8(x, self.values, self.scales, self.bias)
-        assert self.way is not None
-        rows = ScaledRows(*quantise_rows_fp8(x, LIMITS["fp8"], LEAST_SCALE, grain=ROW_GRAIN))
-        product = multiply_fp8(rows, self.values, self.scales, self.way)[: len(x)]
-        if self.way == "after":
-            return scale_product(product, rows.scales, self.scales, self.bias, x.dtype)
-        product = product.to(x.dtype)
-        return product if self.bias is None else product.add_(self.bias)
+            product = multiply_int8(rows, self.values, self.scales, self.bias)
+        else:
+            assert self.way is not None
+            made = ScaledRows(*quantise_rows_fp8(rows, LIMITS["fp8"], LEAST_SCALE, grain=ROW_GRAIN))
+            product = multiply_fp8(made, self.values, self.scales, self.way)[: len(rows)]
+            if self.way == "after":
+                product = scale_product(product, made.scales, self.scales, self.bias, x.dtype)
+            else:
+                product = product.to(x.dtype)
+                product = product if self.bias is None else product.add_(self.bias)
+        return product.view(*x.shape[:-1], len(self.values))
 
 
 def can_be(linear: nn.Linear, number_format: Format) -> bool:

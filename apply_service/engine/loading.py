@@ -31,7 +31,6 @@ from apply_service.engine.progress import telling
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
 from apply_service.engine.session import TorchSession
-from apply_service.engine.stepwise import UNDRAFTED, StepwiseEngine, is_recurrent
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
     LEAST_SHARE,
@@ -42,7 +41,6 @@ from apply_service.engine.weights import (
     fuse_norms,
     known_share,
     multiply_in_pieces,
-    refuse_unknown_layers,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, RECORD_FILE
@@ -96,14 +94,12 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, the folder of its files, its record, its self-test and the plan of the device's memory.  A model that
-    can't verify drafts has no self-test, and `undrafted` says why."""
+    """An engine, the folder of its files, its record, its self-test and the plan of the device's memory."""
 
-    engine: TorchEngine | StepwiseEngine
+    engine: TorchEngine
     directory: Path
     record: ModelRecord
-    self_test: SelfTest | None
-    undrafted: str = ""
+    self_test: SelfTest
     memory: MemoryPlan | None = None
 
 
@@ -128,7 +124,8 @@ def load_model(
     Raises:
         UnknownModel: no such file, folder or id.
         ModelTooLarge: it does not fit into the free memory of the machine or of the device.
-        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface).
+        ModelNotLoadable: the files are unusable (no safetensors, an architecture without the attention interface), or
+            the model keeps a recurrent state.
         MissingDependency: a GGUF file, and no libraries to read it.
         RemoteCodeRefused: the model needs its own Python code.
     """
@@ -139,9 +136,13 @@ def load_model(
     where = pick_device(device)
     formats = candidates(weights, where)
     model = _from_pretrained(directory, name, dtype_of(weights, dtype, where), allow_remote_code).eval()
-    if is_recurrent(model):
-        refuse_unknown_layers(model, formats[0])
-        return LoadedModel(_stepwise(model.to(where), name), directory, record, None, UNDRAFTED)
+    if getattr(model, "_is_stateful", False):
+        raise ModelNotLoadable(
+            "the model keeps a recurrent state, which can't be rewound after a rejected draft",
+            value=name,
+            limit="models whose only state is keys and values",
+            remedy="serve it with another program and name it as remote:NAME",
+        )
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     plans = [
         plan_memory(model, kind, where, n_rows=record.buckets[-1], kv_cache_bytes=kv_cache_bytes, **engine_options)
@@ -151,7 +152,6 @@ def load_model(
     plan = first_fitting(plans, name)
     model = bring(model, plan.weights_format, where)
     loaded = make_ready(model, name, record, directory, room, engine_options, self_tests=self_tests, memory=plan)
-    assert isinstance(loaded.engine, TorchEngine)
     refuse_other_logits(loaded.engine, name)
     return loaded
 
@@ -216,37 +216,15 @@ def make_ready(
     except MissingDependency:
         raise
     except Exception as error:  # whatever an unknown architecture trips over
-        raise _does_not_run(name, "windows over slots", error) from error
+        raise ModelNotLoadable(
+            f"the model does not run with our attention ({type(error).__name__}: {str(error)[:200]})",
+            value=name,
+            remedy="use a decoder-only model whose attention goes through the library's attention interface",
+        ) from error
     tested = {"buckets": found.buckets, "determinism": found.determinism, "query_grain": found.query_grain}
     options: dict[str, Any] = {**tested, **room, **found_options(engine_options, found)}
     engine = engine_type(model, name=name, pass_times=found.pass_times, **options)
     return LoadedModel(engine, directory, record, found, memory=memory)
-
-
-def _stepwise(model: Any, name: str) -> StepwiseEngine:
-    """A recurrent model, run through the library's own attention and cache; tried on a few tokens."""
-    engine = StepwiseEngine(model, name=name)
-    try:
-        try:
-            model.set_attn_implementation("sdpa")
-        except ValueError:  # the architecture has no faster one
-            model.set_attn_implementation("eager")
-        session = engine.open([1, 2, 3], 2)
-        assert session is not None
-        with session:
-            engine.step([Prefill(session, 2)])
-            engine.step([Window(session, 3, (), SamplingParams())])
-    except Exception as error:  # whatever an unknown architecture trips over
-        raise _does_not_run(name, "one token at a time", error) from error
-    return engine
-
-
-def _does_not_run(name: str, way: str, error: Exception) -> ModelNotLoadable:
-    return ModelNotLoadable(
-        f"the model does not run with {way} ({type(error).__name__}: {str(error)[:200]})",
-        value=name,
-        remedy="use a decoder-only model whose attention goes through the library's attention interface",
-    )
 
 
 def pick_device(device: str) -> torch.device:

@@ -8,26 +8,35 @@ from typing import Any, Self
 from apply_service.errors import ContextLimitExceeded
 
 
-class EngineSession:
-    """`length` of at most `capacity` tokens have been read, `n_cached` of them by an earlier session.  Closing it calls
-    `release` once."""
+class TorchSession:
+    """Owns `slots` until it is closed, which calls `release` once.  The first `length` of them hold keys and values of
+    the tokens that have been read, `n_cached` of them by an earlier session.
+
+    Slots from `cleared` on may hold what an earlier session left.  Once `is_sound` is false, the prefix cache must not
+    keep what the session has read.
+    """
 
     def __init__(
         self,
         prompt_ids: Sequence[int],
-        capacity: int,
+        slots: range,
         *,
         owner: str = "",
         n_cached: int = 0,
         release: Callable[[Any], None] = lambda _session: None,
     ) -> None:
         self.prompt_ids = prompt_ids
-        self.capacity = capacity
+        self.slots = slots
         self.owner = owner
         self.n_cached = n_cached
-        self.length = n_cached
-        self.is_open = True
+        self.length = self.cleared = n_cached
+        self.is_open = self.is_sound = True
         self._release = release
+
+    @property
+    def capacity(self) -> int:
+        """The most tokens that it may read."""
+        return len(self.slots)
 
     @property
     def n_pending(self) -> int:
@@ -48,28 +57,6 @@ class EngineSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class TorchSession(EngineSession):
-    """Owns `slots` until it is closed; the first `length` of them hold keys and values.
-
-    Slots from `cleared` on may hold what an earlier session left.  Once `is_sound` is false, the prefix cache must not
-    keep what the session has read.
-    """
-
-    def __init__(
-        self,
-        prompt_ids: Sequence[int],
-        slots: range,
-        *,
-        owner: str,
-        n_cached: int,
-        release: Callable[[TorchSession], None],
-    ) -> None:
-        super().__init__(prompt_ids, len(slots), owner=owner, n_cached=n_cached, release=release)
-        self.slots = slots
-        self.cleared = n_cached
-        self.is_sound = True
 
 
 def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:

@@ -7,18 +7,17 @@ reply or error.  Stopping a call closes its connection.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import random
-import threading
-import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import ExitStack
 from http import HTTPStatus
 from queue import SimpleQueue
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import httpx2
+from anyio.from_thread import start_blocking_portal
 
 from apply_service.errors import ApplyError, DeadlineExceeded, RemoteFailure
 from apply_service.remote.endpoint import Endpoint
@@ -26,46 +25,6 @@ from apply_service.remote.messages import AGAIN, REPORT, Reply, Transcript, erro
 
 ERROR_BYTES = 65536
 """No more of an error's body is read."""
-JOIN_TIMEOUT_S = 5.0
-T = TypeVar("T")
-
-
-class EventLoop:
-    """An event loop in a thread of its own.
-
-    It starts on first use.  It stops when it is closed or garbage-collected, or when the process ends.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._end: Callable[[], object] = lambda: None
-
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run `work` in the loop.  Cancelling the future cancels the work."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run_loop, args=(self._loop,), name="apply-remote", daemon=True)
-                thread.start()
-                self._end = weakref.finalize(self, _end_loop, self._loop, thread)
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def close(self) -> None:
-        """Cancel all work and end the thread.  A second call does nothing."""
-        self._end()
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # leaving it cancels what still runs, and closes the loop
-        runner.get_loop().run_forever()
-
-
-def _end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    with contextlib.suppress(RuntimeError):  # it is closed already
-        loop.call_soon_threadsafe(loop.stop)
-    if thread is not threading.current_thread():
-        thread.join(JOIN_TIMEOUT_S)
 
 
 class Passing(Exception):
@@ -109,7 +68,9 @@ class RemoteClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._loop = EventLoop()
+        self._ending = ExitStack()
+        # It ends when this client is closed or garbage-collected, or when the process ends.
+        self._portal = self._ending.enter_context(start_blocking_portal())
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.silence_timeout_s, connect=endpoint.connect_timeout_s, pool=None),
             limits=httpx2.Limits(max_connections=None),
@@ -119,15 +80,16 @@ class RemoteClient:
 
     def close(self) -> None:
         """Stop all calls and close all connections."""
-        self._loop.start(self._http.aclose()).result()
-        self._loop.close()
+        self._portal.call(self._http.aclose)
+        self._portal.call(self._portal.stop, True)
+        self._ending.close()
 
     def call(self, body: Mapping[str, Any], *, limit_chars: int | None, timeout_s: float) -> Call:
         """Begin a call and return at once.  `limit_chars`: no answer to this edit is longer."""
         texts: SimpleQueue[str | None] = SimpleQueue()
         # ASCII only: a file may hold lone surrogates, which UTF-8 cannot.
         content = json.dumps(body).encode()
-        future = self._loop.start(self._ask(content, texts.put, limit_chars, timeout_s))
+        future = self._portal.start_task_soon(self._ask, content, texts.put, limit_chars, timeout_s)
         future.add_done_callback(lambda _: texts.put(None))
         return Call(texts, future)
 

@@ -216,7 +216,13 @@ class WorkerPool:
 
     def _do(self, job: Job) -> End:
         payload = bytes(ForkingPickler.dumps(job.call))
-        worker, is_kept = self._lend(), False
+        while True:  # an idle process that still answers, or a new one
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            if idle is None or idle.is_alive():
+                break
+            idle.dispose()
+        worker, is_kept = idle or Worker(), False
         try:
             if not job.hold(worker):
                 is_kept = True
@@ -242,16 +248,6 @@ class WorkerPool:
                 self._idle += [worker] * is_kept
             if not is_kept:
                 worker.dispose()
-
-    def _lend(self) -> Worker:
-        while True:
-            with self._lock:
-                worker = self._idle.pop() if self._idle else None
-            if worker is None:
-                return Worker()
-            if worker.is_alive():
-                return worker
-            worker.dispose()
 
 
 @cache

@@ -26,7 +26,7 @@ import torch
 from apply_eval.datasets import chosen_records
 from apply_eval.mine import OWN_EDITS
 from apply_eval.provenance import provenance, safe_path
-from apply_service.build import load_target
+from apply_eval.replay import open_any
 from apply_service.drafting.drafter import check_drafter
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError
@@ -167,7 +167,7 @@ def load(name: str, options: argparse.Namespace) -> Target:
         prefix_cache_mb=options.kv_cache_mb // 4,
     )
     with TemporaryDirectory() as folder:
-        return load_target(name, replace(settings, state_dir=folder))
+        return open_any(name, replace(settings, state_dir=folder))
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import torch
 
 from apply_eval.library import generate
 from apply_eval.provenance import hardware
+from apply_eval.replay import ReplayEngine
 from apply_service.decoding.scheduler import Scheduler
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.loading import pick_device
-from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import EngineFailure
 from apply_service.protocols import EditJob

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
+from apply_eval.replay import PREFIX, load_replay
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import register
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
-from apply_service.engine.replay import load_replay
-from apply_service.engine.replay_shapes import PREFIX
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import WeightsSetting

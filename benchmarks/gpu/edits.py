@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.provenance import provenance
-from apply_service.engine.replay_shapes import replay_directory
+from apply_eval.replay import Replay
 from apply_service.errors import FileNotReadable
-from apply_service.prompts.replay import Replay
 from apply_service.protocols import EditJob
 from apply_service.types import ApplyRequest, Certainty, LineOp, Prediction
 from benchmarks.decoding.contenders import Case
@@ -79,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     records, sources = chosen_records(options.data, updates=options.updates, split=None)
     random.Random(options.seed).shuffle(records)
-    prompt_format = Replay.from_directory(replay_directory())
+    prompt_format = Replay()
     edits: list[dict[str, Any]] = []
     n_any, n_short = options.alone, options.together
     for record in records:

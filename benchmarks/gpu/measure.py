@@ -10,14 +10,12 @@ from typing import Any
 
 import torch
 
+from apply_eval.replay import PREFIX, Replay, ReplayEngine, find_shape, load_replay
 from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import LoadedModel
 from apply_service.engine.memory import free_bytes
-from apply_service.engine.replay import ReplayEngine, load_replay
-from apply_service.engine.replay_shapes import PREFIX, find_shape, replay_directory
 from apply_service.engine.weights import fp8_ways, n_fused
 from apply_service.errors import ContextLimitExceeded
-from apply_service.prompts.replay import Replay
 from apply_service.target import Target
 from benchmarks.decoding.contenders import (
     LOOKUP_TOKENS,
@@ -61,7 +59,7 @@ def measure_piece(
     Raises:
         ApplyError: the shape can't be made, or no edit fits.
     """
-    prompt_format = Replay.from_directory(replay_directory())
+    prompt_format = Replay()
     is_alone = piece.batches == (1,)
     most = MAX_TOKENS if is_alone else BATCH_MAX_TOKENS
     cases = [case_of(edit, prompt_format) for edit in read_prepared(options.out)["edits"]]

@@ -30,7 +30,7 @@ from apply_service.pipeline import apply
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
 from benchmarks.embedded.model import MERGE, RESULTS, SEED, keep, log, open_way
-from benchmarks.models.fetch import FOLDER, MODELS
+from tests.engine.real_models import FOLDER, MODELS
 
 WAYS = (MERGE, "model-free", "model-constrained", "auto")
 SIX_LINES = ApplyRequest(

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
+from apply_eval.replay import ReplayShape, find_shape, model_of_shape
 from apply_service.engine.memory import plan_memory
-from apply_service.engine.replay import model_of_shape
-from apply_service.engine.replay_shapes import ReplayShape, find_shape
 from apply_service.engine.weights import Weights
 
 RESULT = Path(__file__).parents[1] / "results" / "models-cards.json"

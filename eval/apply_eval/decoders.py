@@ -17,6 +17,7 @@ import httpx2
 
 from apply_eval.datasets import EditRecord
 from apply_eval.library import generate
+from apply_eval.replay import ReplayEngine
 from apply_eval.runners import (
     MISSING_IN_PROCESS,
     MISSING_OVER_HTTP,
@@ -27,7 +28,6 @@ from apply_eval.runners import (
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
-from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
     ContextLimitExceeded,
@@ -85,8 +85,7 @@ class Elsewhere(ABC):
         generated = self._generate(target, decoding, job)
         merged = target.prompt_format.decode_output(generated.ids)
         stats = DecodeStats(prompt_tokens=n_prompt, completion_tokens=len(generated.ids))
-        agreement = None if target.is_replay else merged == job.prediction.text
-        outcome = Outcome(merged, "model", stats, target.info, self.name, agreement=agreement)
+        outcome = Outcome(merged, "model", stats, target.info, self.name, agreement=merged == job.prediction.text)
         result = finish(request, edit, outcome)
         latency_s = time.perf_counter() - started
         return replace(

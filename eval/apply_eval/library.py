@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from apply_eval.replay import known_ids
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.passes import raise_known
-from apply_service.engine.replay import known_ids
 from apply_service.protocols import Constraint, StopFinder
 
 

@@ -18,8 +18,6 @@ from apply_service.syntax.languages import find_language
 from apply_service.target import Runtime
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent, Strategy, TokenEvent
 
-LABELS = frozenset({"replay"})
-"""Verdicts that label an answer and say nothing of whether it is right."""
 MISSING_IN_PROCESS: tuple[type[ApplyError], ...] = (Cancelled, NotReady, Overloaded)
 MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
     *(ServiceError, errors.NotFound, errors.MethodNotAllowed, errors.RequestTimeout, errors.Unauthorized),
@@ -113,7 +111,7 @@ def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | N
         n_accepted=stats.accepted_tokens,
         rejections=stats.rejections,
         accepted_by_source=dict(stats.accepted_by_source),
-        findings=tuple(dict.fromkeys(v.check for v in result.verdicts if not v.is_pass and v.check not in LABELS)),
+        findings=tuple(dict.fromkeys(v.check for v in result.verdicts if not v.is_pass)),
         confidence=result.confidence,
         certainty=result.certainty.value,
         strategy=result.strategy,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from apply_eval.datasets import EditRecord
 from apply_eval.provenance import hash_file
+from apply_eval.replay import ReplayTarget, find_shape, open_any
 from apply_eval.runners import RequestOptions, request_of
 from apply_service.build import build_runtime
 from apply_service.edits.fidelity import normalise
@@ -22,7 +23,7 @@ from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.pipeline import read_edit
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
-from apply_service.target import Runtime, Target, in_process
+from apply_service.target import Runtime, Target
 
 IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 
@@ -63,11 +64,11 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
         prefix_cache_mb=0,
         windows=options.windows,
     )
-    runtime = build_runtime(settings)
-    target = in_process(runtime.load(name))
+    target = open_any(name, settings)
+    runtime = replace(build_runtime(settings), load=lambda _: target)
     _tell_answers(target, records, request)
     undrafted: Any = target.engine
-    plain = Target(name, undrafted.plain(), target.prompt_format)
+    plain = type(target)(name, undrafted.plain(), target.prompt_format)
     return OpenTarget(
         runtime,
         Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none", windows=options.windows),
@@ -77,7 +78,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
 
 def _tell_answers(target: Target, records: Sequence[EditRecord], options: RequestOptions) -> None:
     """Hand a replay target what is right; any other target is left to find out."""
-    if not target.is_replay:
+    if not isinstance(target, ReplayTarget):
         return
     answers, prompt_format = cast(Any, target.engine).answers, cast(Any, target.prompt_format)
     for record in records:
@@ -104,9 +105,7 @@ def identify(name: str, target: Target) -> dict[str, Any]:
         "device": f"{device}: {torch.cuda.get_device_name(device)}" if is_cuda else str(device or ""),
         "prompt_format": target.prompt_format.name,
     }
-    if target.is_replay:
-        from apply_service.engine.replay_shapes import find_shape
-
+    if isinstance(target, ReplayTarget):
         return found | {"kind": "replay", "shape": asdict(find_shape(name)), "sha256": None}
     folder = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if not folder.is_dir():

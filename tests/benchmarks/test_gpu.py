@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from apply_eval.datasets import EditRecord, measure_edit, write_records
-from apply_service.engine.replay_shapes import replay_directory
+from apply_eval.replay import Replay
 from apply_service.errors import FileNotReadable, SettingsError
-from apply_service.prompts.replay import Replay
 from benchmarks.gpu.__main__ import main, parse
 from benchmarks.gpu.edits import case_of, read_prepared
 from benchmarks.gpu.edits import main as prepare
@@ -193,7 +192,7 @@ def test_prepared_edits_come_back_as_they_were(tmp_path: Path) -> None:
     found = read_prepared(prepared(tmp_path))
     assert {edit["id"] for edit in found["edits"]} == {"one", "two"}
     assert found["provenance"]["data"][0]["name"] == "edits.jsonl"
-    case = case_of(found["edits"][0], Replay.from_directory(replay_directory()))
+    case = case_of(found["edits"][0], Replay())
     assert case.job.prediction.text == case.after
     assert UPDATE.replace("value", case.id) == case.job.update
 

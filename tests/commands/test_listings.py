@@ -39,11 +39,3 @@ def test_models_lists_the_embedded_one_without_loading_it(
     assert listings[0]["is_present"] is False
     assert main(["models"]) == 0
     assert capsysbinary.readouterr().out.startswith(b"* embedded")
-
-
-def test_models_names_a_replay_target_for_what_it_is(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(["models", "--json", "--model", "replay:qwen2.5-coder-7b"]) == 0
-    listing = json.loads(capsysbinary.readouterr().out)[0]
-    assert "7,616M random weights" in listing["architecture"]
-    assert (listing["is_present"], listing["n_bytes"], listing["context_limit"]) == (True, 0, 32_768)
-    assert main(["models", "--model", "replay:none-such"]) != 0

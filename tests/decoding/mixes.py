@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apply_service.decoding.scheduler import Scheduler, decode_alone
+from apply_service.decoding.scheduler import Scheduler
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft, drafter_names, open_drafter
 from apply_service.errors import Cancelled
@@ -24,6 +24,7 @@ from apply_service.protocols import (
     TokenSet,
 )
 from tests.adversarial import AlwaysWrong, RandomDraft
+from tests.decoding.alone import decode_alone
 from tests.decoding.test_parity import context
 from tests.fake_engine import FakeEngine, hashed
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.protocols import Constraint, TokenSet
 from apply_service.types import FinishReason
+from tests.decoding.alone import decode_alone
 from tests.fake_engine import FakeEngine, hashed, scripted
 
 END = 7

@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.deadline import Deadline
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.drafter import NoDraft, drafter_names, open_drafter
@@ -37,6 +36,7 @@ from apply_service.protocols import (
 )
 from apply_service.types import FinishReason
 from tests.adversarial import AlwaysWrong, RandomDraft
+from tests.decoding.alone import decode_alone
 from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.fake_engine import FakeEngine, ScriptedEngine, hashed, scripted

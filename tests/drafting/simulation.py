@@ -6,12 +6,13 @@ import lzma
 from collections.abc import Callable
 from functools import cache
 
-from apply_service.decoding.scheduler import decode_alone
+from apply_eval.replay import FILES
 from apply_service.decoding.verify import Decoding
 from apply_service.engine.loading import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction
+from tests.decoding.alone import decode_alone
 from tests.fake_engine import ScriptedEngine
 from tests.plain_bytes import END, PlainBytes
 
@@ -57,7 +58,7 @@ def passes_to(drafter: Drafter, answer: list[int], *, window: int = 255) -> Deco
 def tokenizers() -> dict[str, ContentTokenizer]:
     """Two ways to cut text: line ends at the start of the indentation's token, and at the end of the token before."""
     models = embedded_directory().parent
-    replay = lzma.decompress((models / "replay" / "tokenizer.json.xz").read_bytes()).decode()
+    replay = lzma.decompress((FILES / "tokenizer.json.xz").read_bytes()).decode()
     return {
         "before": ContentTokenizer((models / "embedded" / "tokenizer.json").read_text(encoding="utf-8")),
         "after": ContentTokenizer(replay),

@@ -8,13 +8,13 @@ from typing import cast
 import numpy as np
 import pytest
 
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft, open_drafter
 from apply_service.drafting.model import MAX_DRAFTED, DraftModel
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled
 from apply_service.protocols import DraftContext, DraftEngine, Engine, SamplingParams
+from tests.decoding.alone import decode_alone
 from tests.doubles import CancelledWhen
 from tests.drafting.simulation import job
 from tests.engine.tiny_models import tiny_model

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from apply_service.build import build_runtime
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.drafting.drafter import drafter_names
 from apply_service.errors import SettingsError, UnknownDrafter, UnsupportedParameter
 from apply_service.pipeline import apply, read_edit
 from apply_service.settings import Settings
 from apply_service.target import Runtime, open_decoding
 from apply_service.types import ApplyRequest
+from tests.decoding.alone import decode_alone
 from tests.engine.tiny_models import save_tiny
 
 REQUEST = ApplyRequest(

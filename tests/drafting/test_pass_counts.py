@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from apply_eval.datasets import EditRecord, read_records
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.drafter import NoDraft
@@ -22,6 +21,7 @@ from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, DraftSources, EditContext, EditJob
+from tests.decoding.alone import decode_alone
 from tests.fake_engine import ScriptedEngine
 
 SHIPPED = Path(__file__).parents[2] / "eval" / "apply_eval" / "fixtures" / "own_edits.jsonl"

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from apply_eval.replay import ReplayEngine
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
 from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
 from apply_service.engine.passes import Layout, PassInputs, PassKey
-from apply_service.engine.replay import ReplayEngine
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window

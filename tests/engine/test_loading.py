@@ -13,6 +13,7 @@ from transformers import (
     CodeGenForCausalLM,
     CohereConfig,
     GraniteConfig,
+    MambaConfig,
     PreTrainedConfig,
 )
 
@@ -80,6 +81,14 @@ def test_an_architecture_that_cannot_run_windows_is_not_loadable(tmp_path: Path)
     tiny_tokenizer(vocab_size=300).save_pretrained(tmp_path / "codegen")
     with pytest.raises(ModelNotLoadable):
         load_model(str(tmp_path / "codegen"))
+
+
+def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
+    config = MambaConfig(hidden_size=64, state_size=8, num_hidden_layers=2, vocab_size=512)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(ModelNotLoadable, match="recurrent state"):
+        load_model(str(tmp_path))
 
 
 def test_prompt_formats_by_name(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from apply_eval.replay import find_shape, load_replay, make_model, model_of_shape
 from apply_service.engine.loading import load_model
 from apply_service.engine.memory import MemoryPlan, first_fitting, free_bytes, plan_memory
-from apply_service.engine.replay import load_replay, make_model, model_of_shape
-from apply_service.engine.replay_shapes import find_shape
 from apply_service.errors import ModelTooLarge
 from tests.engine.tiny_models import save_tiny, tiny_model
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from apply_service.build import build_runtime
-from apply_service.decoding.scheduler import decode_alone
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.protocols import EditContext, EditJob
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
 from apply_service.target import Target, in_process, open_decoding
 from apply_service.types import ApplyRequest
-from benchmarks.models.fetch import FOLDER
+from tests.decoding.alone import decode_alone
+from tests.engine.real_models import FOLDER
 
 SMALL = FOLDER / "smollm2-135m"
 EDITS = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from apply_service.decoding.scheduler import Scheduler, decode_alone
+from apply_service.decoding.scheduler import Scheduler
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import MergedEdit
 from apply_service.drafting.drafter import NoDraft
@@ -18,6 +18,7 @@ from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded, EngineFailure
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Verification, Window
 from tests.adversarial import AlwaysWrong, RandomDraft
+from tests.decoding.alone import decode_alone
 from tests.decoding.test_parity import context
 from tests.doubles import CancelledWhen
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties

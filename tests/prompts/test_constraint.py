@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import random
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-import apply_service
-from apply_service.decoding.scheduler import decode_alone
+from apply_eval.replay import FILES
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import open_drafter
 from apply_service.prompts.chat import Chat, FastApply, Osmosis, TaggedOutput
@@ -22,6 +20,7 @@ from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, 
 from apply_service.prompts.tokenizer import ChatTokenizer
 from apply_service.protocols import DraftContext, EditJob, SamplingParams
 from apply_service.types import FinishReason
+from tests.decoding.alone import decode_alone
 from tests.engine.tiny_models import tiny_tokenizer
 from tests.fake_engine import FakeEngine, hashed
 from tests.plain_bytes import N_VOCAB, PlainBytes, decode_bytes
@@ -29,7 +28,7 @@ from tests.prompts.test_chat import job
 
 BYTES = VocabularyBytes({byte: bytes([byte]) for byte in range(256)})
 
-REPLAY_TOKENIZER = Path(apply_service.__file__).parent / "models" / "replay" / "tokenizer.json.xz"
+REPLAY_TOKENIZER = FILES / "tokenizer.json.xz"
 WORDS = [b"a", b"ab", b"b\n", b"\n\n", b"a\nab", b"\n\na", b"<e", b"<e>", b"\n<e>", b"b<", b">\n", b"\na\n"]
 SMALL = VocabularyBytes({i: bytes([i]) for i in range(256)} | {256 + i: word for i, word in enumerate(WORDS)})
 SMALL_END = 999

@@ -45,7 +45,6 @@ def test_vllm_takes_what_it_is_known_to_take() -> None:
         {"engine": "local"},
         {"model": "embedded"},
         {"model": "remote:m"},
-        {"model": "replay:1.5b"},
         {"models": ("remote:m",)},
         {"models": ("fast=remote:m",)},
         {"engine": "triton"},

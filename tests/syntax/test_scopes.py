@@ -149,7 +149,7 @@ EXPECTED: dict[str, list[Expected]] = {
 }
 
 
-def describe(scope: Scope, scopes: list[Scope], lines: list[str]) -> Expected:
+def describe(scope: Scope, scopes: tuple[Scope, ...], lines: list[str]) -> Expected:
     parent = None if scope.parent is None else scopes[scope.parent].name
     return Expected(scope.kind, scope.name, lines[scope.header_line].strip(), lines[scope.end_line - 1].strip(), parent)
 
@@ -167,7 +167,7 @@ def test_every_language_with_a_sample_is_expected() -> None:
     assert set(EXPECTED) == set(SAMPLES)
 
 
-def find(scopes: list[Scope], name: str) -> Scope:
+def find(scopes: tuple[Scope, ...], name: str) -> Scope:
     return next(scope for scope in scopes if scope.name == name)
 
 
@@ -259,7 +259,7 @@ def test_indentation_with_tabs_and_blank_lines() -> None:
 @pytest.mark.parametrize("text", ["", "\n", "   ", "\n\n  a"])
 def test_next_to_nothing_has_no_scopes(text: str) -> None:
     for language in (None, *SAMPLES):
-        assert find_scopes(text, language) == []
+        assert find_scopes(text, language) == ()
 
 
 def test_deep_nesting_needs_no_recursion() -> None:
@@ -271,7 +271,7 @@ def test_deep_nesting_needs_no_recursion() -> None:
     assert scopes[-1].parent == depth - 2
 
 
-def check_bounds(scopes: list[Scope], n_lines: int, message: str) -> None:
+def check_bounds(scopes: tuple[Scope, ...], n_lines: int, message: str) -> None:
     for index, scope in enumerate(scopes):
         assert scope.lead_line <= scope.start_line <= scope.header_line < scope.end_line <= n_lines, message
         assert scope.header_line < scope.body_start_line <= scope.body_end_line <= scope.end_line, message

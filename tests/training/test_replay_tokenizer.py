@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.prompts.replay import CONTROL_TOKENS, TOKENIZER_FILE, Replay
+from apply_eval.replay import CONTROL_TOKENS, TOKENIZER_FILE, Replay
 from training.corpus import Edit
 from training.replay_tokenizer import card, chars_a_token, pack, train_tokenizer
 
@@ -19,7 +19,7 @@ def test_the_same_texts_give_the_same_file() -> None:
 
 
 def test_it_has_the_tokens_asked_for_and_the_controls_after_them() -> None:
-    replay = Replay(lzma.decompress(pack(train_tokenizer(TEXTS, n_text_tokens=320))).decode())
+    replay = Replay(tokenizer_json=lzma.decompress(pack(train_tokenizer(TEXTS, n_text_tokens=320))).decode())
     assert replay.n_vocab == 320 + len(CONTROL_TOKENS)
     assert replay.end_id == 320 + CONTROL_TOKENS.index("<|end|>")
     assert replay.decode_output(replay.encode_output("\tif x:\n\n  é = 1234")) == "\tif x:\n\n  é = 1234"

@@ -420,7 +420,7 @@ class ReadSnippet:
         return "\n".join(headers), list(accumulate((len(text) + 1 for text in headers), initial=0))
 
     @cached_property
-    def scopes(self) -> list[Scope]:
+    def scopes(self) -> tuple[Scope, ...]:
         """The original's scopes; parsed only where a block has to be placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):

@@ -6,7 +6,7 @@ but never the output wrong.  A malformed one is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from apply_service.errors import InvalidField
@@ -68,16 +68,12 @@ def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
         raise _malformed(OPS, "three whole numbers a run")
     if format_name is not None and not isinstance(format_name, str):
         raise _malformed(FORMAT, "the name of a prompt format")
-    prediction = Prediction(_ops(numbers, original.split("\n"), update), tuple(update), Certainty.GUESS)
-    return SentEdit(EditJob(original, "\n".join(update), "", None, None, prediction), format_name)
-
-
-def _ops(numbers: Sequence[int], original: Sequence[str], update: Sequence[str]) -> tuple[LineOp, ...]:
+    lines = original.split("\n")
     runs = [numbers[at : at + RUN_FIELDS] for at in range(0, len(numbers), RUN_FIELDS)]
     if any(not 0 <= kind < len(KINDS) or n_lines < 1 for kind, n_lines, _ in runs):
         raise _malformed(OPS, "kinds from 0 to 3, one line or more")
     # Checked before anything is allocated: a run may claim any length.
-    if sum(n_lines for _, n_lines, _ in runs) > len(original) + len(update):
+    if sum(n_lines for _, n_lines, _ in runs) > len(lines) + len(update):
         raise _malformed(OPS, "as many operations as there are lines, at most")
     ops: list[LineOp] = []
     n_passed = 0
@@ -85,16 +81,17 @@ def _ops(numbers: Sequence[int], original: Sequence[str], update: Sequence[str])
         kind = KINDS[number]
         has_update, has_original = kind in ("both", "take"), kind != "take"
         is_known = 0 <= first <= len(update) - n_lines if has_update else first == NO_LINE
-        if not is_known or (has_original and n_passed + n_lines > len(original)):
+        if not is_known or (has_original and n_passed + n_lines > len(lines)):
             raise _malformed(OPS, "lines of the original and the update")
         for at in range(n_lines):
             line, update_line = n_passed + at if has_original else None, first + at if has_update else None
-            text = update[first + at] if line is None else original[line]
+            text = update[first + at] if line is None else lines[line]
             ops.append(LineOp(kind, line, update_line, text))
         n_passed += n_lines if has_original else 0
-    if n_passed != len(original):
+    if n_passed != len(lines):
         raise _malformed(OPS, "every line of the original once")
-    return tuple(ops)
+    prediction = Prediction(tuple(ops), tuple(update), Certainty.GUESS)
+    return SentEdit(EditJob(original, "\n".join(update), "", None, None, prediction), format_name)
 
 
 def _malformed(key: str, limit: str) -> InvalidField:

@@ -30,7 +30,7 @@ export interface NativeRequest {
   timeout_s?: number | null;
   /**
    * What a finding does, by the name of its check: marker_leak, truncation, no_op, outside_edit, symbols, syntax,
-   * chat_text, indentation, edit_markup, fallback, doubt, instruction, replay, reply, other_files.
+   * chat_text, indentation, edit_markup, fallback, doubt, instruction, reply, other_files.
    */
   on_verdict?: Record<string, "warn" | "fail">;
   /** Also answer with a unified diff. */

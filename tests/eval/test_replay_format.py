@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apply_service.engine.replay_shapes import replay_directory
-from apply_service.errors import ModelNotLoadable, Truncated
-from apply_service.prompts.replay import CONTROL_TOKENS, TOKENIZER_FILE, Replay
+from apply_eval.replay import CONTROL_TOKENS, FILES, TOKENIZER_FILE, Answers, Replay
+from apply_service.errors import Truncated
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 
-REPLAY = Replay.from_directory(replay_directory())
+REPLAY = Replay()
 MAX_BYTES = 2_500_000
 TEXTS = st.lists(st.one_of(st.text(st.characters(codec="utf-8"), max_size=8), st.sampled_from(CONTROL_TOKENS))).map(
     "".join
@@ -63,27 +62,14 @@ def test_the_predicted_source_is_the_output_that_writes_it() -> None:
 
 
 def test_a_prompt_suggests_its_predicted_merge() -> None:
-    told: list[tuple[list[int], list[int]]] = []
-    replay = Replay.from_directory(
-        replay_directory(), suggest=lambda prompt, make: told.append((list(prompt), list(make())))
-    )
-    prompt_ids = replay.encode_prompt(job())
-    assert told == [(prompt_ids, replay.encode_output("a = 3\nb = 2\n"))]
-
-
-def test_a_tokenizer_without_the_controls_is_refused() -> None:
-    with pytest.raises(ModelNotLoadable):
-        Replay(REPLAY._content.tokenizer.to_str())
+    answers = Answers()
+    replay = Replay(answers)
+    assert answers.find(replay.encode_prompt(job())) == replay.encode_output("a = 3\nb = 2\n")
 
 
 def test_the_shipped_tokenizer_is_large_enough_in_a_small_file() -> None:
-    n_bytes = (replay_directory() / TOKENIZER_FILE).stat().st_size
-    card = (replay_directory() / "README.md").read_text(encoding="utf-8")
+    n_bytes = (FILES / TOKENIZER_FILE).stat().st_size
+    card = (FILES / "README.md").read_text(encoding="utf-8")
     assert REPLAY.n_vocab - len(CONTROL_TOKENS) == 32_768
     assert n_bytes <= MAX_BYTES
     assert re.search(r"([\d,]+) bytes", card)[1].replace(",", "") == str(n_bytes)  # type: ignore[index]
-
-
-def test_a_missing_tokenizer_is_a_typed_error(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(ModelNotLoadable):
-        Replay.from_directory(tmp_path_factory.mktemp("empty"))

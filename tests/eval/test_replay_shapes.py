@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.engine.replay_shapes import find_shape, read_shapes
+from apply_eval.replay import find_shape, read_shapes
 from apply_service.errors import UnknownModel
 
 WANTED = {"qwen2.5-coder-1.5b", "qwen2.5-coder-7b", "qwen2.5-coder-32b", "llama-3-70b", "llama-3-70b-fp8"}

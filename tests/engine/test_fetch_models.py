@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("gguf")
 
 from apply_service.errors import ModelNotLoadable
-from benchmarks.models import fetch
+from tests.engine import real_models as fetch
 from tests.engine.tiny_gguf import save_gguf
 from tests.engine.tiny_models import tiny_model
 

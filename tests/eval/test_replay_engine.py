@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from apply_service.engine.replay import ReplayEngine, load_replay, make_model
-from apply_service.engine.replay_shapes import find_shape
+from apply_eval.replay import ReplayEngine, find_shape, load_replay, make_model
 from apply_service.engine.session import TorchSession
 from apply_service.protocols import Prefill, SamplingParams, Verification, Window
 from benchmarks.gpu.measure import format_of
@@ -116,6 +115,4 @@ def test_loading_measures_the_engine_as_any_other() -> None:
     loaded = load_replay("replay:tiny-2m", device="cpu", window=15, kv_cache_bytes=2**24)
     assert isinstance(loaded.engine, ReplayEngine)
     assert loaded.engine.buckets == (16,)
-    assert loaded.record.prompt_format == "replay"
-    assert loaded.self_test is not None
     assert loaded.engine.determinism == loaded.self_test.determinism

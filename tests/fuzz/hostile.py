@@ -1,6 +1,6 @@
 """Hostile edits by every way into a real server, while `/healthz` is asked every 20 ms.
 
-    python -m benchmarks.service.hostile [--edits NAME,...] [--ways NAME,...] [--out FILE.json] [-- options of `serve`]
+    python -m tests.fuzz.hostile [--edits NAME,...] [--ways NAME,...] [--out FILE.json] [-- options of `serve`]
 
 Each edit has a deadline of one second.  It must end in the right answer, where there is one, or in an error with a
 code, within the deadline and `MARGIN_S`; `/healthz` must answer within `HEALTH_S` meanwhile.  The exit code says
