@@ -57,7 +57,8 @@ class ContentTokenizer:
             )
 
     def encode(self, text: str) -> Encoded:
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        # A batch, because other threads run meanwhile; `encode` stops them all, for a second a megabyte.
+        (encoding,) = self.tokenizer.encode_batch([text], add_special_tokens=False)
         starts = np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding.ids))
         return Encoded(list(encoding.ids), np.append(starts, len(text)))
 
