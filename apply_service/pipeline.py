@@ -38,6 +38,7 @@ from apply_service.edits.fidelity import (
     with_own_ends,
 )
 from apply_service.edits.reply import name_finding, read_reply
+from apply_service.edits.windows import Region, find_regions
 from apply_service.engine.calibration import Signals
 from apply_service.errors import (
     ApplyError,
@@ -77,6 +78,7 @@ from apply_service.types import (
     Span,
     Strategy,
     Verdict,
+    keep_all,
 )
 
 BY_MERGER = ("exact", "confirmed", "lattice", "fallback")
@@ -110,6 +112,8 @@ class ReadEdit(NamedTuple):
     format_name: str
     job: EditJob
     seconds: float = 0.0
+    regions: tuple[Region, ...] = ()
+    """What the edit touches, if a target has to decide.  Finding it takes long for a long file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ def run(
         deadline = Deadline(request.timeout_s, spent_s=edit.seconds)
     deadline.check()
     watch = Stopwatch({"predict_s": edit.seconds})
-    outcome = yield from decide(request, runtime, edit.job, deadline)
+    outcome = yield from decide(request, runtime, edit.job, edit.regions, deadline)
     watch.lap("decide_s")
     if finishes_in_worker:
         yield InWorker(partial(finish, request, edit, outcome, watch.seconds))
@@ -163,7 +167,10 @@ def read_request(request: ApplyRequest, runtime: Runtime) -> ReadEdit:
     source = validate(request, runtime)
     language = detect_language(name=request.language, path=request.path)
     format_name, job = read_edit(request, language)
-    return ReadEdit(source, format_name, job, time.perf_counter() - began)
+    regions: list[Region] = []
+    if job.update.strip() and needs_target(request, job):  # an instruction without an update may touch anything
+        regions = find_regions(job.prediction, job.original, job.language)
+    return ReadEdit(source, format_name, job, time.perf_counter() - began, tuple(regions))
 
 
 def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
@@ -215,8 +222,7 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     """The edit's format, and the job, which holds the predicted merge."""
     original, update = normalise(request.original), normalise(request.update)
     if not update.strip():  # no program can follow an instruction: the original is the draft
-        ops = tuple(LineOp("keep", i, None, line) for i, line in enumerate(original.split("\n")))
-        unchanged = Prediction(ops, (), Certainty.GUESS, ("an instruction does not determine the text",))
+        unchanged = Prediction(keep_all(original), (), Certainty.GUESS, ("an instruction does not determine the text",))
         return INSTRUCTION_ONLY, EditJob(original, update, request.instruction, request.path, language, unchanged)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     original_read, update_read = original, reply.update

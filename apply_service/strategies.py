@@ -15,7 +15,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
 from apply_service.edits.doubt import find_doubt
-from apply_service.edits.windows import SCOPE_LINES, Region, cut_job, find_regions, splice
+from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.calibration import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
 from apply_service.protocols import EditJob
@@ -69,8 +69,10 @@ StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
 """The caller drives it like `target.Deciding`.  It returns the outcome of the job."""
 
 
-def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
-    """Choose and run a strategy, as in the README's table."""
+def decide(
+    request: ApplyRequest, runtime: Runtime, job: EditJob, touched: Sequence[Region], deadline: Deadline
+) -> StrategyRun:
+    """Choose and run a strategy, as in the README's table.  `touched`: the regions that the edit touches."""
     is_guess = job.prediction.certainty is Certainty.GUESS
     if request.strategy == "exact" and not job.update.strip() and request.instruction:
         raise InstructionUnsupported(
@@ -87,7 +89,7 @@ def decide(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Dead
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
     try:
-        return (yield from _by_target(request, runtime, job, deadline))
+        return (yield from _by_target(request, runtime, job, touched, deadline))
     except (ContextLimitExceeded, Truncated) as error:
         note = f"the model gave no answer: {error}"
         if isinstance(error, ContextLimitExceeded) and not is_guess:
@@ -107,7 +109,9 @@ def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
     return request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
 
 
-def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: Deadline) -> StrategyRun:
+def _by_target(
+    request: ApplyRequest, runtime: Runtime, job: EditJob, touched: Sequence[Region], deadline: Deadline
+) -> StrategyRun:
     """Let the target decide the whole file, or only its touched regions.
 
     It decides regions in three cases: windows are set to `always` and save at least half of the lines, the file has at
@@ -124,27 +128,20 @@ def _by_target(request: ApplyRequest, runtime: Runtime, job: EditJob, deadline: 
         )
     windows, n_lines = runtime.windows_of(target), job.original.count("\n") + 1
     is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
-    regions: list[Region] = []
+    regions: Sequence[Region] = ()
     if is_past_context or (windows == "always" and n_lines >= LONG_FILE_LINES):
-        regions = _regions(job)
+        regions = touched
         if not is_past_context and 2 * sum(region.n_lines for region in regions) > n_lines:
-            regions = []
+            regions = ()
     try:
         return (yield from _decided_by(target, request, runtime, job, regions, deadline))
     except ContextLimitExceeded:
-        narrower = [] if windows == "never" else _regions(job)
+        narrower = () if windows == "never" else touched
         if not all(target.fits(cut_job(job, region), request) for region in narrower):
-            narrower = _regions(job, scope_lines=0)
+            narrower = find_regions(job.prediction, job.original, job.language, scope_lines=0)
         if not narrower or narrower == regions:
             raise
     return (yield from _decided_by(target, request, runtime, job, narrower, deadline))
-
-
-def _regions(job: EditJob, *, scope_lines: int = SCOPE_LINES) -> list[Region]:
-    """The touched regions.  None for an instruction without an update, because it may touch anything."""
-    if not job.update.strip():
-        return []
-    return find_regions(job.prediction, job.original, job.language, scope_lines=scope_lines)
 
 
 def _decided_by(

@@ -18,7 +18,7 @@ from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
 from apply_service.engine.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
-from apply_service.errors import Truncated, UnsupportedParameter
+from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
     DraftContext,
@@ -29,9 +29,12 @@ from apply_service.protocols import (
     PromptFormat,
     SamplingParams,
 )
-from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCount, Prediction, TokenEvent
+from apply_service.types import ApplyRequest, DecodeStats, FinishReason, PassCount, Prediction, TokenEvent, keep_all
 
 SPARE_TOKENS = 64
+CHARS_PER_TOKEN = 8
+"""If a text has more characters than this for each token of the context, its beginning is encoded first.  Code has two
+to four for each token."""
 
 Candidate = tuple[EditJob, Prediction]
 """A job, and a text to score for it: its own prediction or another."""
@@ -171,7 +174,10 @@ class Target:
         )
 
     def fits(self, job: EditJob, request: ApplyRequest) -> bool:
-        decoding = open_decoding(job, request, self, "none")
+        try:
+            decoding = open_decoding(job, request, self, "none")
+        except ContextLimitExceeded:
+            return False
         return len(decoding.prompt_ids) + decoding.max_new_tokens <= self.engine.context_limit
 
     def decide(
@@ -189,6 +195,7 @@ class Target:
         with ExitStack() as stack:
             writings = []
             for job, prediction in candidates:
+                self.refuse_hopeless(job)
                 sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
                 forced = Forced(sources.predicted.ids.tolist(), self.constraint(request, job))
                 limit = len(forced.ids)
@@ -202,6 +209,24 @@ class Target:
             return None
         scored = [writing.result() for writing in writings]
         return None if any(one.logprob is None for one in scored) else scored
+
+    def refuse_hopeless(self, job: EditJob) -> None:
+        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.
+
+        Raises:
+            ContextLimitExceeded: the beginning of the text alone exceeds the context.
+        """
+        limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
+        while n_chars < max(len(job.original), len(job.update)):
+            n_tokens = len(self.prompt_format.encode_prompt(_beginning(job, n_chars)))
+            if n_tokens > limit + SPARE_TOKENS:
+                raise ContextLimitExceeded(
+                    f"the first {n_chars} characters alone have {n_tokens} prompt tokens, above the context limit",
+                    value=n_tokens,
+                    limit=limit,
+                    remedy="send a smaller file, or use a model with a longer context",
+                )
+            n_chars *= 4
 
     def _decoding(
         self,
@@ -254,7 +279,12 @@ class Target:
 def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits."""
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits.
+
+    Raises:
+        ContextLimitExceeded: the job has far too much text.  Opening the decoding's session may still raise it.
+    """
+    target.refuse_hopeless(job)
     prompt_format = target.prompt_format
     prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
     left = target.engine.context_limit - len(prompt_ids)
@@ -265,6 +295,13 @@ def open_decoding(
     constraint = target.constraint(request, job)
     made = open_drafter(drafter, context, constraint)
     return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
+
+
+def _beginning(job: EditJob, n_chars: int) -> EditJob:
+    """The job of the first characters of the file and of the edit, with nothing merged."""
+    original, lines = job.original[:n_chars], "\n".join(job.prediction.update_lines)[:n_chars].split("\n")
+    unmerged = replace(job.prediction, ops=keep_all(original), update_lines=tuple(lines))
+    return replace(job, original=original, update=job.update[:n_chars], prediction=unmerged)
 
 
 def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:

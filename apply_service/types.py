@@ -64,6 +64,11 @@ class LineOp(NamedTuple):
     """The line without its line end.  A take has the text to write, re-indented if the merger moved the line."""
 
 
+def keep_all(text: str) -> tuple[LineOp, ...]:
+    """The merge that keeps a text (LF line ends) as it is."""
+    return tuple(LineOp("keep", i, None, line) for i, line in enumerate(text.split("\n")))
+
+
 class Reading(NamedTuple):
     """One way to read an edit that can be read in several ways."""
 

@@ -7,14 +7,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.service import hostile as hostile_benchmark
 from benchmarks.service import load as load_benchmark
 from benchmarks.service.load import latency_table, stage_table
 from docs.tables import table
 
 
 def load() -> str:
-    """Both phases of the load."""
+    """All phases of the load."""
     return _shown(load_benchmark.RESULT, load_text)
+
+
+def hostile() -> str:
+    """The edits made to be slow."""
+    return _shown(hostile_benchmark.RESULT, hostile_text)
 
 
 def _shown(path: Path, render: Callable[[Mapping[str, Any]], str]) -> str:
@@ -28,6 +34,24 @@ def load_text(result: Mapping[str, Any]) -> str:
     kept = "every promise was kept" if not result["broken"] else "broken: " + "; ".join(result["broken"])
     head = f"{result['clients']} clients, {result['minutes']:g} minutes, {_origin(result)}: {kept}.\n"
     return "\n".join([head, *(_phase(name, phase) for name, phase in result["phases"].items())])
+
+
+def hostile_text(result: Mapping[str, Any]) -> str:
+    """A result of `tests.fuzz.hostile`."""
+    waits = (("as it was", result["healthz_ms"]), ("less the waits for a processor", result["held_ms"]))
+    faults = [one for one in result["found"] if one["fault"]]
+    lines = [
+        f"{result['requests']} requests with {result['edits']} edits, {_origin(result)}: "
+        f"{len(faults) or 'no'} faults, the longest request {result['longest_s']:g} s.\n",
+        "How they ended: " + ", ".join(f"`{ending}` {n}" for ending, n in result["ended"].items()) + ".\n",
+        table(
+            ("`/healthz` meanwhile", "n", "p50 ms", "p90 ms", "p99 ms", "max ms", "over 50 ms"),
+            [(name, *(str(found[key]) for key in ("n", "p50", "p90", "p99", "max", "over"))) for name, found in waits],
+        ),
+    ]
+    if faults:
+        lines.append(table(("edit", "way", "fault"), [(one["edit"], one["way"], one["fault"]) for one in faults]))
+    return "\n".join(lines)
 
 
 def _phase(name: str, phase: Mapping[str, Any]) -> str:
@@ -55,4 +79,5 @@ def _origin(result: Mapping[str, Any]) -> str:
 
 SERVICE_PARTS: Mapping[str, Callable[[], str]] = {
     "load": load,
+    "hostile": hostile,
 }

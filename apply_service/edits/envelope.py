@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -21,6 +21,7 @@ FENCE_TAGS = ("source", "sourcecode", "codename", "code", "pre")
 NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeLists.txt", "Justfile", "Procfile")
 SHELLS = ("bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "cmd", "shellsession")
 PROSE_TITLES = ("md", "mdx", "markdown", "rst", "text", "txt", "adoc")
+PAGE_TITLES = ("md", "mdx", "markdown")
 PROSE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
@@ -190,6 +191,17 @@ def find_fences(lines: Sequence[str], taken: Sequence[bool] = ()) -> list[Fence]
         found.append(Fence(at, closing, title, path, is_sure))
         at = names_from = closing + 1
     return found
+
+
+def page_fence(lines: Sequence[str], fences: Sequence[Fence]) -> Fence | None:
+    """The fence around a page of Markdown whose own fences, which have no title, seem to end it; None of any other."""
+    if len(fences) < 2 or any(fence.title or fence.path for fence in fences[1:]):
+        return None
+    first, closing = fences[0], fences[-1].closing
+    n_inside = closing - first.opening - 1
+    is_whole = all(fence.closing < n_inside for fence in find_fences(lines[first.opening + 1 : closing]))
+    is_page = first.language in PAGE_TITLES or (first.is_surely_named and not first.language)
+    return replace(first, closing=closing) if is_whole and is_page else None
 
 
 def is_same_file(named: str, path: str | None) -> bool:

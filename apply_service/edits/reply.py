@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.envelope import (
+    PAGE_TITLES,
     PROSE_SUFFIXES,
     SHELLS,
     Fence,
@@ -28,6 +29,7 @@ from apply_service.edits.envelope import (
     is_same_file,
     match_files,
     named_path,
+    page_fence,
 )
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange, PatchText
@@ -451,13 +453,15 @@ class _Reader:
             MalformedEdit: the fences name several files, and none of them is known to be this one.
         """
         fences = self._plain_fences
+        if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
+            return [page]
         inside = self._within((fence.opening, fence.closing) for fence in fences)
         outside = [at for at, line in enumerate(self._lines) if not inside[at] and line.strip()]
         if not fences or any(self._is_of_file(at) for at in outside):
             return []
         if self._is_prose_file:
             is_diff = fences[0].language in DIFF_TITLES
-            is_titled = is_diff or fences[0].language in ("md", "mdx", "markdown")
+            is_titled = is_diff or fences[0].language in PAGE_TITLES
             if not is_titled and not any(fence.is_surely_named for fence in fences):
                 return []
             if is_diff and not is_signed(self._original.split("\n"), self._body(fences)):
@@ -490,6 +494,11 @@ class _Reader:
     def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()
         if not fences:
+            found = self._plain_fences
+            is_new_page = self._is_prose_file and not self._original.strip()
+            if is_new_page and len(found) > 1 and found[0].opening == 0 and found[-1].closing >= len(self._lines) - 2:
+                doubt = Verdict(CHECK, "warning", "there may be a fence around the whole page: it was left there")
+                return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
             return FoundEdit("lazy_snippet", self._text)
         is_open = fences[-1].closing == len(self._lines)
         body = self._body(fences)
@@ -500,6 +509,8 @@ class _Reader:
         others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
         edit = self._found("lazy_snippet", "\n".join([*body, ""]), used, others)
         said = []
+        if fences[0] not in self._plain_fences:
+            said.append("the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         if wrong:
             said.append(f"the edit names another file: {wrong[0]}")

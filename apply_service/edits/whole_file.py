@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apply_service.edits.envelope import (
+    PAGE_TITLES,
     PROSE_SUFFIXES,
     PROSE_TITLES,
     SHELLS,
@@ -85,7 +86,7 @@ def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence |
     is_beside_code = any(line.strip() in known for line in outside)
     if _is_prose(path):
         if not mine:
-            is_titled = first.language in ("md", "mdx", "markdown")
+            is_titled = first.language in PAGE_TITLES
             if wraps_all and is_titled:
                 return Fence(first.opening, last.closing, first.title)
             body = [lines[at] for at in first.body if lines[at].strip()]

@@ -44,7 +44,7 @@ def find_regions(
     at = list(accumulate((op.original_line is not None for op in prediction.ops), initial=0))
     scopes = [
         (scope.lead_line, scope.end_line)
-        for scope in find_scopes(original, language)
+        for scope in (find_scopes(original, language) if scope_lines else ())
         if scope.end_line - scope.lead_line <= scope_lines
     ]
     spans, stop = [], 0

@@ -30,7 +30,7 @@ from apply_service.protocols import (
     TextStream,
     TokenIds,
 )
-from apply_service.types import LineOp, Prediction
+from apply_service.types import LineOp, Prediction, keep_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Compact:
     def encode_sources(self, job: EditJob) -> DraftSources:
         prediction = _with_added_lines(job.prediction)
         ops = prediction.ops
-        keeps = [LineOp("keep", i, None, line) for i, line in enumerate(job.original.split("\n"))]
+        keeps = keep_all(job.original)
         takes = [LineOp("take", None, i, line) for i, line in enumerate(prediction.update_lines)]
         (predicted, predicted_starts), (original, original_starts), (update, update_starts) = map(
             self._encode, (ops, keeps, takes)

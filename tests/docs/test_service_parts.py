@@ -57,6 +57,26 @@ def test_broken_promises_are_told_first() -> None:
     assert "| idle and answering afterwards | **no** |" in text
 
 
+def test_hostile_edits_are_told_with_waits_and_faults() -> None:
+    waits = {"n": 90, "p50": 1.2, "p90": 3.0, "p99": 9.5, "max": 61.0, "over": 1}
+    found = [{"edit": "e", "way": "native", "fault": ""}, {"edit": "dots", "way": "batch", "fault": "late: 3.00 s"}]
+    result = {
+        "provenance": SOURCE,
+        "requests": 2,
+        "edits": 2,
+        "longest_s": 3.0,
+        "ended": {"200 answered": 1, "504 deadline_exceeded": 1},
+        "healthz_ms": waits,
+        "held_ms": waits | {"max": 12.5, "over": 0},
+        "found": found,
+    }
+    text = service_parts.hostile_text(result)
+    assert "2 cores: 1 faults, the longest request 3 s." in text.split("\n")[0]
+    assert "| less the waits for a processor | 90 | 1.2 | 3.0 | 9.5 | 12.5 | 0 |" in text
+    assert "| dots | batch | late: 3.00 s |" in text
+    assert "no faults" in service_parts.hostile_text(result | {"found": found[:1]})
+
+
 def test_without_a_result_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_benchmark, "RESULT", tmp_path / "load.json")
     assert service_parts.load() == "Not measured yet.\n"

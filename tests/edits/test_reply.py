@@ -255,6 +255,31 @@ def test_a_fence_around_a_page_is_taken_off_with_a_doubt(write: str) -> None:
     assert "fence around the whole file" in result.reasons[0]
 
 
+FENCED_PAGE = (
+    "# My page\n\nDo this:\n\n```\nmake it\n```\n\nand then\n\n```sh\nrun it\n```\n\n```\nlook\n```\n\nThe end.\n"
+)
+
+
+@pytest.mark.parametrize("original", ["", FENCED_PAGE.replace("make", "build"), FENCED_PAGE.replace("The end", "End")])
+@pytest.mark.parametrize(
+    "write", ["```markdown\n{}```\n", "Here is the page:\n\n```md\n{}```\nIt says how.\n", "`README.md`\n```\n{}```\n"]
+)
+def test_fences_in_a_page_do_not_end_the_one_around_it(original: str, write: str) -> None:
+    result = run(write.format(FENCED_PAGE), original, "README.md")
+    assert result.merged_code == FENCED_PAGE
+    assert any("the last line" in verdict.message for verdict in result.verdicts if verdict.severity == "warning")
+
+
+def test_a_fence_that_may_be_around_a_new_page_is_told() -> None:
+    result = run(f"```\n{FENCED_PAGE}```\n", "", "README.md")
+    assert result.merged_code == FENCED_PAGE or severities(result) == ["warning"]
+
+
+def test_two_fences_of_a_page_with_a_sentence_between_stay_apart() -> None:
+    update = "```markdown\n# My page\n\nDo that:\n```\nand\n```markdown\nThe very end.\n```\n"
+    assert "and" not in run(update, FENCED_PAGE, "README.md").merged_code.split("\n")
+
+
 def test_no_first_line_of_a_new_file_is_dropped_without_a_word() -> None:
     for update, path in (("# README.md\n\nHello.\n", "README.md"), (f"{PATH}\n\nimport os\n", PATH)):
         result = run(update, "", path)

@@ -1,6 +1,9 @@
 """Hostile edits by every way into a real server, while `/healthz` is asked every 20 ms.
 
-    python -m tests.fuzz.hostile [--edits NAME,...] [--ways NAME,...] [--out FILE.json] [-- options of `serve`]
+    python -m tests.fuzz.hostile [--edits NAME;...] [--ways NAME,...] [--out FILE.json] [-- options of `serve`]
+    python -m docs.generate
+
+The result of a whole run is kept in benchmarks/results/hostile.json, and docs/operations.md shows it.
 
 Each edit has a deadline of one second.  It must end in the right answer, where there is one, or in an error with a
 code, within the deadline and `MARGIN_S`; `/healthz` must answer within `HEALTH_S` meanwhile.  The exit code says
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -30,8 +34,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from apply_eval.provenance import provenance
 from benchmarks.service.server import Server, ready_s, serving
 
+RESULT = Path(__file__).parents[1] / "results" / "hostile.json"
 DEADLINE_S = 1.0
 MARGIN_S = 0.5
 """Reading the body before the deadline begins, and writing the answer after it: 10 MB take a quarter of a second."""
@@ -292,13 +298,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edits", help="names, or beginnings of names, separated by semicolons; default: all")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help=f"default: {RESULT.name} in benchmarks/results for a whole run")
     parser.add_argument("serve", nargs="*", metavar="-- OPTION", help="options of `apply-service serve`")
     options = parser.parse_args()
     wanted = tuple(options.edits.split(";")) if options.edits else ("",)
     edits = {name: make for name, make in EDITS.items() if name.startswith(wanted)}
     found: list[dict[str, Any]] = []
     ways = options.ways.split(",")
+    is_whole = len(edits) == len(EDITS) and set(ways) == set(WAYS)
+    out = options.out or (RESULT if is_whole else None)
     if http_ways := [way for way in ways if way != MCP]:
         with serving([*SERVE, *options.serve]) as server:
             found += run(server, edits, http_ways)
@@ -307,15 +315,21 @@ def main() -> int:
             found += run(server, edits, [MCP], Path(folder))
     waits: list[Wait] = [wait for one in found for wait in one.pop("health")]
     summary = {
+        "kind": "hostile",
+        "schema_version": 1,
+        "provenance": provenance([]),
         "requests": len(found),
+        "edits": len(edits),
+        "ended": dict(sorted(Counter(one["ended"] for one in found).items())),
         "longest_s": max(one["seconds"] for one in found),
         "healthz_ms": told([wait.seconds for wait in waits]),
         "held_ms": told([wait.held_s for wait in waits]),
         "faults": sum(bool(one["fault"]) for one in found),
     }
     print(json.dumps(summary))
-    if options.out is not None:
-        options.out.write_text(json.dumps({**summary, "found": found}, indent=1) + "\n", encoding="utf-8")
+    if out is not None:
+        rows = ",\n".join(json.dumps(one) for one in found)
+        out.write_text(f'{json.dumps(summary)[:-1]}, "found": [\n{rows}\n]}}\n', encoding="utf-8")
     return 1 if summary["faults"] else 0
 
 

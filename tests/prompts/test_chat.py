@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from apply_service.errors import ModelNotLoadable, Truncated
 from apply_service.prompts.chat import AiXapply, Chat, FastApply, Osmosis, TaggedOutput
-from apply_service.prompts.tokenizer import ChatTokenizer
+from apply_service.prompts.tokenizer import ChatTokenizer, ContentTokenizer
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineOp, Prediction
 from tests.engine.tiny_models import tiny_tokenizer
@@ -34,6 +35,22 @@ def job(original: str = "a = 1\n", update: str = "a = 2\n", merged: str = "a = 2
     )
     prediction = Prediction(ops, tuple(update.split("\n")), Certainty.LIKELY)
     return EditJob(original, update, fields.get("instruction", ""), None, None, prediction)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKD"])
+def test_characters_stay_as_the_file_has_them(form: str) -> None:
+    """Vocabularies of the Qwen family compose them."""
+    spec = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
+    tokenizer = ContentTokenizer(json.dumps({**spec, "normalizer": {"type": form}}))
+    text = "cafe\u0301 = 'é ﬁ'\n"
+    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+
+
+def test_a_tokenizer_that_changes_characters_is_refused() -> None:
+    spec = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
+    spec["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}]}
+    with pytest.raises(ModelNotLoadable):
+        ContentTokenizer(json.dumps(spec))
 
 
 def shown(chat: ChatTokenizer, ids: list[int]) -> str:
