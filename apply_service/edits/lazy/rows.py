@@ -285,8 +285,15 @@ class Rows:
         return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
-        found = self.candidates[closer]
+        found, lines = self.candidates[closer], self._reading.original
         ends = self._reading.closers[self.candidates[opener].columns]
+        # Where the opener has another form, so may the closing line (`}` for `};`).
+        others = [
+            end for end in set(ends.tolist()) - set(found.columns.tolist())
+            if end < len(lines) and squeeze(lines[end]).rstrip(";,") == squeeze(self._texts[closer]).rstrip(";,")
+        ]  # fmt: skip
+        if others and not self.candidates[opener].is_exact:
+            found = found.joined(others, UNPAIRED_COST)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 

@@ -92,7 +92,7 @@ class Writer:
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.append("comment reworded")
-        return ops + self._reading.keeps[at:]
+        return single_gaps(ops + self._reading.keeps[at:])
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
@@ -128,7 +128,8 @@ class Writer:
         first = self.texts[block.lines[0]]
         above = self._original[start - 1] if start else ""
         is_new = block.lines[0] not in self._columns and is_definition(first)
-        if not is_new or not above.strip() or indent_of(above) != indent_of(first) or not block.gap_before:
+        is_apart = above.strip() and indent_of(above) == indent_of(first) and not is_attached(above)
+        if not is_new or not is_apart or not block.gap_before:
             return []
         return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
 
@@ -383,3 +384,28 @@ class Writer:
 
     def _take(self, lines: Sequence[int]) -> list[LineOp]:
         return [LineOp("take", None, i, self.texts[i]) for i in lines]
+
+
+def single_gaps(ops: list[LineOp]) -> list[LineOp]:
+    """The operations without new blank lines beside hidden blank lines that already part the same two lines."""
+    gone: set[int] = set()
+    k = 0
+    while k < len(ops):
+        if ops[k].kind != "take" or ops[k].text.strip():
+            k += 1
+            continue
+        start, stop = k, k
+        while start and _is_gap(ops[start - 1]):
+            start -= 1
+        while stop < len(ops) and _is_gap(ops[stop]):
+            stop += 1
+        new = [n for n in range(start, stop) if ops[n].kind == "take"]
+        hidden = sum(ops[n].kind == "keep" for n in range(start, stop))
+        shown = sum(ops[n].kind == "both" for n in range(start, stop))
+        gone.update(new[: max(0, min(hidden, len(new) + shown))])
+        k = stop
+    return [op for n, op in enumerate(ops) if n not in gone] if gone else ops
+
+
+def _is_gap(op: LineOp) -> bool:
+    return op.kind == "drop" or not op.text.strip()
