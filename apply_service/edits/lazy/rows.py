@@ -287,13 +287,11 @@ class Rows:
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
         found, lines = self.candidates[closer], self._reading.original
         ends = self._reading.closers[self.candidates[opener].columns]
-        # Where the opener has another form, so may the closing line (`}` for `};`).
-        others = [
-            end for end in set(ends.tolist()) - set(found.columns.tolist())
-            if end < len(lines) and squeeze(lines[end]).rstrip(";,") == squeeze(self._texts[closer]).rstrip(";,")
-        ]  # fmt: skip
-        if others and not self.candidates[opener].is_exact:
-            found = found.joined(others, UNPAIRED_COST)
+        if not self.candidates[opener].is_exact:
+            # Where the opener has another form, so may the closing line (`}` for `};`).
+            text = self._texts[closer].rstrip().rstrip(";,")
+            others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+            found = found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
