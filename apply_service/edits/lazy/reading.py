@@ -15,13 +15,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
+from apply_service.edits.code_lines import Unit, find_unit, header_name, indent_of, is_branch, is_closer, leading
 from apply_service.edits.lazy.candidates import LineIndex, has_labels
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
@@ -251,6 +251,10 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
+def _is_bare_closer(line: str) -> bool:
+    return is_closer(line) and not any(map(str.isalnum, line))
+
+
 class ReadSnippet:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
 
@@ -291,6 +295,8 @@ class ReadSnippet:
             elif text is not None:
                 self.elided.add(i)
                 self.texts[i] = text
+        for i in self._frame(roles):
+            roles[i] = Role.MARKER
         self.snippet = cut_blocks(update, roles, self.elided)
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
@@ -308,6 +314,28 @@ class ReadSnippet:
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _frame(self, roles: Sequence[Role]) -> list[int]:
+        """The lines at the snippet's edges that open or close scopes of which the file has only the inside.
+
+        They stand beside a marker, as does what the file has between them.
+        """
+        lines = self.original
+        shown = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.MARKER)]
+        first = next((indent_of(line) for line in lines if line.strip()), 0)
+        heads = [*takewhile(lambda i: roles[i] is Role.CONTENT, shown)]
+        is_outside = all(indent_of(self.texts[i]) < first and self._opens_scope(i) for i in heads)
+        found = heads if is_outside and len(heads) < len(shown) else []
+        ends = [*takewhile(lambda i: roles[i] is Role.CONTENT and _is_bare_closer(self.texts[i]), shown[::-1])]
+        if ends and len(ends) < len(shown) and roles[shown[-1 - len(ends)]] is Role.MARKER:
+            n = len(lines)
+            still_open = {indent_of(lines[j]) for j in range(n) if self.closers[j] == n and lines[j].rstrip().endswith(_OPENERS)}
+            found += [i for i in ends if indent_of(self.texts[i]) in still_open]
+        return found
+
+    def _opens_scope(self, i: int) -> bool:
+        text = self.texts[i].strip()
+        return text.endswith(_OPENERS) and header_name(text) is not None and not self.index.count(text)
 
     def _strip_remarks(self, known: set[str]) -> None:
         shown = [i for block in self.snippet.blocks for i in block.lines]
