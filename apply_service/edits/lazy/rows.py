@@ -248,6 +248,8 @@ class Rows:
         if texts[k].rstrip().endswith(("{", "(", "[")):
             return True
         indent = marker_indent(self._reading.snippet, block.gap_after)
+        if indent == indent_of(texts[k]):
+            return False
         shown = sum(self._texts[i].strip() == last.strip() for _, i in self._reading.visible)
         is_known = shown == self._reading.index.count(last) == 1
         return is_known or (indent is not None and indent > indent_of(texts[k]))

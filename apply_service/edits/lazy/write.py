@@ -25,7 +25,7 @@ from apply_service.edits.lazy.placement import (
     usual_gap,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
-from apply_service.edits.markers import PLAIN_NOTE, deletion_target, strip_comment
+from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAX_LEFT_OUT = 40
@@ -342,12 +342,22 @@ class Writer:
         low = 0
         for b, (span, high) in enumerate(zip(spans, below[::-1], strict=False)):
             if span is None:
-                placement = place_block(self._reading, b, low, max(low, min(high, self._end_of_scope(b))))
+                high = min(high, self._end_of_scope(b))
+                placement = place_block(self._reading, b, low, max(low, high), self._stub_above(b))
                 self.doubts.append(placement.reason)
                 span = LaidBlock(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)
         return placed
+
+    def _stub_above(self, b: int) -> int | None:
+        """The original line of the header right above the block whose body the snippet leaves out."""
+        block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
+        header = snippet.blocks[b - 1].lines[-1] if b else -1
+        indent = indent_of(self.texts[header])
+        marks = [indent_of(snippet.texts[i]) for i in block.gap_before if snippet.roles[i] is Role.MARKER]
+        is_stub = min(marks) > indent if marks else header in self._reading.elided
+        return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 
     def _end_of_scope(self, b: int) -> int:
         """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
