@@ -148,6 +148,7 @@ def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
 # -- markers inside a line -----------------------------------------------------------------------------------------
 
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
 _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
 
@@ -176,6 +177,9 @@ def _inside(line: str) -> str | None:
         if opener == "{" and not text[end + 1 :].strip(" ;,)"):
             return text[: start + 1]
         return text[: start + 1] + "..." + text[end:]
+    note = _STANDS_FOR.search(text)
+    if note is not None and text[: note.start()].strip() and is_marker(note.group()):
+        return text[: note.start()] + "..." + text[note.end() :]
     return None
 
 
@@ -185,8 +189,12 @@ def _behind(line: str, known: Collection[str]) -> str | None:
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
         is_text = any(head.count(quote) % 2 for quote in "\"'`")
         has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
-        if not head.strip() or is_text or not has_dots or not is_marker(note):
+        if not head.strip() or is_text or not is_marker(note):
             continue
+        if not has_dots and "..." not in head and head.strip() not in known:
+            continue
+        if not has_dots:
+            return head
         if head.strip() in ("...", "…"):
             return head
         has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
