@@ -47,6 +47,8 @@ NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
+MIN_WORDS = 0.2
+"""The `substance` of a line below which it says nothing by itself, such as the first of a comment."""
 LATER_WORTH = 0.01
 """How much more a match at the file's end scores than one at its start, in a block that nothing follows."""
 WHOLE_FILE_SHARE = 0.6
@@ -189,7 +191,7 @@ class Rows:
         return found
 
     def _keep_attached(self) -> None:
-        """Keep a comment line that the file has often, above a header that it has, right above that header."""
+        """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
         lines = self._reading.original
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
@@ -199,7 +201,7 @@ class Rows:
                 spans = [(attached_start(lines, j, 0), j) for j in headers] if start < k else []
                 for i in block.lines[start:k]:
                     found = self.candidates.get(i, NOTHING)
-                    if len(found.columns) > 1:
+                    if len(found.columns) > 1 or substance(self._texts[i].strip()) < MIN_WORDS:
                         is_near = [any(low <= c < high for low, high in spans) for c in found.columns.tolist()]
                         self.candidates[i] = found.only(np.array(is_near, np.bool_))
 
