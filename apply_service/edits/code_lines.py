@@ -30,12 +30,11 @@ _HEADER = re.compile(
     rf"|(?:let|var|const)?\s*(?:this\.|self\.|exports\.|module\.exports\.)?(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
     rf"|(?P<section>\[\[?[^\]]+\]\]?)\s*$"
-    rf"|(?P<selector>(?:[.&]|#(?!define|el|end|if|include|pragma))[A-Za-z_-][^(){{}};=,]*?)\s*\{{(?:[^{{}}]*\}})?$"
     rf"|#{{1,6}}\s+(?P<heading>.+?)\s*#*$"
     rf"|(?:-\s+)?(?:\"(?P<quoted>[^\"]+)\"|(?P<key>[\w./$-]+))\s*:(?:\s*[\[{{|>][-+]?\s*)?$"
     rf")"
 )
-_HEADER_GROUPS = ("defined", "spoken", "assigned", "called", "section", "selector", "heading", "quoted", "key")
+_HEADER_GROUPS = ("defined", "spoken", "assigned", "called", "section", "heading", "quoted", "key")
 _ATTACHED = re.compile(r"^\s*(?:@|#\[|#!\[|\[[A-Z]|//|#(?![a-z]+\b\s)|/\*|\*|--|\"\"\"|<!--)")
 _CLOSER = re.compile(r"^\s*(?:[\]\)}]+[\]\)};,.\w\s]*$|[\]\)}]|end\b|\{\s*$|</|fi\b|done\b|esac\b)")
 _BRANCH = re.compile(

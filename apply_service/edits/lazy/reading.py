@@ -336,14 +336,14 @@ class ReadSnippet:
         found = heads if is_outside and len(heads) < len(shown) else []
         ends = [*takewhile(lambda i: roles[i] is Role.CONTENT and _is_bare_closer(self.texts[i]), shown[::-1])]
         if ends and len(ends) < len(shown) and roles[shown[-1 - len(ends)]] is Role.MARKER:
-            n = len(lines)
-            still_open = {indent_of(lines[j]) for j in range(n) if self.closers[j] == n and lines[j].rstrip().endswith(_OPENERS)}
+            unclosed = (line for line, end in zip(lines, self.closers.tolist(), strict=True) if end == len(lines))
+            still_open = {indent_of(line) for line in unclosed if line.rstrip().endswith(_OPENERS)}
             found += [i for i in ends if indent_of(self.texts[i]) in still_open]
         return found
 
     def _opens_scope(self, i: int) -> bool:
-        text = self.texts[i].strip()
-        return text.endswith(_OPENERS) and header_name(text) is not None and not self.index.count(text)
+        name = header_name(self.texts[i]) if self.texts[i].rstrip().endswith(_OPENERS) else None
+        return name is not None and all(header_name(line) != name for line in self.original)
 
     def _strip_remarks(self, known: set[str]) -> None:
         shown = [i for block in self.snippet.blocks for i in block.lines]

@@ -351,8 +351,10 @@ class Writer:
         return placed
 
     def _stub_above(self, b: int) -> int | None:
-        """The original line of the header right above the block whose body the snippet leaves out."""
+        """The original line of the header right above the block whose body the snippet leaves out, if more follows."""
         block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
+        if b == len(snippet.blocks) - 1 and not block.marked_after:
+            return None
         header = snippet.blocks[b - 1].lines[-1] if b else -1
         indent = indent_of(self.texts[header])
         marks = [indent_of(snippet.texts[i]) for i in block.gap_before if snippet.roles[i] is Role.MARKER]
