@@ -171,6 +171,15 @@ def definition_end(lines: Sequence[str], start: int, stop: int) -> int:
 def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
     """The first of the decorators and comments right above `lines[start]`; `stop` or a later line."""
     indent, first = indent_of(lines[start]), start
-    while first > stop and is_attached(lines[first - 1]) and indent_of(lines[first - 1]) >= indent:
-        first -= 1
+    while first > stop:
+        above = first - 1
+        if is_closer(lines[above]) and indent_of(lines[above]) == indent:
+            # A decorator over several lines.
+            while above > stop and (indent_of(lines[above]) > indent or is_closer(lines[above])):
+                above -= 1
+            if not lines[above].lstrip().startswith(("@", "#[")):
+                break
+        elif not (is_attached(lines[above]) and indent_of(lines[above]) >= indent):
+            break
+        first = above
     return first

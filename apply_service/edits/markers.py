@@ -27,6 +27,7 @@ TAIL = re.compile(r"\s*(?:\*+/\s*\}?|--+>|#\}|\"\"\"|'''|--\]\]|--\}\})\s*$")
 ELLIPSIS = r"(?:\.{2,}|…)"
 ONLY_ELLIPSIS = re.compile(rf"^[\(\[<{{]*\s*{ELLIPSIS}\s*[\)\]>}}]*$")
 LEADING = re.compile(rf"^[\(\[<]*\s*{ELLIPSIS}(?=[\s\(\[]|$)")
+GLUED = re.compile(rf"^{ELLIPSIS}(?:other |the )?[a-z]+$")
 TRAILING = re.compile(rf"{ELLIPSIS}\s*[\)\]>]*$")
 NOUN = (
     r"(?:code|codes|imports?|"
@@ -163,7 +164,7 @@ def is_marker(line: str) -> bool:
     leading, trailing = LEADING.match(core) is not None, TRAILING.search(core) is not None
     if not is_comment:
         return leading and PHRASE.search(core) is not None
-    if leading or (trailing and PHRASE.search(core)):
+    if leading or GLUED.match(core) or (trailing and PHRASE.search(core)):
         return True
     if line.lstrip().startswith("*") and not trailing:
         return False

@@ -47,14 +47,20 @@ class Placement(NamedTuple):
     shift: Shift = Shift()
 
 
-def place_block(reading: ReadSnippet, b: int, low: int, high: int) -> Placement:
-    """The place for block b, not before line `low` and not behind line `high` of the original."""
+def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | None = None) -> Placement:
+    """The place for block b, not before line `low` and not behind line `high` of the original.
+
+    `stub`: the header of a definition of which the snippet shows nothing else and behind which it shows the block.
+    """
     snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
     first = reading.texts[block.lines[0]]
     placement = _by_hint(reading, block.hint, first, low, high) if block.hint is not None else None
     if placement is not None:
         return placement
+    if stub is not None and low <= (end := definition_end(original, stub, high)):
+        blanks = _blanks_after(reading, end) or usual_gap(reading, first)
+        return Placement(end, "no anchor; placed behind the definition above", blanks_before=blanks)
     imports = [j for j in range(low, high) if _IMPORT.match(original[j])] if _IMPORT.match(first) else []
     if imports:
         return Placement(definition_end(original, imports[-1], high), "no anchor; placed after the last import")

@@ -15,13 +15,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.code_lines import Unit, find_unit, indent_of, is_branch, is_closer, leading
+from apply_service.edits.code_lines import Unit, find_unit, header_name, indent_of, is_branch, is_closer, leading
 from apply_service.edits.lazy.candidates import LineIndex, has_labels
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
@@ -148,6 +148,7 @@ def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
 # -- markers inside a line -----------------------------------------------------------------------------------------
 
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
+_STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
 _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
 
@@ -161,7 +162,7 @@ def read_inline_marker(line: str, known: Collection[str]) -> str | None:
 
 
 def _inside(line: str) -> str | None:
-    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`."""
+    """`header { ... }`, `header(/* ... */) {`, `def header(): ...`, `name = /* unchanged */;`."""
     text = line.rstrip()
     if text.endswith((": ...", ": …")) and text.lstrip().startswith(("def ", "class ", "async def ")):
         return text[: text.rindex(":") + 1]
@@ -176,18 +177,24 @@ def _inside(line: str) -> str | None:
         if opener == "{" and not text[end + 1 :].strip(" ;,)"):
             return text[: start + 1]
         return text[: start + 1] + "..." + text[end:]
+    note = _STANDS_FOR.search(text)
+    if note is not None and text[: note.start()].strip() and is_marker(note.group()):
+        return text[: note.start()] + "..." + text[note.end() :]
     return None
 
 
 def _behind(line: str, known: Collection[str]) -> str | None:
-    """`code  # ... unchanged`, `code { // ...` and `name = /* unchanged */;`."""
+    """`code  # ... unchanged` and `code { // ...`."""
     for sign in _COMMENT.finditer(line):
         head, note = line[: sign.start()].rstrip(), line[sign.start() :]
         is_text = any(head.count(quote) % 2 for quote in "\"'`")
         has_dots = note[len(sign.group()) :].lstrip().startswith(("...", "…"))
-        stands_for_value = sign.group() == "/*" and head.endswith(("=", "=>", ":", " return"))
-        if not head.strip() or is_text or not (has_dots or stands_for_value) or not is_marker(note.rstrip(" ;,")):
+        if not head.strip() or is_text or not is_marker(note):
             continue
+        if not has_dots and "..." not in head and head.strip() not in known:
+            continue
+        if not has_dots:
+            return head
         if head.strip() in ("...", "…"):
             return head
         has_value = head.strip() not in known and any(line.startswith(head.strip()) for line in known)
@@ -252,6 +259,10 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
+def _is_bare_closer(line: str) -> bool:
+    return is_closer(line) and not any(map(str.isalnum, line))
+
+
 class ReadSnippet:
     """The original's lines (without the empty one behind its final newline) and the snippet's, ready to be compared."""
 
@@ -292,6 +303,8 @@ class ReadSnippet:
             elif text is not None:
                 self.elided.add(i)
                 self.texts[i] = text
+        for i in self._frame(roles):
+            roles[i] = Role.MARKER
         self.snippet = cut_blocks(update, roles, self.elided)
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
@@ -309,6 +322,28 @@ class ReadSnippet:
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _frame(self, roles: Sequence[Role]) -> list[int]:
+        """The lines at the snippet's edges that open or close scopes of which the file has only the inside.
+
+        They stand beside a marker, as does what the file has between them.
+        """
+        lines = self.original
+        shown = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.MARKER)]
+        first = next((indent_of(line) for line in lines if line.strip()), 0)
+        heads = [*takewhile(lambda i: roles[i] is Role.CONTENT, shown)]
+        is_outside = all(indent_of(self.texts[i]) < first and self._opens_scope(i) for i in heads)
+        found = heads if is_outside and len(heads) < len(shown) else []
+        ends = [*takewhile(lambda i: roles[i] is Role.CONTENT and _is_bare_closer(self.texts[i]), shown[::-1])]
+        if ends and len(ends) < len(shown) and roles[shown[-1 - len(ends)]] is Role.MARKER:
+            unclosed = (line for line, end in zip(lines, self.closers.tolist(), strict=True) if end == len(lines))
+            still_open = {indent_of(line) for line in unclosed if line.rstrip().endswith(_OPENERS)}
+            found += [i for i in ends if indent_of(self.texts[i]) in still_open]
+        return found
+
+    def _opens_scope(self, i: int) -> bool:
+        name = header_name(self.texts[i]) if self.texts[i].rstrip().endswith(_OPENERS) else None
+        return name is not None and all(header_name(line) != name for line in self.original)
 
     def _strip_remarks(self, known: set[str]) -> None:
         shown = [i for block in self.snippet.blocks for i in block.lines]

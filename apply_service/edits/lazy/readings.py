@@ -28,7 +28,7 @@ from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
-from apply_service.edits.lazy.write import Writer
+from apply_service.edits.lazy.write import Writer, single_gaps
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -255,7 +255,7 @@ def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) ->
             draft = replace(literal, ops=found, name="")
             known[key] = [draft]
             for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
-                if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
+                if (changed := Merge(single_gaps(retouch(reading, draft.ops)))) != draft.ops:
                     known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
         first = known[key][-1]
         if name == "format" and lost_indentation(reading.snippet.texts, first.ops):

@@ -47,6 +47,10 @@ NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
+MIN_WORDS = 0.2
+"""The `substance` of a line below which it says nothing by itself, such as the first of a comment."""
+LATER_WORTH = 0.01
+"""How much more a match at the file's end scores than one at its start, in a block that nothing follows."""
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
@@ -70,18 +74,23 @@ class Rows:
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        self._keep_attached()
         self._keep_inside()
         self._pair_closers()
         self._hold_whole_file()
 
     def rows(self) -> list[Row]:
         rows: list[Row] = []
+        blocks = self._reading.snippet.blocks
+        last = len(blocks) - 1 if blocks and blocks[-1].marked_before and not blocks[-1].marked_after else -1
         previous: tuple[int, int] | None = None
         for b, i in self._reading.visible:
             gap = previous is None or previous[0] != b
             found = self.candidates[i]
             scope = self._scope_indent(previous, i) if gap else 0
-            rows.append(Row(found.columns, found.scores, gap, scope, self._take_cost(b, i, found)))
+            # A last block that fits several places equally well belongs at the last, as nothing is said to follow it.
+            later = LATER_WORTH * found.columns / len(self._reading.original) if b == last else 0.0
+            rows.append(Row(found.columns, found.scores + later, gap, scope, self._take_cost(b, i, found)))
             previous = (b, i)
         return rows
 
@@ -181,6 +190,21 @@ class Rows:
                 found.setdefault(name, []).append(j)
         return found
 
+    def _keep_attached(self) -> None:
+        """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
+        lines = self._reading.original
+        for b, block in enumerate(self._reading.snippet.blocks):
+            texts = self._reading.block_texts(b)
+            for k, text in enumerate(texts):
+                headers = self.candidates[block.lines[k]].columns.tolist() if header_name(text) in self._known else []
+                start = attached_start(texts, k, 0) if headers else k
+                spans = [(attached_start(lines, j, 0), j) for j in headers] if start < k else []
+                for i in block.lines[start:k]:
+                    found = self.candidates.get(i, NOTHING)
+                    if len(found.columns) > 1 or substance(self._texts[i].strip()) < MIN_WORDS:
+                        is_near = [any(low <= c < high for low, high in spans) for c in found.columns.tolist()]
+                        self.candidates[i] = found.only(np.array(is_near, np.bool_))
+
     def _keep_inside(self) -> None:
         """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""
         open_scopes: list[tuple[int, Columns, Columns]] = []
@@ -248,6 +272,8 @@ class Rows:
         if texts[k].rstrip().endswith(("{", "(", "[")):
             return True
         indent = marker_indent(self._reading.snippet, block.gap_after)
+        if indent == indent_of(texts[k]):
+            return False
         shown = sum(self._texts[i].strip() == last.strip() for _, i in self._reading.visible)
         is_known = shown == self._reading.index.count(last) == 1
         return is_known or (indent is not None and indent > indent_of(texts[k]))
@@ -285,8 +311,13 @@ class Rows:
         return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
-        found = self.candidates[closer]
+        found, lines = self.candidates[closer], self._reading.original
         ends = self._reading.closers[self.candidates[opener].columns]
+        if not self.candidates[opener].is_exact:
+            # Where the opener has another form, so may the closing line (`}` for `};`).
+            text = self._texts[closer].rstrip().rstrip(";,")
+            others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+            found = found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 

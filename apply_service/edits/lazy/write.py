@@ -25,7 +25,7 @@ from apply_service.edits.lazy.placement import (
     usual_gap,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
-from apply_service.edits.markers import PLAIN_NOTE, deletion_target, strip_comment
+from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAX_LEFT_OUT = 40
@@ -92,7 +92,7 @@ class Writer:
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.append("comment reworded")
-        return ops + self._reading.keeps[at:]
+        return single_gaps(ops + self._reading.keeps[at:])
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
@@ -128,7 +128,8 @@ class Writer:
         first = self.texts[block.lines[0]]
         above = self._original[start - 1] if start else ""
         is_new = block.lines[0] not in self._columns and is_definition(first)
-        if not is_new or not above.strip() or indent_of(above) != indent_of(first) or not block.gap_before:
+        is_apart = above.strip() and indent_of(above) == indent_of(first) and not is_attached(above)
+        if not is_new or not is_apart or not block.gap_before:
             return []
         return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
 
@@ -341,12 +342,24 @@ class Writer:
         low = 0
         for b, (span, high) in enumerate(zip(spans, below[::-1], strict=False)):
             if span is None:
-                placement = place_block(self._reading, b, low, max(low, min(high, self._end_of_scope(b))))
+                high = min(high, self._end_of_scope(b))
+                placement = place_block(self._reading, b, low, max(low, high), self._stub_above(b))
                 self.doubts.append(placement.reason)
                 span = LaidBlock(placement.at, placement.at, self._loose_body(b, placement))
             placed.append(span)
             low = max(low, span.end)
         return placed
+
+    def _stub_above(self, b: int) -> int | None:
+        """The original line of the header right above the block whose body the snippet leaves out, if more follows."""
+        block, snippet = self._reading.snippet.blocks[b], self._reading.snippet
+        if b == len(snippet.blocks) - 1 and not block.marked_after:
+            return None
+        header = snippet.blocks[b - 1].lines[-1] if b else -1
+        indent = indent_of(self.texts[header])
+        marks = [indent_of(snippet.texts[i]) for i in block.gap_before if snippet.roles[i] is Role.MARKER]
+        is_stub = min(marks) > indent if marks else header in self._reading.elided
+        return self._columns.get(header) if is_stub and indent_of(self.texts[block.lines[0]]) == indent else None
 
     def _end_of_scope(self, b: int) -> int:
         """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
@@ -383,3 +396,28 @@ class Writer:
 
     def _take(self, lines: Sequence[int]) -> list[LineOp]:
         return [LineOp("take", None, i, self.texts[i]) for i in lines]
+
+
+def single_gaps(ops: list[LineOp]) -> list[LineOp]:
+    """The operations without new blank lines beside hidden blank lines that already part the same two lines."""
+    gone: set[int] = set()
+    k = 0
+    while k < len(ops):
+        if ops[k].kind != "take" or ops[k].text.strip():
+            k += 1
+            continue
+        start, stop = k, k
+        while start and _is_gap(ops[start - 1]):
+            start -= 1
+        while stop < len(ops) and _is_gap(ops[stop]):
+            stop += 1
+        new = [n for n in range(start, stop) if ops[n].kind == "take"]
+        hidden = sum(ops[n].kind == "keep" for n in range(start, stop))
+        shown = sum(ops[n].kind == "both" for n in range(start, stop))
+        gone.update(new[: max(0, min(hidden, len(new) + shown))])
+        k = stop
+    return [op for n, op in enumerate(ops) if n not in gone] if gone else ops
+
+
+def _is_gap(op: LineOp) -> bool:
+    return op.kind == "drop" or not op.text.strip()

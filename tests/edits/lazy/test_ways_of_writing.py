@@ -72,6 +72,64 @@ CASES = {
         "bsd:\n  runs-on: ubuntu\n  # ...\n",
         "linux:\n  runs-on: ubuntu\n  name: Linux\n\nbsd:\n  runs-on: ubuntu\n  name: BSD\n",
     ),
+    "a new definition below a stub stands right behind it": (
+        "python",
+        "class A:\n    def a(self):\n        return check(1)\n\n    def b(self):\n        return check(2)\n\n"
+        "    def c(self):\n        return check(3)\n",
+        "class A:\n    # ...\n\n    def a(self):\n        # ...\n\n    @slow(\n        1,\n    )\n"
+        "    def new(self):\n        return check(2)\n\n    # ...\n",
+        "class A:\n    def a(self):\n        return check(1)\n\n    @slow(\n        1,\n    )\n"
+        "    def new(self):\n        return check(2)\n\n    def b(self):\n        return check(2)\n\n"
+        "    def c(self):\n        return check(3)\n",
+    ),
+    "a definition in another form": (
+        "javascript",
+        "const build = pattern => {\n  const key = pattern;\n  return find(key);\n};\n\nexport default build;\n",
+        "function build(pattern) {\n  // ...\n  return find(key);\n}\n\n// ...\n",
+        "function build(pattern) {\n  const key = pattern;\n  return find(key);\n}\n\nexport default build;\n",
+    ),
+    "the header of a scope of which the file has the inside": (
+        "java",
+        "    int a() {\n        return 1;\n    }\n\n    int b() {\n        return 2;\n    }\n}\n",
+        "class Counter {\n    // ...\n\n    int b() {\n        return 3;\n    }\n}\n",
+        "    int a() {\n        return 1;\n    }\n\n    int b() {\n        return 3;\n    }\n}\n",
+    ),
+    "the end of a scope of which the file has the beginning": (
+        "java",
+        "class Counter {\n    int a() {\n        return 1;\n    }\n\n    int b() {\n        return 2;\n    }\n",
+        "class Counter {\n    int a() {\n        return 3;\n    }\n\n    // ...\n}\n",
+        "class Counter {\n    int a() {\n        return 3;\n    }\n\n    int b() {\n        return 2;\n    }\n",
+    ),
+    "a comment stands for a part of a line": (
+        "typescript",
+        "const names = (xs: X[]) => xs.map(x => x.name)\n\nconst ages = (xs: X[]) => xs.map(x => x.age)\n",
+        "const names = (xs: X[]) => /* unchanged */\n\nconst ages = (xs: X[]) => xs.map(age)\n",
+        "const names = (xs: X[]) => xs.map(x => x.name)\n\nconst ages = (xs: X[]) => xs.map(age)\n",
+    ),
+    "a last block that fits twice belongs at the end": (
+        "python",
+        "def test_one():\n    x = load(1)\n    assert check(x)\n\n\n"
+        "def test_two():\n    y = load(2)\n    assert check(x)\n",
+        "# ...\n    assert check(x)\n\n\ndef test_new():\n    go(3)\n",
+        "def test_one():\n    x = load(1)\n    assert check(x)\n\n\n"
+        "def test_two():\n    y = load(2)\n    assert check(x)\n"
+        "\n\ndef test_new():\n    go(3)\n",
+    ),
+    "a new comment above a definition": (
+        "kotlin",
+        "/**\n * Thrown when a value is wrong\n */\nclass Wrong(text: String) : Exception(text)\n\n"
+        "fun find(key: String): String? =\n    get(key)\n",
+        "// ...\n\n/**\n * Looks for a value.\n */\nfun find(key: String): String? =\n    // ...\n",
+        "/**\n * Thrown when a value is wrong\n */\nclass Wrong(text: String) : Exception(text)\n\n"
+        "/**\n * Looks for a value.\n */\nfun find(key: String): String? =\n    get(key)\n",
+    ),
+    "an attribute below a comment that stays": (
+        "rust",
+        "impl A {\n    /// Spawns.\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
+        "impl A {\n    // ... existing docs ...\n    #[track_caller]\n    pub fn spawn(&self) {\n"
+        "        // ...\n    }\n}\n",
+        "impl A {\n    /// Spawns.\n    #[track_caller]\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
+    ),
 }
 
 
