@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.code_lines import header_name, indent_of
+from apply_service.edits.code_lines import header_name, indent_of, is_closer
+from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
@@ -118,6 +119,9 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
+    elif placed and _is_all_new(reading):
+        yield from placed
+        return
     first: list[FinishedMerge] = []
     for draft in _laid(reading):
         if len(first) < 2 and all(draft.text != other.text for other in first):
@@ -132,6 +136,18 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
+
+
+def _is_all_new(reading: ReadSnippet) -> bool:
+    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes."""
+    if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
+        return False
+    texts = [text for text in reading.block_texts(0) if text.strip()]
+    level = min(map(indent_of, texts))
+    outer = [text for text in texts if indent_of(text) == level and not is_closer(text)]
+    names = {header_name(text) for text in outer} - {None}
+    is_known = any(reading.index.count(text) or (key_of(text), level) in reading.index.keys for text in outer)
+    return not is_known and names.isdisjoint(map(header_name, reading.original if names else ()))
 
 
 def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
