@@ -9,7 +9,7 @@ from functools import cached_property
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
 from apply_service.edits.lazy.candidates import key_of
-from apply_service.edits.lazy.directives import Directive, find_directives
+from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
@@ -119,7 +119,7 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
-    elif placed and _is_all_new(reading):
+    elif placed and _is_all_new(reading) and _tells_place(instruction, original):
         yield from placed
         return
     first: list[FinishedMerge] = []
@@ -136,6 +136,12 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
+
+
+def _tells_place(instruction: str, original: Sequence[str]) -> bool:
+    """Whether one of the sentences around the snippet says where it goes."""
+    lower = "\n".join(original).lower()
+    return any(judge(line.strip(), lower, stands_free=True) >= MIN_SCORE for line in instruction.split("\n"))
 
 
 def _is_all_new(reading: ReadSnippet) -> bool:

@@ -326,8 +326,9 @@ class Rows:
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
         found, columns = self.candidates[closer], self.candidates[opener].columns
-        if balance([self._texts[opener]]) > 0 and all(balance([self._reading.original[j]]) <= 0 for j in columns):
-            # Where the file opens nothing, there is nothing to close.
+        lines = [self._reading.original[j] for j in columns]
+        if balance([self._texts[opener]]) > 0 and lines and all(map(_closes_itself, lines)):
+            # What the file opens and closes in one line has no other closing line.
             self.candidates[closer] = NOTHING
             return
         ends = self._reading.closers[columns]
@@ -375,6 +376,11 @@ class Rows:
         if here > above or (here == above and closes):
             return above + 1
         return here + 1 if closes else here
+
+
+def _closes_itself(line: str) -> bool:
+    """Whether the line closes all brackets that it opens."""
+    return balance([line]) == 0 and any(sign in line for sign in "([{")
 
 
 def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:
