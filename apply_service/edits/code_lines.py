@@ -42,6 +42,21 @@ _BRANCH = re.compile(
 )
 
 
+_IMPORT = re.compile(
+    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|package\b|@import\b|"
+    r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\(|export\s.*\bfrom\b|<link\b|<script\b)"
+)
+_ARM = re.compile(
+    r"^\s*(?:case\s+(?P<case>.+?)\s*(?<!:):(?!:)|when\s+(?P<when>.+?)\s*(?:\bthen\b.*)?$|(?P<arm>[^=]+?)\s*=>|"
+    r"(?P<pattern>[^\s()]+)\)$|(?P<element><(?:a|dd|dt|img|input|li|link|meta|option|script|td|th|tr)\b.*>)$|"
+    r"-\s+(?:[\w.-]+:\s+)?(?P<item>[^@=<>~^:]+))"
+)
+"""A branch of a choice, an element that has others of its sort beside it, or an entry of a list without its version."""
+MAX_SHARED = 2 / 3
+"""The most that two different ones have in common: the share of words of the shorter one."""
+_ARM_WORD = re.compile(r"\w+")
+
+
 # -- indentation and brackets --------------------------------------------------------------------------------------
 
 
@@ -131,6 +146,20 @@ def is_definition(line: str) -> bool:
     return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
 
 
+@lru_cache(maxsize=65536)
+def arm_words(line: str) -> frozenset[str]:
+    """The words that tell a branch (`case X:`, `when X`, `X =>`) or an entry of a list (`- X`) from the others beside
+    it; none for another line."""
+    match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
+    name = next((text for text in match.groups() if text), "") if match is not None else ""
+    return frozenset(_ARM_WORD.findall(name)) if balance([name]) == 0 else frozenset()
+
+
+def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether these are the words of two different branches or entries, and not of one that was changed."""
+    return bool(one) and bool(other) and len(one & other) <= MAX_SHARED * min(len(one), len(other))
+
+
 def is_closer(line: str) -> bool:
     """Whether the line closes what a line above it with the same indentation opened; it may do more besides."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None
@@ -139,6 +168,11 @@ def is_closer(line: str) -> bool:
 def is_branch(line: str) -> bool:
     """Whether the line continues the statement above it, like else, except and catch."""
     return _BRANCH.match(line) is not None
+
+
+def is_import(line: str) -> bool:
+    """Whether the line opens an import statement."""
+    return _IMPORT.match(line[:MAX_COUNTED]) is not None
 
 
 def is_attached(line: str) -> bool:

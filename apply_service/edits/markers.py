@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from apply_service.edits.code_lines import header_name, indent_of, is_closer
+
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
 MAX_PLACES = 200
@@ -105,6 +107,12 @@ FENCE = re.compile(r"^\s*(?P<sign>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 IMPERATIVE = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:new,?\s+goes|add|insert|place|put|append|prepend|this goes|goes)\b", re.IGNORECASE
 )
+
+
+MAX_SIGNATURE = 20
+"""The most lines of a header, with a body of dots."""
+_BODY = re.compile(r"^(?P<head>.*\S)?\s*(?<![.\w])(?:\.{3}|…)$")
+_PYTHON = re.compile(r"^\s*(?:async\s+)?(?:def|class)\s")
 
 
 class Role(StrEnum):
@@ -243,6 +251,8 @@ def classify(
         if roles[i] is not Role.CONTENT:
             continue
         known = places.get(line.strip())
+        if is_body_of_dots(lines, i, original):
+            continue
         if known is None or (is_marker(line) and not _stands_there(lines, i, original, known)):
             roles[i] = _note_role(lines, roles, i, above, lowered)
     return roles
@@ -257,6 +267,40 @@ def _stands_there(lines: Sequence[str], i: int, original: Sequence[str], places:
         if (above is not None and above == before) or (below is not None and below == after):
             return True
     return False
+
+
+def is_body_of_dots(lines: Sequence[str], i: int, original: Sequence[str]) -> bool:
+    """Whether the dots of line i are the whole body of a Python definition, as stubs and protocols have it.
+
+    They are no marker if the file has no definition of that name, or one with such a body: then there is nothing that
+    they could stand for.
+    """
+    name = _name_of_body(lines, i)
+    if name is None:
+        return False
+    heads = [j for j, line in enumerate(original) if name in line and header_name(line) == name]
+    shown = {line.strip() for line in lines[max(0, i - MAX_SIGNATURE) : i + 1]}
+    alike = [j for j in heads if original[j].strip() in shown] or heads
+    bodies = (k for j in alike for k in range(j, min(len(original), j + MAX_SIGNATURE)))
+    return not heads or any(_name_of_body(original, k) == name for k in bodies)
+
+
+def _name_of_body(lines: Sequence[str], i: int) -> str | None:
+    """The name of the definition whose whole body is the dots at the end of line i; None without them."""
+    match = _BODY.match(lines[i].rstrip()) if len(lines[i]) <= MAX_NOTE_LENGTH else None
+    if match is None:
+        return None
+    level = indent_of(lines[i])
+    above = i
+    if match["head"] is None:
+        below = next((line for line in lines[i + 1 :] if line.strip()), "")
+        above = next((k for k in range(i - 1, -1, -1) if lines[k].strip()), i)
+        if indent_of(below) >= level > 0 or not lines[above].rstrip().endswith((":", '"""')):
+            return None
+        level -= 1
+    heads = (line for line in lines[max(0, above - MAX_SIGNATURE) : above + 1][::-1] if indent_of(line) <= level)
+    head = next((line for line in heads if line.strip() and not is_closer(line)), "")
+    return header_name(head) if _PYTHON.match(head) else None
 
 
 def _first_text(lines: Sequence[str], places: Iterable[int]) -> str | None:

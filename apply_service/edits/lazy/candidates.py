@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz
 
-from apply_service.edits.code_lines import indent_of
+from apply_service.edits.code_lines import arm_words, indent_of
 from apply_service.edits.lazy.misquotes import ElidedLines
 from apply_service.edits.lazy.statements import Statement, gist, statements
 
@@ -193,6 +193,15 @@ class LineIndex:
             key = key_of(line)
             if key is not None:
                 table[key, indent_of(line)].append(j)
+        return table
+
+    @cached_property
+    def arms(self) -> dict[frozenset[str], list[int]]:
+        """The lines of all branches and entries, by the words that tell them apart."""
+        table: dict[frozenset[str], list[int]] = defaultdict(list)
+        for j, line in enumerate(self.lines):
+            if words := arm_words(line):
+                table[words].append(j)
         return table
 
     @cached_property

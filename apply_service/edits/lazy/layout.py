@@ -13,7 +13,15 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from apply_service.edits.code_lines import Unit, attached_start, definition_end, find_unit, header_name, indent_of
+from apply_service.edits.code_lines import (
+    Unit,
+    attached_start,
+    definition_end,
+    find_unit,
+    header_name,
+    indent_of,
+    is_import,
+)
 from apply_service.edits.lazy.directives import comment_text
 from apply_service.edits.lazy.mentions import Mention, Relation, read_words
 from apply_service.syntax.scopes import Scope, find_scopes
@@ -22,10 +30,6 @@ _GOES_ON = re.compile(r"\s*(?:\}\s*)?(?:else|elif|elsif|except|catch|finally|res
 _CLOSES = re.compile(r"\s*(?:[\])}]|</)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s*\||\s*#")
 _NEW_ITEM = re.compile(r"\s*(?:[-*+#|]\s)")
-_IMPORT = re.compile(
-    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require(?:_relative)?\b|@import\b|"
-    r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\()"
-)
 _DOTS = re.compile(r"\.{3}|…")
 _PATH_SIGN = re.compile(r"\.|->|::| > |/")
 _DECLARED = r"(?:(?:const|let|var|val|type|final|static|export|default|self\.|this\.)\s*)*"
@@ -33,11 +37,6 @@ MAX_LINE = 2000
 MAX_SPANS = 10
 MAX_LINES = 200
 """Lines that hold a mention, at most so many are looked at."""
-
-
-def is_import(line: str) -> bool:
-    """Whether the line opens an import statement."""
-    return _IMPORT.match(line[:MAX_LINE]) is not None
 
 
 def depth(line: str) -> int:
@@ -353,7 +352,7 @@ class Finder:
         written = self.layout.lines[line].strip()
         name = header_name(self.layout.lines[line])
         if name is not None and name.lower() == text.lower():
-            return 1.0
+            return 1.0 if name == text or text.islower() else 0.7
         is_comment = comment_text(written, self.layout.language) is not None
         bare = written.lower() if is_comment else written.lstrip("-*<@\"'`# ").lower()
         low = text.lower().lstrip("-*<@\"'`# ")
@@ -376,6 +375,11 @@ class Finder:
             return text.startswith(("@", "#["))
         if sort == "constructor":
             return re.match(r"(?:async )?(?:def __init__|constructor\b)", text) is not None
+        if sort == "loop":
+            return (
+                re.match(r"(?:(?:async |await )?for(?:each)?|while|loop|until|do)\b|.{1,80}\.(?:forEach|each)\b", text)
+                is not None
+            )
         return re.match(rf"(?:\}}\s*)?{re.escape(sort)}\b", text) is not None
 
     # -- what is asked of them -------------------------------------------------------------------------------------
@@ -393,7 +397,7 @@ class Finder:
 
         named = [(m, span) for m, spans in self.spans.items() if m.relation is Relation.WITHIN for span in spans]
         for mention, (line, start, end, quality) in sorted(named, key=lambda pair: pair[0].kind != "code"):
-            if mention.kind == "words" and " " not in mention.text:
+            if mention.kind == "words" and mention.text.islower() and " " not in mention.text:
                 quality = 0.6 * quality
             add(line, start, end, quality)
             for k, (first, last) in enumerate(self.layout.enclosing(line)[:2]):

@@ -106,11 +106,13 @@ _ITEMS = _set(
     "row entry item property key field step option line element thing method function member statement "
     "attribute case test parameter argument child import section"
 )
+_KINDS = _set("class struct interface trait enum module function method")
+"""What follows such a word is a name."""
 _SORTS = {
     "import": "import", "imports": "import", "requires": "import", "include": "import", "includes": "import",
     "decorator": "decorator", "decorators": "decorator", "annotation": "decorator", "docstring": "docstring",
     "comment": "comment", "raise": "raise", "return": "return", "assert": "assert", "throw": "throw",
-    "constructor": "constructor",
+    "constructor": "constructor", "loop": "loop",
 }  # fmt: skip
 _STATEMENTS = _set("if else elif try except catch finally for while with switch case return raise throw match")
 _BEFORE_STATEMENT = _set("the last first second that old whole this bare")
@@ -379,12 +381,15 @@ class _WordReader:
         """The longest run of words that stands in the file."""
         first, low, above = self.tokens[i], self.low(i), self.low(i - 1)
         is_beside = self.relation in (Relation.AFTER, Relation.BEFORE)
-        follows_name = i > 0 and self.tokens[i - 1].lastgroup == "name" and above not in _STOP - _AFTER - _BEFORE
+        may_stand_above = _AFTER | _BEFORE | _KINDS
+        follows_name = i > 0 and self.tokens[i - 1].lastgroup == "name" and above not in _STOP - may_stand_above
         is_name = first[0][:1].isupper() and follows_name
         is_said = is_beside and above in _AFTER | _BEFORE | {"and", "between"} and low not in _DETERMINERS
         if low in _STOP and not is_name and not is_said:
             return i + 1
-        is_meant = is_beside or self.relation is Relation.TARGET or above in _ITEMS | {"class", "struct"}
+        if above in _KINDS and (low not in _STOP or is_name) and self.stands(first[0]):
+            return self.add("code", first[0], i + 1)
+        is_meant = is_beside or self.relation is Relation.TARGET or above in _ITEMS
         for j in range(min(i + MAX_PHRASE, len(self.tokens)) - 1, i - 1, -1):
             is_small = self.low(j) in _STOP and self.low(j) not in _SORTS
             may_be_small = (is_name and j == i) or (is_said and j == i + 1)

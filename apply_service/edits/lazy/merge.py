@@ -7,8 +7,9 @@ have LF line ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from apply_service.edits.code_lines import header_name
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
@@ -22,7 +23,8 @@ SURE_SIGNS = 0.99
 BROKEN = 0.3
 """What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
 NOWHERE = 0.25
-"""At most, for a snippet of which the file has no line, without a marker and without a word about where it goes."""
+"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about
+where it goes."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -42,7 +44,7 @@ def merge(
     chance = chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
-    if _is_nowhere(features[0]) and not any(known["by_placed"] for known in features):
+    if _is_nowhere(features[0], found[order[0]][0].ops) and not any(known["by_placed"] for known in features):
         chance = min(chance, NOWHERE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
@@ -85,8 +87,14 @@ def readings(
     return found
 
 
-def _is_nowhere(known: Mapping[str, float]) -> bool:
-    return known["loose_share"] == 1.0 and not known["markers"] and not known["by_signed"]
+def _is_nowhere(known: Mapping[str, float], ops: Sequence[LineOp]) -> bool:
+    gone, new = ({_head(op.text) for op in ops if op.kind == kind} - {""} for kind in ("drop", "take"))
+    return known["loose_share"] == 1.0 and not known["markers"] and not known["by_signed"] and not gone & new
+
+
+def _head(line: str) -> str:
+    """What the line defines; "" if it opens no definition."""
+    return header_name(line) or (line.partition("{")[0].strip() if "{" in line else "")
 
 
 def _new_file(lines: list[str], update_lines: list[str], language: str | None, path: str | None) -> Prediction:

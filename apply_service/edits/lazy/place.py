@@ -15,10 +15,10 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition
+from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition, is_import
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace, depth, is_import
+from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace, depth
 from apply_service.edits.lazy.mentions import Mention, Relation
 from apply_service.edits.markers import Role, classify
 from apply_service.types import LineOp
@@ -40,6 +40,7 @@ WEIGHTS = {
     Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
     Relation.UNTIL: 2.0,
 }  # fmt: skip
+LESS_INSIDE = 0.05
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
 _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
@@ -228,6 +229,8 @@ class _Search:
             return total + (-2.0 if is_insert else 0.5), agreed
         if words.inserts and not words.deletes:
             return total + (1.5 if is_insert else -3.0), agreed
+        if not is_insert and finder.by_relation(*_BESIDE) and not words.deletes:
+            return total - 1.5, agreed
         if words.deletes or words.keeps_rest or not is_insert:
             return total - 1.0 * ((words.deletes or words.keeps_rest) and is_insert), agreed
         return total + (0.8 if finder.by_relation(*_BESIDE) or finder.edges else -0.3), agreed
@@ -268,6 +271,10 @@ class _Search:
         best = 0.0
         if span.end > span.line + 1 and span.start <= site.start and site.end <= span.end:
             best = 1.0 if not is_insert or site.start > span.line else 0.0
+            # What is added to a thing goes to its end.
+            body_end = self.layout.body(span.start, span.end)[1]
+            is_early = is_insert and is_definition(self.key) and self.layout.before_blanks(site.start) != body_end
+            best -= LESS_INSIDE * is_early * best
         elif not is_insert and site.start <= span.line < site.end:
             best = 0.6
         for k, (start, end) in enumerate(self.layout.enclosing(span.line)[:2]):
@@ -399,7 +406,7 @@ class _Search:
     def level_at(self, at: int, own: int) -> int:
         """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
         levels = self.layout.levels(at)
-        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality > 0.8]
+        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality >= 0.8]
         inside = [a for _, a, b, quality in self.finder.regions if quality > 0.8 and a <= at <= b and a < b]
         inner = [indent_of(self.lines[j]) for j in inside]
         if own in levels and not (own == 0 and inner and min(inner) > 0 and at < self.layout.end):

@@ -11,12 +11,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.code_lines import balance, definition_end, header_name, indent_of, is_definition
+from apply_service.edits.code_lines import (
+    are_other_arms,
+    arm_words,
+    balance,
+    definition_end,
+    header_name,
+    indent_of,
+    is_attached,
+    is_definition,
+    is_import,
+)
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
@@ -27,10 +38,6 @@ MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
 """Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
-_IMPORT = re.compile(
-    r"^\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|#\s*include\b|require\b|require_relative\b|package\b|@import\b|"
-    r"(?:const|let|var)\s.{0,200}\brequire\(|export\s.*\bfrom\b|<link\b|<script\b)"
-)
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
@@ -61,9 +68,8 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     if stub is not None and low <= (end := definition_end(original, stub, high)):
         blanks = _blanks_after(reading, end) or usual_gap(reading, first)
         return Placement(end, "no anchor; placed behind the definition above", blanks_before=blanks)
-    imports = [j for j in range(low, high) if _IMPORT.match(original[j])] if _IMPORT.match(first) else []
-    if imports:
-        return Placement(definition_end(original, imports[-1], high), "no anchor; placed after the last import")
+    if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
+        return Placement(at, "no anchor; placed after the last import")
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, first))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
@@ -81,6 +87,17 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     if not blanks or indent_of(original[at + blanks]) < indent:
         blanks = usual_gap(reading, first)
     return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
+
+
+def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> int:
+    """One past the last import of the first lines with imports at that level; 0 without one."""
+    original, end = reading.original, 0
+    for j in range(low, high):
+        if is_import(original[j]) and indent_of(original[j]) == level:
+            end = definition_end(original, j, high)
+        elif end and indent_of(original[j]) == level and is_definition(original[j]) and not is_attached(original[j]):
+            break
+    return end
 
 
 def _by_hint(reading: ReadSnippet, hint: Hint, first: str, low: int, high: int) -> Placement | None:
@@ -171,10 +188,17 @@ def replaced_below(
     if shown is not None:
         return min(shown, ceiling - j - 1)
     takes = [reading.texts[i] for i in block.lines[k + 1 :]]
-    rest = reading.original[j + 1 :]
-    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and len(rest) <= MAX_LEFT_AT_FILE_EDGE:
+    # New lines replace nothing of an outer scope, and no more paragraphs than they have.
+    level = min(map(indent_of, filter(str.strip, takes)))
+    rest = list(takewhile(lambda line: not line.strip() or indent_of(line) >= level, reading.original[j + 1 :]))
+    n_breaks = [
+        sum(not above.strip() and bool(line.strip()) for above, line in pairwise(lines)) for lines in (rest, takes)
+    ]
+    is_at_edge = len(reading.original) - j - 1 <= MAX_LEFT_AT_FILE_EDGE
+    if b == len(reading.snippet.blocks) - 1 and not block.marked_after and is_at_edge:
         defines_more = any(map(header_name, rest)) and not any(map(header_name, takes))
-        gives_way = any(map(str.strip, rest)) and balance(rest) == balance(takes) and not defines_more
+        is_replaced = any(map(str.strip, rest)) and balance(rest) == balance(takes)
+        gives_way = is_replaced and n_breaks[0] <= n_breaks[1] and not defines_more
         return len(rest) if gives_way else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
@@ -206,11 +230,12 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
     names = {None, *map(header_name, originals)}
     if any(header_name(line) not in names for line in takes):
         return 0
-    wanted, n_open, key = squeeze("".join(takes))[:4000], balance(takes), _key(takes[0])
+    wanted, n_open = squeeze("".join(takes))[:4000], balance(takes)
+    key, words = _key(takes[0]), arm_words(takes[0])
     best, most = 0, MIN_LIKENESS
     for n in range(1, len(originals) + 1):
         lines = originals[:n][::-1] if reverse else originals[:n]
-        if not originals[n - 1].strip() or _key(lines[0]) != key:
+        if not originals[n - 1].strip() or _key(lines[0]) != key or are_other_arms(arm_words(lines[0]), words):
             continue
         likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
         if likeness > most and balance(lines) == n_open:

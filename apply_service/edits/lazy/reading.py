@@ -15,21 +15,33 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.code_lines import Unit, find_unit, header_name, indent_of, is_branch, is_closer, leading
+from apply_service.edits.code_lines import (
+    Unit,
+    definition_end,
+    find_unit,
+    header_name,
+    indent_of,
+    is_branch,
+    is_closer,
+    is_import,
+    leading,
+)
 from apply_service.edits.lazy.candidates import LineIndex, has_labels
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
+from apply_service.edits.lazy.statements import imported
 from apply_service.edits.markers import (
     MAX_NOTE_LENGTH,
     Hint,
     Role,
     classify,
+    is_body_of_dots,
     is_marker,
     parse_hint,
     strip_comment,
@@ -256,6 +268,42 @@ def split_remark(line: str, language: str | None, known: Collection[str]) -> Rem
     return Remark(code, is_sure, is_told=arrow is not None and not is_sure)
 
 
+# -- new imports ---------------------------------------------------------------------------------------------------
+
+
+def _ends_of_new_imports(
+    lines: Sequence[str], roles: Sequence[Role], original: Sequence[str], known: Collection[str]
+) -> list[int]:
+    """The blank lines below imports of new names that stand above other code.
+
+    Imports belong to the file's imports, wherever the code below them belongs.
+    """
+    found: list[int] = []
+    imports = list(filter(is_import, original))
+    bound = frozenset[str]().union(*map(imported, imports))
+    if not imports:
+        return found
+    start = 0
+    while start < len(lines):
+        end = start
+        while end < len(lines) and roles[end] is Role.CONTENT and is_import(lines[end]) and not indent_of(lines[end]):
+            end = definition_end(lines, end, len(lines))
+        below = next((i for i in range(end, len(lines)) if roles[i] is not Role.BLANK), len(lines))
+        is_apart = end < below < len(lines) and roles[below] is Role.CONTENT and not is_import(lines[below])
+        new = lines[start:end]
+        if (
+            is_apart
+            and new
+            and bound.isdisjoint(frozenset().union(*map(imported, new)))
+            and not any(line.strip() in known for line in new)
+        ):
+            found += range(end, below)
+        start = max(end, start + 1)
+        while start < len(lines) and lines[start - 1].strip() and roles[start - 1] is Role.CONTENT:
+            start += 1
+    return found
+
+
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
@@ -297,7 +345,8 @@ class ReadSnippet:
         self.elided: set[int] = set()
         """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
         for i, line in enumerate(update):
-            text = read_inline_marker(line, known) if roles[i] is Role.CONTENT else None
+            is_code = roles[i] is not Role.CONTENT or is_body_of_dots(update, i, original)
+            text = None if is_code else read_inline_marker(line, known)
             if text is not None and is_marker(text):
                 roles[i] = Role.MARKER
             elif text is not None:
@@ -305,6 +354,8 @@ class ReadSnippet:
                 self.texts[i] = text
         for i in self._frame(roles):
             roles[i] = Role.MARKER
+        for i in _ends_of_new_imports(update, roles, original, known):
+            roles[i] = Role.ELSEWHERE
         self.snippet = cut_blocks(update, roles, self.elided)
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
@@ -366,6 +417,27 @@ class ReadSnippet:
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    @cached_property
+    def addresses(self) -> set[int]:
+        """The update lines that say where the lines below them belong, and nothing of the lines above them.
+
+        They are the headers with which a block begins, each inside the one before.  Only a marker at the level of such
+        a header would say that it tells more.
+        """
+        snippet, found = self.snippet, set[int]()
+        marked = {
+            indent_of(text) for text, role in zip(snippet.texts, snippet.roles, strict=True) if role is Role.MARKER
+        }
+        for block in snippet.blocks:
+            solid = [i for i in block.lines if self.texts[i].strip()]
+            for above, i in pairwise(solid):
+                levels = indent_of(self.texts[above]), indent_of(self.texts[i])
+                if not all(header_name(self.texts[k]) for k in (above, i)) or levels[0] >= levels[1]:
+                    break
+                if levels[1] not in marked:
+                    found.add(i)
+        return found
 
     @cached_property
     def keeps(self) -> list[LineOp]:

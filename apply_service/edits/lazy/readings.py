@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
-from apply_service.edits.code_lines import header_name, indent_of
-from apply_service.edits.lazy.directives import Directive, find_directives
+from apply_service.edits.code_lines import header_name, indent_of, is_closer
+from apply_service.edits.lazy.candidates import key_of
+from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
@@ -118,6 +119,9 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
     placed = list(_placed(reading, update, instruction)) if directives or instruction.strip() else []
     if directives:
         yield from placed or _mixed(reading, update, directives)
+    elif placed and _is_all_new(reading) and _tells_place(instruction, original):
+        yield from placed
+        return
     first: list[FinishedMerge] = []
     for draft in _laid(reading):
         if len(first) < 2 and all(draft.text != other.text for other in first):
@@ -132,6 +136,24 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         prediction = Prediction(draft.ops, draft.texts, Certainty.LIKELY)
         for n, other in enumerate(find_alternatives(prediction)):
             yield replace(draft, ops=Merge(other.of(draft.ops)), name=f"other{n}")
+
+
+def _tells_place(instruction: str, original: Sequence[str]) -> bool:
+    """Whether one of the sentences around the snippet says where it goes."""
+    lower = "\n".join(original).lower()
+    return any(judge(line.strip(), lower, stands_free=True) >= MIN_SCORE for line in instruction.split("\n"))
+
+
+def _is_all_new(reading: ReadSnippet) -> bool:
+    """Whether the snippet has no marker, and the file has no outermost line of it: words alone say where it goes."""
+    if len(reading.snippet.blocks) != 1 or reading.snippet.has_markers:
+        return False
+    texts = [text for text in reading.block_texts(0) if text.strip()]
+    level = min(map(indent_of, texts))
+    outer = [text for text in texts if indent_of(text) == level and not is_closer(text)]
+    names = {header_name(text) for text in outer} - {None}
+    is_known = any(reading.index.count(text) or (key_of(text), level) in reading.index.keys for text in outer)
+    return not is_known and names.isdisjoint(map(header_name, reading.original if names else ()))
 
 
 def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:

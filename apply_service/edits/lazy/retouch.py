@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from apply_service.edits.code_lines import header_name, indent_of
+from apply_service.edits.code_lines import are_other_arms, arm_words, header_name, indent_of
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.reading import ReadSnippet
 from apply_service.edits.lazy.statements import essence, imported, likeness, statements
@@ -80,6 +80,8 @@ def is_namesake(old: str, new: str) -> bool:
     if any(comments):
         return all(comments)
     if header_name(old.split("\n")[0]) != header_name(new.split("\n")[0]):
+        return False
+    if are_other_arms(*(arm_words(text.split("\n")[0]) for text in (old, new))):
         return False
     keys = [_KEY.match(text) for text in (old, new)]
     if keys[0] and keys[1] and keys[0][1] == keys[1][1]:

@@ -15,7 +15,17 @@ from itertools import islice, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.edits.code_lines import attached_start, definition_end, header_name, indent_of, is_closer, surplus
+from apply_service.edits.code_lines import (
+    are_other_arms,
+    arm_words,
+    attached_start,
+    balance,
+    definition_end,
+    header_name,
+    indent_of,
+    is_closer,
+    surplus,
+)
 from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
 from apply_service.edits.lazy.candidates import (
     MAX_FUZZY_LENGTH,
@@ -85,7 +95,7 @@ class Rows:
         last = len(blocks) - 1 if blocks and blocks[-1].marked_before and not blocks[-1].marked_after else -1
         previous: tuple[int, int] | None = None
         for b, i in self._reading.visible:
-            gap = previous is None or previous[0] != b
+            gap = previous is None or previous[0] != b or i in self._reading.addresses
             found = self.candidates[i]
             scope = self._scope_indent(previous, i) if gap else 0
             # A last block that fits several places equally well belongs at the last, as nothing is said to follow it.
@@ -179,7 +189,26 @@ class Rows:
             namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
             self._namesakes[i] = len(namesakes)
-        return index.similar(text).joined(namesakes[:3], NAMESAKE_WORTH)
+        if heads := self._same_heads(text):
+            return NOTHING.joined(heads, NAMESAKE_WORTH)
+        found = index.similar(text)
+        if words := arm_words(text):
+            # A branch or an entry of another name is another one.
+            is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
+            found = found.only(np.array(is_same, np.bool_))
+            namesakes = namesakes or [
+                j for j in index.arms.get(words, ()) if indent_of(index.lines[j]) == indent_of(text)
+            ]
+        return found.joined(namesakes[:3], NAMESAKE_WORTH)
+
+    def _same_heads(self, text: str) -> list[int]:
+        """The lines that open a definition with the head of this line, which has the head and the whole body."""
+        head, sign, body = text.partition("{")
+        if not sign or not head.strip() or not body.rstrip(" ;,").endswith("}") or balance([text]):
+            return []
+        index = self._reading.index
+        places = (index.places(head.strip() + end) for end in ("{", " {"))
+        return [j for found in places for j in found if indent_of(index.lines[j]) == indent_of(text)]
 
     def _headers(self) -> dict[str, list[int]]:
         """The original's definitions by name."""
@@ -254,12 +283,23 @@ class Rows:
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
                 name = header_name(text) if block.lines[k] not in new else None
+                if self._is_new_arm(text):
+                    is_open = text.rstrip().endswith(("{", "(", "["))
+                    deeper = (n for n in range(k + 1, len(texts)) if indent_of(texts[n] or text) <= indent_of(text))
+                    end = definition_end(texts, k, len(texts)) if is_open else next(deeper, len(texts))
+                    new.update(block.lines[k:end])
+                    continue
                 if name is None or name in self._known or self._reading.index.count(text):
                     continue
                 end = definition_end(texts, k, len(texts))
                 if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
                     new.update(block.lines[attached_start(texts, k, 0) : end])
         return new
+
+    def _is_new_arm(self, text: str) -> bool:
+        """Whether the line opens a branch or an entry that the file does not have, and no changed one."""
+        words = arm_words(text)
+        return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
 
     def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
         """Whether the definition at the end of a block goes on in the original.
@@ -311,12 +351,20 @@ class Rows:
         return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
-        found, lines = self.candidates[closer], self._reading.original
-        ends = self._reading.closers[self.candidates[opener].columns]
+        found, columns = self.candidates[closer], self.candidates[opener].columns
+        original = self._reading.original
+        opened = [original[j] for j in columns]
+        if balance([self._texts[opener]]) > 0 and opened and all(map(_closes_itself, opened)):
+            # What the file opens and closes in one line has no other closing line.
+            self.candidates[closer] = NOTHING
+            return
+        ends = self._reading.closers[columns]
         if not self.candidates[opener].is_exact:
             # Where the opener has another form, so may the closing line (`}` for `};`).
             text = self._texts[closer].rstrip().rstrip(";,")
-            others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+            others = {
+                end for end in ends.tolist() if end < len(original) and original[end].rstrip().rstrip(";,") == text
+            }
             found = found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
@@ -362,6 +410,11 @@ class Rows:
         if here > above or (here == above and closes):
             return above + 1
         return here + 1 if closes else here
+
+
+def _closes_itself(line: str) -> bool:
+    """Whether the line closes all brackets that it opens."""
+    return balance([line]) == 0 and any(sign in line for sign in "([{")
 
 
 def _within(columns: Columns, headers: Columns, ends: Columns) -> npt.NDArray[np.bool_]:

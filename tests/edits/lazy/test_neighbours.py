@@ -1,0 +1,295 @@
+"""What a snippet does not show stays: entries, branches and definitions beside new ones, and the rest of the file."""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.edits.lazy.merge import merge
+from tests.edits.merges import assert_merged, edited
+
+STUBS = """\
+from typing import overload
+
+class Reader:
+    def read(self, n: int = ...) -> bytes: ...
+    def close(self) -> None: ...
+    @property
+    def name(self) -> str: ...
+"""
+PROTOCOL = """\
+from typing import Protocol
+
+class Store(Protocol):
+    def get(self, key: str) -> bytes:
+        ...
+
+    def put(self, key: str, value: bytes) -> None:
+        ...
+
+def main() -> None:
+    ...
+"""
+RUST = """\
+fn name(op: &Op) -> &'static str {
+    match op {
+        Op::Add => "add",
+        Op::Sub => "sub",
+    }
+}
+
+fn eval(op: &Op, a: i64, b: i64) -> i64 {
+    match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+    }
+}
+"""
+RUBY = """\
+class Cart
+  def price(kind)
+    case kind
+    when :book
+      10
+    when :pen
+      2
+    else
+      0
+    end
+  end
+
+  def name(kind)
+    case kind
+    when :book
+      "Book"
+    when :pen
+      "Pen"
+    else
+      "?"
+    end
+  end
+end
+"""
+GO = """\
+func name(k int) string {
+	switch k {
+	case 1:
+		return "one"
+	case 2:
+		return "two"
+	}
+	return ""
+}
+
+func square(k int) int {
+	switch k {
+	case 1:
+		return 1
+	case 2:
+		return 4
+	}
+	return k * k
+}
+"""
+JOBS = """\
+jobs:
+  lint:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 20
+      - run: npm ci
+      - run: npm run lint
+
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 20
+      - run: npm ci
+      - run: npm test
+
+  deploy:
+    needs: [lint, test]
+    steps:
+      - run: ./deploy.sh
+"""
+CLASSES = """\
+import math
+
+
+class First:
+    def run(self):
+        return 1
+
+
+class Last:
+    def run(self):
+        return 10
+
+
+def total(xs):
+    return sum(xs)
+"""
+STYLES = """\
+.card {
+  padding: 8px;
+  border: 1px solid #ccc;
+}
+
+.title { font-size: 20px; }
+"""
+LISTS = """\
+# Lists
+
+Things to buy:
+
+- apples
+- bread
+
+Things to do:
+
++ call mum
++ pay rent
+
+See the notes.
+"""
+
+
+# -- dots that are code ------------------------------------------------------------------------------------------------
+def test_a_method_of_a_stub_file_is_added_and_not_taken_for_a_marker() -> None:
+    close = "    def close(self) -> None: ...\n"
+    new = "    def seek(self, pos: int) -> int: ...\n"
+    wanted = edited(STUBS, close, close + new)
+    for update in (f"    # ... existing code ...\n{close}{new}    # ... existing code ...\n", wanted):
+        assert_merged(STUBS, update, wanted)
+
+
+def test_a_signature_of_a_stub_file_changes() -> None:
+    update = "class Reader:\n    # ...\n    def close(self) -> bool: ...\n    # ...\n"
+    assert_merged(STUBS, update, edited(STUBS, "close(self) -> None", "close(self) -> bool"))
+
+
+def test_dots_below_the_header_of_a_new_method_are_its_body() -> None:
+    put = "    def put(self, key: str, value: bytes) -> None:\n        ...\n"
+    new = "\n    def drop(self, key: str) -> None:\n        ...\n"
+    assert_merged(PROTOCOL, f"class Store(Protocol):\n    # ...\n{put}{new}", edited(PROTOCOL, put, put + new))
+
+
+def test_dots_for_a_body_that_the_file_has_are_a_marker() -> None:
+    update = "def total(xs): ...\n\n\ndef mean(xs):\n    return total(xs) / len(xs)\n"
+    wanted = CLASSES + "\n\ndef mean(xs):\n    return total(xs) / len(xs)\n"
+    assert "...\n" not in merge(CLASSES, update, language="python").text
+    assert_merged(CLASSES, update, wanted)
+
+
+# -- branches and entries ----------------------------------------------------------------------------------------------
+def test_a_new_match_arm_leaves_the_hidden_ones_alone() -> None:
+    arm = "        Op::Mul => a * b,\n"
+    update = f"fn eval(op: &Op, a: i64, b: i64) -> i64 {{\n    match op {{\n        // ...\n{arm}    }}\n}}\n"
+    last = "        Op::Sub => a - b,\n"
+    assert_merged(RUST, update, edited(RUST, last, last + arm), language="rust")
+
+
+def test_a_changed_match_arm_is_replaced() -> None:
+    head = "fn eval(op: &Op, a: i64, b: i64) -> i64 {\n    match op {\n"
+    update = f"{head}        // ...\n        Op::Sub => a.wrapping_sub(b),\n    }}\n}}\n"
+    wanted = edited(RUST, "        Op::Sub => a - b,\n", "        Op::Sub => a.wrapping_sub(b),\n")
+    assert_merged(RUST, update, wanted, language="rust")
+
+
+def test_a_new_branch_of_a_case_leaves_the_hidden_ones_alone() -> None:
+    new = '    when :ink\n      "Ink"\n'
+    update = f'  def name(kind)\n    case kind\n    # ... existing code ...\n{new}    else\n      "?"\n    end\n  end\n'
+    assert_merged(RUBY, update, edited(RUBY, '      "Pen"\n', '      "Pen"\n' + new), language="ruby")
+
+
+def test_a_new_case_goes_into_the_switch_that_is_named() -> None:
+    new = "\tcase 3:\n\t\treturn 9\n"
+    update = f"func square(k int) int {{\n\tswitch k {{\n\t// ...\n{new}\t}}\n\treturn k * k\n}}\n"
+    assert_merged(GO, update, edited(GO, "\t\treturn 4\n", "\t\treturn 4\n" + new), language="go")
+
+
+STEP = "      - name: Upload\n        uses: codecov/codecov-action@v4\n"
+
+
+@pytest.mark.parametrize(
+    ("update", "behind"),
+    [
+        (f"jobs:\n  test:\n    steps:\n      # ... existing steps ...\n{STEP}", "      - run: npm test\n"),
+        (f"  test:\n    # ...\n      - run: npm test\n{STEP}", "      - run: npm test\n"),
+        (
+            f"  test:\n    # ...\n      - uses: actions/checkout@v4\n{STEP}    # ...\n",
+            "      - uses: actions/checkout@v4\n",
+        ),
+        (f"  test:\n    steps:\n      # ...\n      - run: npm ci\n{STEP}      # ...\n", "      - run: npm ci\n"),
+    ],
+)
+def test_a_step_goes_into_its_own_job_and_replaces_none(update: str, behind: str) -> None:
+    head, job = JOBS.split("  test:\n")
+    wanted = head + "  test:\n" + job.replace(behind, behind + STEP, 1)
+    assert_merged(JOBS, update, wanted, language="yaml")
+
+
+def test_a_step_with_another_version_is_replaced() -> None:
+    update = "  deploy:\n    # ...\n      - run: ./deploy.sh --all\n"
+    assert_merged(JOBS, update, edited(JOBS, "./deploy.sh", "./deploy.sh --all"), language="yaml")
+
+
+def test_an_address_without_markers_deletes_nothing() -> None:
+    update = "jobs:\n  deploy:\n    needs: [lint]\n"
+    assert_merged(JOBS, update, edited(JOBS, "needs: [lint, test]", "needs: [lint]"), language="yaml")
+
+
+# -- imports -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("marker", ["", "# ... existing code ...\n"])
+def test_an_import_beside_a_class_goes_to_the_imports(marker: str) -> None:
+    method = "    @cache\n    def run(self):\n        return 10\n"
+    update = f"{marker}from functools import cache\n\nclass Last:\n{method}{marker}"
+    wanted = edited(CLASSES, "import math\n", "import math\nfrom functools import cache\n")
+    assert_merged(CLASSES, update, edited(wanted, "class Last:\n", "class Last:\n    @cache\n"))
+
+
+def test_an_import_of_a_known_name_replaces_the_other() -> None:
+    update = "import cmath as math\n\n\nclass First:\n    def run(self):\n        return 1\n"
+    assert_merged(CLASSES, update, edited(CLASSES, "import math\n", "import cmath as math\n"))
+
+
+# -- definitions in one line -------------------------------------------------------------------------------------------
+def test_a_rule_in_one_line_replaces_the_rule_of_its_selector() -> None:
+    rule = ".card { padding: 12px; border: 1px solid #ccc; }\n"
+    wanted = rule + STYLES.split("}\n", 1)[1]
+    for update in (rule, f"/* ... */\n{rule}/* ... */\n"):
+        assert_merged(STYLES, update, wanted, language="css")
+
+
+def test_a_whole_function_with_a_new_header_and_body_is_no_stranger() -> None:
+    new = "def total(values, start=0):\n    return start + math.fsum(values)\n"
+    found = merge(CLASSES, new, language="python")
+    assert found.text == CLASSES.replace("def total(xs):\n    return sum(xs)\n", new)
+    assert (found.probability or 0.0) > 0.5
+
+
+# -- the end of the file -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("shown", "new"), [("- apples\n- bread\n", "- eggs\n"), ("Things to do:\n\n+ call mum\n+ pay rent\n", "+ walk\n")]
+)
+def test_a_bullet_near_the_end_of_the_file_is_added_and_deletes_nothing(shown: str, new: str) -> None:
+    assert_merged(LISTS, shown + new, edited(LISTS, shown, shown + new), language="markdown")
+
+
+def test_new_lines_replace_nothing_of_an_outer_scope() -> None:
+    update = PROTOCOL.split("\ndef main")[0] + "\n    def drop(self, key: str) -> None:\n        ...\n"
+    wanted = edited(PROTOCOL, "\ndef main", "\n    def drop(self, key: str) -> None:\n        ...\n\ndef main")
+    assert_merged(PROTOCOL, update, wanted)
+
+
+def test_a_bracket_of_new_code_is_not_one_of_the_file() -> None:
+    original = "function f(xs) {\n  const a = xs.filter((x) => x);\n\n  return (\n    g(a)\n  );\n}\n"
+    update = "function f(xs) {\n  const a = memo(\n    () => xs.filter((x) => x),\n  );\n\n  // ... rest ...\n}\n"
+    old = "  const a = xs.filter((x) => x);\n"
+    new = "  const a = memo(\n    () => xs.filter((x) => x),\n  );\n"
+    assert_merged(original, update, edited(original, old, new), language="javascript")
