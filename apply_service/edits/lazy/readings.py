@@ -277,7 +277,8 @@ def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) ->
             draft = replace(literal, ops=found, name="")
             known[key] = [draft]
             for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
-                if (changed := Merge(single_gaps(retouch(reading, draft.ops)))) != draft.ops:
+                if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
+                    changed = Merge(single_gaps(list(changed)))
                     known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
         first = known[key][-1]
         if name == "format" and lost_indentation(reading.snippet.texts, first.ops):

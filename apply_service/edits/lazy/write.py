@@ -405,10 +405,9 @@ class Writer:
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:
     """The operations without new blank lines beside hidden blank lines that already part the same two lines."""
     gone: set[int] = set()
-    k = 0
-    while k < len(ops):
-        if ops[k].kind != "take" or ops[k].text.strip():
-            k += 1
+    stop = 0
+    for k in [k for k, op in enumerate(ops) if op.kind == "take" and not op.text.strip()]:
+        if k < stop:
             continue
         start, stop = k, k
         while start and _is_gap(ops[start - 1]):
@@ -418,8 +417,7 @@ def single_gaps(ops: list[LineOp]) -> list[LineOp]:
         new = [n for n in range(start, stop) if ops[n].kind == "take"]
         hidden = sum(ops[n].kind == "keep" for n in range(start, stop))
         shown = sum(ops[n].kind == "both" for n in range(start, stop))
-        gone.update(new[: max(0, min(hidden, len(new) + shown))])
-        k = stop
+        gone.update(new[: min(hidden, len(new) + shown)])
     return [op for n, op in enumerate(ops) if n not in gone] if gone else ops
 
 
