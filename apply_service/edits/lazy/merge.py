@@ -22,7 +22,8 @@ SURE_SIGNS = 0.99
 BROKEN = 0.3
 """What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
 NOWHERE = 0.25
-"""At most, for a snippet of which the file has no line, without a marker and without a word about where it goes."""
+"""At most, for a snippet of which the file has no line, without a marker and without a word about where it goes; and
+where the prose above it orders what can't be done."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -43,6 +44,8 @@ def merge(
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
     if _is_nowhere(features[0]) and not any(known["by_placed"] for known in features):
+        chance = min(chance, NOWHERE)
+    if found[order[0]][1].ignores_order:
         chance = min(chance, NOWHERE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:

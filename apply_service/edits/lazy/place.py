@@ -1,6 +1,6 @@
 """Where the code of a directive goes: candidate sites are scored by how they agree with what the directive says.
 
-`_Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
+`Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
 best ones: without lines that stand there already, re-indented, with blank lines as around it.  `place` gives the best
 ways to carry out one directive, `merge_placed` whole snippets that are made of directives.
 """
@@ -81,7 +81,7 @@ def label(line: str) -> str | None:
     return match["name"] if match is not None else name
 
 
-class _Search:
+class Search:
     """The search for the places of one directive's block."""
 
     def __init__(self, layout: FileOutline, directive: Directive, update: Sequence[str]) -> None:
@@ -479,7 +479,7 @@ def place(
 
 
 def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> list[Placed]:
-    search = _Search(layout, directive, update)
+    search = Search(layout, directive, update)
     if not search.solid and not search.words.deletes:
         return []
     found: dict[tuple[int, int, Lines], Placed] = {}

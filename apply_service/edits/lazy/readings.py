@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
+from apply_service.edits.lazy.orders import Order, find_order
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import (
     Merge,
@@ -76,6 +77,8 @@ class Ways:
     draft: FinishedMerge
     names: list[str]
     features: Features = field(default_factory=dict)
+    ignores_order: bool = False
+    """The prose above the code orders something else, or nothing that can be done."""
 
 
 def find_readings(
@@ -88,6 +91,8 @@ def find_readings(
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
+    _find_ignoring(reading, update, instruction, found.values())
+    found = {text: ways for text, ways in found.items() if not ways.ignores_order} or found
     facts = {reading: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
         draft = ways.draft
@@ -98,6 +103,28 @@ def find_readings(
             "is_first": float(n == 0)
         }
     return list(found.values())
+
+
+def _find_ignoring(
+    reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]
+) -> None:
+    """Marks the readings that do not do what the prose above the code orders."""
+    original, language, roles = reading.original, reading.language, reading.snippet.roles
+    if any(name.startswith("signed") for ways in readings for name in ways.names):
+        return
+    if Role.ELSEWHERE not in roles:
+        alone = find_order(instruction, update, roles)
+        if alone is None:
+            return
+        order = Order(original, update, alone, language)
+        for ways in readings:
+            ways.ignores_order = not order.is_followed(ways.draft.ops)
+        return
+    directives = find_directives(original, update, language=language, path=reading.path)
+    told = [directive for directive in directives if any(roles[i] is Role.ELSEWHERE for i in directive.lines)]
+    is_unclear = any(Order(original, update, directive, language).is_unclear for directive in told)
+    for ways in readings if told else ():
+        ways.ignores_order = is_unclear or not any(name.startswith(("placed", "mixed")) for name in ways.names)
 
 
 def writes_marker(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:

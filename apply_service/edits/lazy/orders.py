@@ -1,0 +1,64 @@
+"""Whether a reading does what the prose above the code orders ("Replace the last line of `start` with:").
+
+A comment in a snippet may be one of the program's, so the chooser weighs it.  An order in prose is said to the merger
+alone: a reading that does something else is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apply_service.edits.envelope import is_order, reads_as_english
+from apply_service.edits.lazy.directives import Directive
+from apply_service.edits.lazy.layout import FileOutline
+from apply_service.edits.lazy.mentions import Relation
+from apply_service.edits.lazy.place import Search, Site
+from apply_service.edits.markers import Role
+from apply_service.types import LineOp
+
+SLACK = 1.0
+"""How much less than the best place a reading may agree with the words."""
+
+
+def find_order(instruction: str, update: Sequence[str], roles: Sequence[Role]) -> Directive | None:
+    """The order in the instruction, with the whole snippet as its code.
+
+    None if there is no order, and for a snippet with markers: it shows its place itself.
+    """
+    lines = [line for line in instruction.split("\n") if line.strip()]
+    texts = [text for text in (*lines, " ".join(lines)) if is_order(text) and reads_as_english(text)]
+    solid = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.ASIDE)]
+    if not texts or not solid or Role.MARKER in roles:
+        return None
+    return Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))
+
+
+class Order:
+    """One order, looked up in a file."""
+
+    def __init__(self, original: Sequence[str], update: Sequence[str], directive: Directive, language: str | None):
+        self._search = Search(FileOutline(original, language), directive, update)
+        finder, words = self._search.finder, self._search.words
+        named = [m for m in finder.spans if m.relation in (Relation.TARGET, Relation.GONE)]
+        self.is_unclear = (words.replaces or words.deletes) and bool(named) and not any(map(finder.spans.get, named))
+        """It is about something that the file does not have."""
+        ranked = [] if self.is_unclear else self._search.ranked()
+        self._wanted = self._search.agree(ranked[0][1])[0] - SLACK if ranked else None
+
+    def is_followed(self, ops: Sequence[LineOp]) -> bool:
+        """Whether the merge changes the file about where the order says, in the way it says."""
+        if self._wanted is None:
+            return False
+        sites = [_site(ops, ("drop", "take")), _site(ops, ("drop", "take", "both"))]
+        return any(site is not None and self._search.agree(site)[0] >= self._wanted for site in sites)
+
+
+def _site(ops: Sequence[LineOp], kinds: Sequence[str]) -> Site | None:
+    """The original lines from the first to the last operation of these kinds; None without any."""
+    at, found = 0, []
+    for op in ops:
+        start = op.original_line if op.original_line is not None else at
+        at = start + (op.original_line is not None)
+        if op.kind in kinds and (op.text.strip() or op.kind == "drop"):
+            found += [start, at]
+    return Site(min(found), max(found)) if found else None
