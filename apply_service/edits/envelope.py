@@ -32,12 +32,13 @@ _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
 _PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
 _CODE_SIGNS = re.compile(r"[{}<>=|\\$#\[\]]|;$|\w\.\w|::|->")
-_SMALL_WORDS = frozenset(
-    "the a an of to in with this that these those it its and or before after from into by is are as on for at below "
-    "above right so then both same one two here's".split()
+_SMALL_WORDS = re.compile(
+    r"(?<!\w)(?:the|an?|of|to|in|with|this|that|these|those|its?|and|or|before|after|from|into|by|is|are|as|on|for|at|"
+    r"below|above|right|so|then|both|same|one|two|here's)(?!\w)",
+    re.IGNORECASE,
 )
 _PROSE_START = re.compile(r"(?:(?:\d+[.)]|[-*]) )?[*_\"'(]*(?:[A-Z`§]|(?:and|then|also|next|finally|plus)\b)")
-_VERBS = "replace|swap|overwrite|change|update|rewrite|add|insert|append|prepend|put|place|remove|delete|drop"
+_VERBS = "replace|swap|overwrite|add|insert|append|prepend|put|place|remove|delete|drop"
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
@@ -101,8 +102,7 @@ def reads_as_english(paragraph: str) -> bool:
     if len(words) < MIN_WORDS or _CODE_SIGNS.search(bare) is not None:
         return False
     n_plain = sum(_PLAIN_WORD.fullmatch(word) is not None for word in words)
-    has_small = any(word.lower().strip("(),.:;") in _SMALL_WORDS for word in words)
-    return has_small and n_plain >= MIN_SHARE * len(words)
+    return _SMALL_WORDS.search(bare) is not None and n_plain >= MIN_SHARE * len(words)
 
 
 def is_order(paragraph: str) -> bool:

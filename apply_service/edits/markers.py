@@ -325,5 +325,6 @@ def _orders_outside(lines: Sequence[str], solid: Sequence[int], known: Mapping[s
     pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
     outside = [i for i in solid if i not in inside]
-    are_orders = all(lines[i].strip() not in known and reads_as_english(lines[i]) and is_order(lines[i]) for i in outside)
-    return outside if are_orders and pairs and pairs[-1].closing < len(lines) else []
+    is_whole = bool(pairs) and pairs[-1].closing < len(lines)
+    texts = [lines[i].strip() for i in outside]
+    return outside if is_whole and all(t not in known and reads_as_english(t) and is_order(t) for t in texts) else []

@@ -21,6 +21,8 @@ MAX_PARAGRAPHS = 200
 """A reply with more paragraphs at the left edge is a text."""
 MAX_LIKENESS = 80.0
 """A paragraph that is more like a line of the file is a line of it in other words."""
+_DOCUMENT = re.compile(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b")
+"""The parts of a document that an order may name."""
 _STRINGS = ('"""', "'''")
 _QUOTES = ('"', "`")
 _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
@@ -45,7 +47,7 @@ def find_prose(lines: Sequence[str], original: Sequence[str], language: str | No
             continue
         if process.extractOne(text, paragraphs, scorer=fuzz.ratio, score_cutoff=MAX_LIKENESS):
             continue
-        if is_text and (any(line.strip() for line in lines[: span.start]) or not _names_document(text)):
+        if is_text and (any(line.strip() for line in lines[: span.start]) or _DOCUMENT.search(text) is None):
             continue
         if is_order(text) or (not is_text and not has_own and _is_refused(text, language)):
             prose.append(span)
@@ -100,8 +102,3 @@ def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | No
         is_open = is_open or any(half.count("/*") != half.count("*/") for half in halves)
         inside.append(is_text or is_open)
     return inside
-
-
-def _names_document(text: str) -> bool:
-    """Whether the order names a part of a document: its end, a section, a quoted line."""
-    return re.search(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b", text) is not None

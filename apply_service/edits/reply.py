@@ -537,8 +537,11 @@ class _Reader:
             told = join(self._lines, prose[0])
             raise MalformedEdit("the reply is prose without code", value=told, remedy="send the lines that change")
         used = [at for _, code in pieces for at in code]
-        body = self._ordered(pieces) if len(pieces) > 1 or not used else [self._lines[at] for at in used]
-        return self._found("lazy_snippet", "\n".join([*body, ""]), used, ())
+        if len(pieces) > 1 or not used:
+            return self._found("lazy_snippet", "\n".join([*self._ordered(pieces), ""]), used, ())
+        # Blank lines behind the code are left as they are: the last line may be meant for the file.
+        end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
+        return self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
 
     def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()

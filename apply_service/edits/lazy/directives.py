@@ -143,9 +143,7 @@ def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
     """The orders between fences, by their lines.  One above a part with a marker only tells what that part shows."""
     found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
     stops = [*found, len(update)][1:]
-    return {
-        i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]
-    }
+    return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:

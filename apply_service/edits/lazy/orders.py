@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apply_service.edits.envelope import is_order, reads_as_english
-from apply_service.edits.lazy.directives import Directive
+from apply_service.edits.envelope import is_order, is_path, is_same_file, reads_as_english
+from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.layout import FileOutline
 from apply_service.edits.lazy.mentions import Relation
 from apply_service.edits.lazy.place import Search, Site
@@ -20,17 +20,36 @@ SLACK = 1.0
 """How much less than the best place a reading may agree with the words."""
 
 
-def find_order(instruction: str, update: Sequence[str], roles: Sequence[Role]) -> Directive | None:
-    """The order in the instruction, with the whole snippet as its code.
+def find_orders(
+    original: Sequence[str],
+    update: Sequence[str],
+    roles: Sequence[Role],
+    *,
+    language: str | None,
+    path: str | None,
+    instruction: str = "",
+) -> list[Order]:
+    """The orders between the fences of the update; else the one in the instruction, with the whole snippet as its code.
 
-    None if there is no order, and for a snippet with markers: it shows its place itself.
+    An order to replace the file itself says nothing about a place.
     """
+    if Role.ELSEWHERE in roles:
+        directives = find_directives(original, update, language=language, path=path)
+        said = [one for one in directives if any(roles[i] is Role.ELSEWHERE for i in one.lines)]
+    else:
+        said = _alone(instruction, roles)
+    orders = [Order(original, update, directive, language) for directive in said]
+    return [order for order in orders if not any(is_path(m.text) and is_same_file(m.text, path) for m in order.named)]
+
+
+def _alone(instruction: str, roles: Sequence[Role]) -> list[Directive]:
+    """The order in the instruction; none for a snippet with markers, which shows its place itself."""
     lines = [line for line in instruction.split("\n") if line.strip()]
     texts = [text for text in (*lines, " ".join(lines)) if is_order(text) and reads_as_english(text)]
     solid = [i for i, role in enumerate(roles) if role in (Role.CONTENT, Role.ASIDE)]
     if not texts or not solid or Role.MARKER in roles:
-        return None
-    return Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))
+        return []
+    return [Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))]
 
 
 class Order:
@@ -39,15 +58,21 @@ class Order:
     def __init__(self, original: Sequence[str], update: Sequence[str], directive: Directive, language: str | None):
         self._search = Search(FileOutline(original, language), directive, update)
         finder, words = self._search.finder, self._search.words
-        named = [m for m in finder.spans if m.relation in (Relation.TARGET, Relation.GONE)]
-        self.is_unclear = (words.replaces or words.deletes) and bool(named) and not any(map(finder.spans.get, named))
+        self.named = [m for m in finder.spans if m.relation in (Relation.TARGET, Relation.GONE)]
+        """What it says gives way to the code."""
+        is_found = any(map(finder.spans.get, self.named))
+        self.is_unclear = (words.replaces or words.deletes) and bool(self.named) and not is_found
         """It is about something that the file does not have."""
         ranked = [] if self.is_unclear else self._search.ranked()
         self._wanted = self._search.agree(ranked[0][1])[0] - SLACK if ranked else None
+        sites = [site for score, site, _ in ranked if score >= ranked[0][0] - SLACK]
+        spans = [Site(span.start, span.end) for m in self.named for span in finder.spans[m]]
+        self._may_go = {j for site in (*sites, *spans) for j in range(*site)}
 
     def is_followed(self, ops: Sequence[LineOp]) -> bool:
         """Whether the merge changes the file about where the order says, in the way it says."""
-        if self._wanted is None:
+        gone = {op.original_line for op in ops if op.kind == "drop" and op.text.strip()}
+        if self._wanted is None or not self._may_go.issuperset(gone):
             return False
         sites = [_site(ops, ("drop", "take")), _site(ops, ("drop", "take", "both"))]
         return any(site is not None and self._search.agree(site)[0] >= self._wanted for site in sites)

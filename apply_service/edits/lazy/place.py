@@ -38,7 +38,7 @@ MAX_REPEATED = 8
 """Lines of a block that may stand at its place already."""
 WEIGHTS = {
     Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
-    Relation.UNTIL: 2.0,
+    Relation.UNTIL: 2.0, Relation.SHORT_OF: 2.0,
 }  # fmt: skip
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
 _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
@@ -155,6 +155,11 @@ class Search:
     def runs(self) -> Iterator[Site]:
         """From one target to the next, where several are named or a stretch is."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
+        stops = self.finder.by_relation(Relation.SHORT_OF)
+        for first, last in product(self.finder.by_relation(Relation.TARGET, Relation.GONE)[:5], stops[:5]):
+            for start in {first.start, layout.lead(first.start)}:
+                if start < last.start:
+                    yield Site(start, layout.before_blanks(last.start))
         targets = [(m, spans) for m, spans in self.finder.spans.items() if m.relation in relations and spans]
         for (mention, spans), (later, others) in combinations(targets, 2):
             is_stretch = Relation.UNTIL in (mention.relation, later.relation)
@@ -237,6 +242,9 @@ class Search:
         relation, found = mention.relation, []
         if relation is Relation.WITHIN:
             return max(self.inside(site, span) * span.quality for span in spans)
+        if relation is Relation.SHORT_OF:
+            ends_at = self.layout.solid_from[site.end]
+            return max(s.quality * (site.start < s.line and ends_at in (s.start, s.line)) for s in spans)
         if relation in _BESIDE:
             # 1 where the site is next to the thing, blank lines aside; little for the right side alone.
             is_after = relation is Relation.AFTER

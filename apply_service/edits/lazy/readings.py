@@ -12,7 +12,7 @@ from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
-from apply_service.edits.lazy.orders import Order, find_order
+from apply_service.edits.lazy.orders import find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import (
     Merge,
@@ -77,8 +77,10 @@ class Ways:
     draft: FinishedMerge
     names: list[str]
     features: Features = field(default_factory=dict)
+    has_order: bool = False
+    """The prose above the code says what to do with it."""
     ignores_order: bool = False
-    """The prose above the code orders something else, or nothing that can be done."""
+    """The order is about something else, or nothing that can be done."""
 
 
 def find_readings(
@@ -105,26 +107,20 @@ def find_readings(
     return list(found.values())
 
 
-def _find_ignoring(
-    reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]
-) -> None:
+def _find_ignoring(reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]) -> None:
     """Marks the readings that do not do what the prose above the code orders."""
-    original, language, roles = reading.original, reading.language, reading.snippet.roles
     if any(name.startswith("signed") for ways in readings for name in ways.names):
         return
-    if Role.ELSEWHERE not in roles:
-        alone = find_order(instruction, update, roles)
-        if alone is None:
-            return
-        order = Order(original, update, alone, language)
-        for ways in readings:
-            ways.ignores_order = not order.is_followed(ways.draft.ops)
-        return
-    directives = find_directives(original, update, language=language, path=reading.path)
-    told = [directive for directive in directives if any(roles[i] is Role.ELSEWHERE for i in directive.lines)]
-    is_unclear = any(Order(original, update, directive, language).is_unclear for directive in told)
-    for ways in readings if told else ():
-        ways.ignores_order = is_unclear or not any(name.startswith(("placed", "mixed")) for name in ways.names)
+    roles = reading.snippet.roles
+    orders = find_orders(
+        reading.original, update, roles, language=reading.language, path=reading.path, instruction=instruction
+    )
+    is_alone = Role.ELSEWHERE not in roles
+    is_unclear = any(order.is_unclear for order in orders)
+    for ways in readings if orders else ():
+        is_carried = any(name.startswith(("placed", "mixed")) for name in ways.names)
+        is_followed = orders[0].is_followed(ways.draft.ops) if is_alone else is_carried
+        ways.has_order, ways.ignores_order = True, is_unclear or not is_followed
 
 
 def writes_marker(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
