@@ -98,11 +98,11 @@ def reads_as_english(paragraph: str) -> bool:
     if len(text) > MAX_PROSE or not text.endswith((":", ".")) or _PROSE_START.match(text) is None:
         return False
     bare = _QUOTED.sub(" § ", text)
-    words = [word for word in bare.split() if word.strip("§(),.:;*_-–—")]
-    if len(words) < MIN_WORDS or _CODE_SIGNS.search(bare) is not None:
+    parts = [word for word in bare.split() if word.strip("(),.:;*_-–—")]
+    words = [word for word in parts if word.strip("(),.:;*_-–—") != "§"]
+    if len(parts) < MIN_WORDS or _CODE_SIGNS.search(bare) is not None or _SMALL_WORDS.search(bare) is None:
         return False
-    n_plain = sum(_PLAIN_WORD.fullmatch(word) is not None for word in words)
-    return _SMALL_WORDS.search(bare) is not None and n_plain >= MIN_SHARE * len(words)
+    return sum(_PLAIN_WORD.fullmatch(word) is not None for word in words) >= MIN_SHARE * len(words)
 
 
 def is_order(paragraph: str) -> bool:

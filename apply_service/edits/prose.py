@@ -1,8 +1,8 @@
 """Tells English prose that stands around code without a fence from the file's own kind of text.
 
 Prose is a paragraph at the left edge that reads as English, ends with ":" or "." and is no line of the file.  The
-grammar of the file's language must refuse it.  Where the grammar takes any text (Markdown, YAML, no grammar at all), or
-where the file has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
+language of the file must refuse it.  Where the language takes any text (Markdown, HTML, shell commands), or where the
+file has such paragraphs itself, prose must be an order ("Replace the last line of `start` with:").
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from rapidfuzz import fuzz, process
 
 from apply_service.edits.envelope import MAX_PROSE, is_order, reads_as_english
 from apply_service.edits.markers import strip_comment
-from apply_service.syntax.trees import parse
+from apply_service.syntax.languages import find_language
+from apply_service.syntax.trees import count_syntax_errors, parse
 
 MAX_PARAGRAPHS = 200
 """A reply with more paragraphs at the left edge is a text."""
@@ -23,6 +24,8 @@ MAX_LIKENESS = 80.0
 """A paragraph that is more like a line of the file is a line of it in other words."""
 _DOCUMENT = re.compile(r"\b(?:section|heading|paragraph|line|list|table|sentence|item|bullet|row|file)\b")
 """The parts of a document that an order may name."""
+_MARKUP = ("latex", "svelte", "vue", "xml")
+"""The languages without a grammar in which text may stand by itself."""
 _STRINGS = ('"""', "'''")
 _QUOTES = ('"', "`")
 _TEXT_NODES = ("string", "comment", "heredoc", "template", "text", "raw")
@@ -49,7 +52,7 @@ def find_prose(lines: Sequence[str], original: Sequence[str], language: str | No
             continue
         if is_text and (any(line.strip() for line in lines[: span.start]) or _DOCUMENT.search(text) is None):
             continue
-        if is_order(text) or (not is_text and not has_own and _is_refused(text, language)):
+        if is_order(text) or (not is_text and not has_own and _is_refused(text, original, language)):
             prose.append(span)
     return prose
 
@@ -72,10 +75,16 @@ def _paragraphs(lines: Sequence[str]) -> list[range]:
     return found
 
 
-def _is_refused(text: str, language: str | None) -> bool:
-    """Whether the language has a grammar that does not take the text."""
-    tree = parse(text, language)
-    return tree is not None and tree.root.has_error
+def _is_refused(text: str, original: Sequence[str], language: str | None) -> bool:
+    """Whether the language does not take the text: alone, or below the file.  A language without a grammar takes none,
+    unless it is one of markup or unknown."""
+    alone = parse(text, language)
+    if alone is None:
+        return find_language(language) is not None and language not in _MARKUP
+    whole = "\n".join(original)
+    return alone.root.has_error or (
+        not count_syntax_errors(whole, language) and bool(count_syntax_errors(f"{whole}\n\n{text}\n", language))
+    )
 
 
 def _in_strings(lines: Sequence[str], found: Sequence[range], language: str | None) -> list[bool]:

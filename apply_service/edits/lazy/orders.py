@@ -19,6 +19,9 @@ from apply_service.types import LineOp
 SLACK = 1.0
 """How much less than the best place a reading may agree with the words."""
 
+MIN_KNOWN = 6
+"""The letters and digits that a line of the code needs to show a place."""
+
 
 def find_orders(
     original: Sequence[str],
@@ -63,6 +66,11 @@ class Order:
         is_found = any(map(finder.spans.get, self.named))
         self.is_unclear = (words.replaces or words.deletes) and bool(self.named) and not is_found
         """It is about something that the file does not have."""
+        edges = {line.strip() for line in (*self._search.solid[:1], *self._search.solid[-1:])}
+        says = {text for text in edges if sum(map(str.isalnum, text)) >= MIN_KNOWN}
+        is_loose = not any(line.strip() in says for line in original)
+        self.only_places = words.inserts and not (words.replaces or words.deletes) and is_loose
+        """It alone says where the code goes: nothing in the code does."""
         ranked = [] if self.is_unclear else self._search.ranked()
         self._wanted = self._search.agree(ranked[0][1])[0] - SLACK if ranked else None
         sites = [site for score, site, _ in ranked if score >= ranked[0][0] - SLACK]

@@ -120,6 +120,7 @@ def _find_ignoring(reading: ReadSnippet, update: Sequence[str], instruction: str
     for ways in readings if orders else ():
         is_carried = any(name.startswith(("placed", "mixed")) for name in ways.names)
         is_followed = orders[0].is_followed(ways.draft.ops) if is_alone else is_carried
+        is_followed = is_followed and (is_carried or not orders[0].only_places)
         ways.has_order, ways.ignores_order = True, is_unclear or not is_followed
 
 
