@@ -16,6 +16,11 @@ from typing import NamedTuple
 
 MAX_LENGTH = 400
 """A longer line is never taken for anything around an edit."""
+MAX_PROSE = 600
+"""Characters of a longer paragraph that are never prose around code."""
+MIN_WORDS = 3
+MIN_SHARE = 0.6
+"""The share of plain words among all words of a sentence, quoted code aside."""
 FENCE_TAGS = ("source", "sourcecode", "codename", "code", "pre")
 """Tags that stand for a fence where a fence would break the text around it."""
 NAMES_WITHOUT_SUFFIX = ("Dockerfile", "Makefile", "Gemfile", "Rakefile", "CMakeLists.txt", "Justfile", "Procfile")
@@ -25,6 +30,20 @@ PAGE_TITLES = ("md", "mdx", "markdown")
 PROSE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
+_PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
+_CODE_SIGNS = re.compile(r"[{}<>=|\\$#\[\]]|;$|\w\.\w|::|->")
+_SMALL_WORDS = re.compile(
+    r"(?<!\w)(?:the|an?|of|to|in|with|this|that|these|those|its?|and|or|before|after|from|into|by|is|are|as|on|for|at|"
+    r"below|above|right|so|then|both|same|one|two|here's)(?!\w)",
+    re.IGNORECASE,
+)
+_PROSE_START = re.compile(r"(?:(?:\d+[.)]|[-*]) )?[*_\"'(]*(?:[A-Z`§]|(?:and|then|also|next|finally|plus)\b)")
+_VERBS = "replace|swap|overwrite|add|insert|append|prepend|put|place|remove|delete|drop"
+_ORDER = re.compile(
+    rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
+)
+_DELETION = re.compile(r"(?:^|[.,;] |\b(?:and|then|also|please) )(?:remove|delete|drop)\b", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _NUMBER = re.compile(r"^\d{1,3}[.)]\s")
 
@@ -72,6 +91,32 @@ def is_sentence(line: str) -> bool:
         return False
     text = line.strip()
     return " " in text[3:] and _SENTENCE.match(text) is not None
+
+
+def reads_as_english(paragraph: str) -> bool:
+    """Whether the paragraph, on one line, reads as English sentences about code: it ends with ":" or "."."""
+    text = paragraph.strip().rstrip("*_")
+    if len(text) > MAX_PROSE or not text.endswith((":", ".")) or _PROSE_START.match(text) is None:
+        return False
+    bare = _QUOTED.sub(" § ", text)
+    parts = [word for word in bare.split() if word.strip("(),.:;*_-–—")]
+    words = [word for word in parts if word.strip("(),.:;*_-–—") != "§"]
+    if len(parts) < MIN_WORDS or _CODE_SIGNS.search(bare) is not None or _SMALL_WORDS.search(bare) is None:
+        return False
+    return sum(_PLAIN_WORD.fullmatch(word) is not None for word in words) >= MIN_SHARE * len(words)
+
+
+def is_order(paragraph: str) -> bool:
+    """Whether the paragraph tells what to do with the code that follows, or what to delete."""
+    text = paragraph.strip().rstrip("*_")
+    if len(text) > MAX_PROSE or _ORDER.search(_QUOTED.sub("§", text)) is None:
+        return False
+    return text.endswith(":") or asks_to_delete(text)
+
+
+def asks_to_delete(paragraph: str) -> bool:
+    """Whether the paragraph tells to delete something, with or without code that follows."""
+    return _DELETION.search(_QUOTED.sub("§", paragraph.strip())) is not None
 
 
 def is_path(word: str) -> bool:

@@ -23,13 +23,16 @@ from apply_service.edits.envelope import (
     PROSE_SUFFIXES,
     SHELLS,
     Fence,
+    asks_to_delete,
     fence_tag,
     find_fences,
     is_fence,
+    is_order,
     is_same_file,
     match_files,
     named_path,
     page_fence,
+    reads_as_english,
 )
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.file_change import FileChange, PatchText
@@ -37,6 +40,7 @@ from apply_service.edits.json_edit import OTHER_CALLS, PAIRS, has_pair, read_rep
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.markers import is_marker, strip_comment
+from apply_service.edits.prose import find_prose, join
 from apply_service.edits.search_replace import SearchBlock, read_file_blocks, read_mark
 from apply_service.edits.unified_diff import HUNK_HEADER, is_preamble, parse_diff, starts_diff
 from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
@@ -53,8 +57,7 @@ CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
     *("let ", "var ", "function ", "export ", "return "),
 )
-WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
-MIN_WORDS = 4
+WRAPPED_SIGNS = ("*** Begin Patch", "MIN_WORDS = 4
 MIN_KNOWN = 6
 """The letters and digits that a line needs to be recognised as a line of the file."""
 
@@ -150,6 +153,7 @@ class _Reader:
         self._text = "\n".join(lines)
         self._original = original
         self._path = path
+        self._language = language
         self._is_prose_file = language == "markdown" or (path or "").lower().endswith(PROSE_SUFFIXES)
         self._marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
         self._has_marks = any(mark.kind != "divide" for mark in self._marks.values())
@@ -491,17 +495,66 @@ class _Reader:
             return [self._lines[at] for at in fences[0].body]
         return [line for f in fences for line in self._lines[f.opening : f.closing + 1]]
 
+    def _order_above(self, fence: Fence) -> str:
+        """The paragraph above a fence if it tells what to do with the code inside; else ""."""
+        stop = next((at + 1 for at in range(fence.opening - 1, -1, -1) if self._lines[at].strip()), 0)
+        start = next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0)
+        inside = any(start <= other.closing and other.opening < stop for other in self._plain_fences)
+        text = join(self._lines, range(start, stop))
+        return text if not inside and reads_as_english(text) and is_order(text) else ""
+
+    def _ordered(self, pieces: Sequence[tuple[str, range]]) -> list[str]:
+        """The text of code parts, each in a fence below its order: a line of its own, or "" for none."""
+        sign = "`" * max(3, *(len(line) - len(line.lstrip("`")) + 1 for line in self._lines))
+        found: list[str] = []
+        for order, code in pieces:
+            found += [*([order] if order else []), sign, *self._lines[code.start : code.stop], sign]
+        return found
+
+    def _read_unfenced(self) -> FoundEdit:
+        """The snippet without the prose that stands around it without fences.
+
+        Several code parts with their orders come in fences, each below its order.
+
+        Raises:
+            MalformedEdit: there is nothing but prose, and it does not tell to delete anything.
+        """
+        prose = find_prose(self._lines, self._original.split("\n"), self._language, is_text=self._is_prose_file)
+        if not prose:
+        pieces: list[tuple[str, range]] = []
+        order = ""
+        for stop, span in zip([*(span.start for span in prose), len(self._lines)], [None, *prose], strict=True):
+            start = span.stop if span is not None else 0
+            code = [at for at in range(start, stop) if self._lines[at].strip()]
+            if span is not None:
+                text = join(self._lines, span)
+                order = text if is_order(text) else ""
+            if code or asks_to_delete(order):
+                pieces.append((order, range(code[0], code[-1] + 1) if code else range(0)))
+        if not pieces:
+            told = join(self._lines, prose[0])
+            raise MalformedEdit("the reply is prose without code", value=told, remedy="send the lines that change")
+        used = [at for _, code in pieces for at in code]
+        if len(pieces) > 1 or not used:
+            return self._found("lazy_snippet", "\n".join([*self._ordered(pieces), ""]), used, ())
+        # Blank lines behind the code are left as they are: the last line may be meant for the file.
+        end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
+        return self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
+
     def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()
         if not fences:
+<<<<<<< HEAD
             found = self._plain_fences
             is_new_page = self._is_prose_file and not self._original.strip()
             if is_new_page and len(found) > 1 and found[0].opening == 0 and found[-1].closing >= len(self._lines) - 2:
                 doubt = Verdict(CHECK, "warning", "there may be a fence around the whole page: it was left there")
                 return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
-            return FoundEdit("lazy_snippet", self._text)
+            return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
-        body = self._body(fences)
+        pieces = [(self._order_above(fence), fence.body) for fence in fences]
+        is_ordered = len(fences) > 1 and any(order for order, _ in pieces)
+        body = self._ordered(pieces) if is_ordered else self._body(fences)
         if is_open and body and body[-1] == "":
             body = body[:-1]
         used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]

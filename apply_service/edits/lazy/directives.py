@@ -104,14 +104,19 @@ def find_directives(
             below = (line for line in update[i + 1 : i + 12] if line.strip() and not _SIGNS["slash"].match(line))
             name = header_name(next(below, ""))
             scores[i] -= 2.0 * (name == text.split(" ", 1)[0] and not text.startswith(f"{name}:"))
+    orders = _orders(update, roles)
     others = [scores[i] for i, role in enumerate(roles) if role not in (*_NOTES, Role.DELETION)]
-    if others and max(others) < MIN_SCORE:
+    if not orders and others and max(others) < MIN_SCORE:
         # Notes of deletion between code: they speak of the lines around them.
         return []
     enough = MIN_SCORE if max(scores, default=0.0) < MIN_SCORE else MIN_AMONG_OTHERS
     found: list[range] = []
     for i, score in enumerate(scores):
         if found and i in found[-1]:
+            continue
+        if i in orders:
+            found.append(range(i, i + 1))
+            texts[i] = orders[i]
             continue
         follows = bool(found) and i == found[-1].stop
         if score >= (enough if is_free[i] or follows else MIN_SCORE):
@@ -120,7 +125,8 @@ def find_directives(
         return []
     directives = []
     for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):
-        start = next((i for i in range(lines.stop, stop) if roles[i] not in (Role.BLANK, Role.MARKER)), stop)
+        skipped = (Role.BLANK, Role.FENCE) if lines.start in orders else (Role.BLANK, Role.MARKER)
+        start = next((i for i in range(lines.stop, stop) if roles[i] not in skipped), stop)
         for i in range(start, stop):
             # Lines are left out; but dots as the only statement of a body are code.
             is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")
@@ -131,6 +137,13 @@ def find_directives(
         block = tuple(range(code[0], code[-1] + 1)) if code else ()
         directives.append(Directive(tuple(lines), _joined([texts[i] or "" for i in lines]), block))
     return _completed(directives)
+
+
+def _orders(update: Sequence[str], roles: Sequence[Role]) -> dict[int, str]:
+    """The orders between fences, by their lines.  One above a part with a marker only tells what that part shows."""
+    found = {i: update[i].strip().rstrip(":*_") for i, role in enumerate(roles) if role is Role.ELSEWHERE}
+    stops = [*found, len(update)][1:]
+    return {i: text for (i, text), stop in zip(found.items(), stops, strict=True) if Role.MARKER not in roles[i:stop]}
 
 
 def _comment_texts(update: Sequence[str], language: str | None) -> list[str | None]:

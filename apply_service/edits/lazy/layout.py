@@ -409,7 +409,8 @@ class Finder:
     @cached_property
     def is_stretch(self) -> bool:
         """Whether the words say where the stretch that gives way begins and where it ends."""
-        return bool(self.by_relation(Relation.UNTIL)) and bool(self.by_relation(Relation.TARGET, Relation.GONE))
+        has_end = bool(self.by_relation(Relation.UNTIL, Relation.SHORT_OF))
+        return has_end and bool(self.by_relation(Relation.TARGET, Relation.GONE))
 
     @cached_property
     def edges(self) -> list[Mention]:

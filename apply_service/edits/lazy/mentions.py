@@ -30,6 +30,8 @@ class Relation(StrEnum):
     WITHIN = "within"
     UNTIL = "until"
     """The thing ends a stretch that begins with the one named before it."""
+    SHORT_OF = "short of"
+    """The thing is the first behind such a stretch."""
 
 
 class Mention(NamedTuple):
@@ -262,7 +264,8 @@ class _WordReader:
             self.relation, self.words.replaces = Relation.TARGET, True
             self.verb = i + 2
             return 2 + (low == "in")
-        if self.relation is Relation.TARGET and (low in ("through", "until", "till") or one == "to"):
+        above = self.stack[-1][0] if self.stack else None
+        if Relation.TARGET in (self.relation, above) and (low in ("through", "until", "till") or one == "to"):
             self.relation = Relation.UNTIL
             return 1 + (one == "to")
         if low == "from" and self.relation is Relation.GONE and self.last_end >= 0:
@@ -286,6 +289,11 @@ class _WordReader:
         elif low in _AFTER or low in _BEFORE:
             if i + 1 < len(self.tokens) and below not in _NO_OBJECT:
                 self.relation = Relation.AFTER if low in _AFTER else Relation.BEFORE
+        elif low in ("including", "excluding") and (low == "excluding" or above == "not"):
+            if self.relation is Relation.UNTIL:
+                self.relation = Relation.SHORT_OF
+            elif self.stack and self.stack[-1][0] is Relation.UNTIL:
+                self.stack[-1] = (Relation.SHORT_OF, self.stack[-1][1])
         elif low in ("change", "changes") and above in ("not", "no", "doesn't", "don't", "other"):
             words.keeps_rest = True
         elif low in _VERBS:

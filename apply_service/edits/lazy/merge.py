@@ -23,8 +23,11 @@ SURE_SIGNS = 0.99
 BROKEN = 0.3
 """What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
 NOWHERE = 0.25
-"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about
-where it goes."""
+"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about where it goes; and
+where the prose above it orders what can't be done."""
+ORDERED = 0.95
+"""At most, where prose says what to do with the code: the chooser is fitted to few such edits."""
+ORDER_IGNORED = "it does not do what the prose above the code says"
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -46,6 +49,8 @@ def merge(
         chance = max(chance, SURE_SIGNS)
     if _is_nowhere(features[0], found[order[0]][0].ops) and not any(known["by_placed"] for known in features):
         chance = min(chance, NOWHERE)
+    if found[order[0]][1].has_order:
+        chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else ORDERED)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -55,6 +60,7 @@ def merge(
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
+    reasons = (*([ORDER_IGNORED] if ways.ignores_order else []), *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
         certainty = Certainty.GUESS
@@ -62,7 +68,7 @@ def merge(
         ranked[0].ops,
         ways.draft.texts,
         certainty,
-        ways.draft.reasons if certainty is not Certainty.CERTAIN else (),
+        reasons if certainty is not Certainty.CERTAIN else (),
         probability=chance,
         readings=ranked,
     )

@@ -1,6 +1,6 @@
 """Where the code of a directive goes: candidate sites are scored by how they agree with what the directive says.
 
-`_Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
+`Search` proposes insertions, replacements and deletions next to what the directive names, scores each, and writes the
 best ones: without lines that stand there already, re-indented, with blank lines as around it.  `place` gives the best
 ways to carry out one directive, `merge_placed` whole snippets that are made of directives.
 """
@@ -38,7 +38,7 @@ MAX_REPEATED = 8
 """Lines of a block that may stand at its place already."""
 WEIGHTS = {
     Relation.TARGET: 3.0, Relation.GONE: 2.0, Relation.AFTER: 3.0, Relation.BEFORE: 3.0, Relation.WITHIN: 2.0,
-    Relation.UNTIL: 2.0,
+    Relation.UNTIL: 2.0, Relation.SHORT_OF: 2.0,
 }  # fmt: skip
 LESS_INSIDE = 0.05
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
@@ -82,7 +82,7 @@ def label(line: str) -> str | None:
     return match["name"] if match is not None else name
 
 
-class _Search:
+class Search:
     """The search for the places of one directive's block."""
 
     def __init__(self, layout: FileOutline, directive: Directive, update: Sequence[str]) -> None:
@@ -156,6 +156,11 @@ class _Search:
     def runs(self) -> Iterator[Site]:
         """From one target to the next, where several are named or a stretch is."""
         layout, relations = self.layout, (Relation.TARGET, Relation.UNTIL, Relation.GONE)
+        stops = self.finder.by_relation(Relation.SHORT_OF)
+        for first, last in product(self.finder.by_relation(Relation.TARGET, Relation.GONE)[:5], stops[:5]):
+            for start in {first.start, layout.lead(first.start)}:
+                if start < last.start:
+                    yield Site(start, layout.before_blanks(last.start))
         targets = [(m, spans) for m, spans in self.finder.spans.items() if m.relation in relations and spans]
         for (mention, spans), (later, others) in combinations(targets, 2):
             is_stretch = Relation.UNTIL in (mention.relation, later.relation)
@@ -240,6 +245,9 @@ class _Search:
         relation, found = mention.relation, []
         if relation is Relation.WITHIN:
             return max(self.inside(site, span) * span.quality for span in spans)
+        if relation is Relation.SHORT_OF:
+            ends_at = self.layout.solid_from[site.end]
+            return max(s.quality * (site.start < s.line and ends_at in (s.start, s.line)) for s in spans)
         if relation in _BESIDE:
             # 1 where the site is next to the thing, blank lines aside; little for the right side alone.
             is_after = relation is Relation.AFTER
@@ -486,7 +494,7 @@ def place(
 
 
 def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> list[Placed]:
-    search = _Search(layout, directive, update)
+    search = Search(layout, directive, update)
     if not search.solid and not search.words.deletes:
         return []
     found: dict[tuple[int, int, Lines], Placed] = {}

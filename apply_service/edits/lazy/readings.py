@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_direc
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
+from apply_service.edits.lazy.orders import find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import (
     Merge,
@@ -77,6 +78,10 @@ class Ways:
     draft: FinishedMerge
     names: list[str]
     features: Features = field(default_factory=dict)
+    has_order: bool = False
+    """The prose above the code says what to do with it."""
+    ignores_order: bool = False
+    """The order is about something else, or nothing that can be done."""
 
 
 def find_readings(
@@ -89,6 +94,8 @@ def find_readings(
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
+    _find_ignoring(reading, update, instruction, found.values())
+    found = {text: ways for text, ways in found.items() if not ways.ignores_order} or found
     facts = {reading: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
         draft = ways.draft
@@ -99,6 +106,23 @@ def find_readings(
             "is_first": float(n == 0)
         }
     return list(found.values())
+
+
+def _find_ignoring(reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]) -> None:
+    """Marks the readings that do not do what the prose above the code orders."""
+    if any(name.startswith("signed") for ways in readings for name in ways.names):
+        return
+    roles = reading.snippet.roles
+    orders = find_orders(
+        reading.original, update, roles, language=reading.language, path=reading.path, instruction=instruction
+    )
+    is_alone = Role.ELSEWHERE not in roles
+    is_unclear = any(order.is_unclear for order in orders)
+    for ways in readings if orders else ():
+        is_carried = any(name.startswith(("placed", "mixed")) for name in ways.names)
+        is_followed = orders[0].is_followed(ways.draft.ops) if is_alone else is_carried
+        is_followed = is_followed and (is_carried or not orders[0].only_places)
+        ways.has_order, ways.ignores_order = True, is_unclear or not is_followed
 
 
 def writes_marker(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
