@@ -57,7 +57,8 @@ CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
     *("let ", "var ", "function ", "export ", "return "),
 )
-WRAPPED_SIGNS = ("*** Begin Patch", "MIN_WORDS = 4
+WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
+MIN_WORDS = 4
 MIN_KNOWN = 6
 """The letters and digits that a line needs to be recognised as a line of the file."""
 
@@ -521,6 +522,7 @@ class _Reader:
         """
         prose = find_prose(self._lines, self._original.split("\n"), self._language, is_text=self._is_prose_file)
         if not prose:
+            return FoundEdit("lazy_snippet", self._text)
         pieces: list[tuple[str, range]] = []
         order = ""
         for stop, span in zip([*(span.start for span in prose), len(self._lines)], [None, *prose], strict=True):
@@ -544,7 +546,6 @@ class _Reader:
     def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()
         if not fences:
-<<<<<<< HEAD
             found = self._plain_fences
             is_new_page = self._is_prose_file and not self._original.strip()
             if is_new_page and len(found) > 1 and found[0].opening == 0 and found[-1].closing >= len(self._lines) - 2:

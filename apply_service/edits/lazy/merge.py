@@ -23,8 +23,8 @@ SURE_SIGNS = 0.99
 BROKEN = 0.3
 """What is left of the chance of a reading after which the file does not parse, or that stands in such a one's place."""
 NOWHERE = 0.25
-"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about where it goes; and
-where the prose above it orders what can't be done."""
+"""At most, for a snippet of which the file has no line and no definition, without a marker and without a word about
+where it goes; and where the prose above it orders what can't be done."""
 ORDERED = 0.95
 """At most, where prose says what to do with the code: the chooser is fitted to few such edits."""
 ORDER_IGNORED = "it does not do what the prose above the code says"
