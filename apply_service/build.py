@@ -200,6 +200,9 @@ def _vocabulary(source: str) -> Mapping[str, int]:
 
 
 def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedModel:
+    # The threads of a pass wait for each other in a loop that takes processor time.  By default the loop lasts up to
+    # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     import torch
 
     from apply_service.engine.loading import load_model

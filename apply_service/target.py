@@ -345,7 +345,8 @@ class Writing:
                 limit=decoding.max_new_tokens,
                 remedy="raise max_tokens",
             )
-        decisions = self._decisions if forced is None else forced.decisions
+        # A stop within the last window, as at a closing tag, leaves forced tokens behind it unwritten.
+        decisions = self._decisions if forced is None else forced.decisions[: len(self._logprobs)]
         rules = decoding.constraint if forced is None else forced.rules
         decided = [logprob if is_one else None for logprob, is_one in zip(self._logprobs, decisions, strict=True)]
         total = None

@@ -1,4 +1,4 @@
-"""The generated parts of `models.md`: starts and answers of pretrained targets, and which model fits which card."""
+"""The generated parts of `models.md`: starts, answers and speeds of pretrained targets, and who fits which card."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from docs.embedded_model_parts import MISSING, RESULTS, with_interval
 from docs.tables import table
 
 
-def runs() -> Iterator[dict[str, Any]]:
-    """The kept runs of `make bench-models`, smallest model first."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("models-*.json")]
-    targets = [run for run in found if run["kind"] == "model_target"]
-    yield from sorted(targets, key=lambda run: run["starts"][0]["ready"]["processor_s"])
+def runs(kind: str = "model_target") -> Iterator[dict[str, Any]]:
+    """The kept runs of `make bench-models` of one kind, in the order of their files' names."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("models-*.json"))]
+    yield from (run for run in found if run["kind"] == kind)
 
 
 def starts() -> str:
@@ -38,23 +37,63 @@ def answers() -> str:
     return "\n".join(map(_answers, runs())) or MISSING.format("make bench-models")
 
 
-def _answers(run: Mapping[str, Any]) -> str:
+def speeds() -> str:
+    """A table for each model: every way of decoding, beside `plain` in the same run."""
+    return "\n".join(map(_speeds, runs("model_speed"))) or MISSING.format("make bench-models")
+
+
+def _speeds(run: Mapping[str, Any]) -> str:
+    head = (
+        "",
+        "answered",
+        "tokens an edit",
+        "tokens a pass",
+        "rejections an edit",
+        "accepted",
+        "tokens a second",
+        "over plain",
+    )
+    rows = (
+        (
+            f"`{name}`",
+            f"{way['n_scored'] - way['n_refused']}",
+            *(_figure(way[field], ".1f") for field in ("tokens_per_edit", "tokens_per_pass", "rejections_per_edit")),
+            _figure(way["acceptance_rate"], ".0%"),
+            _figure(way["tok_s"], ".1f"),
+            _figure(way["speedup_vs_plain"], ".1f"),
+        )
+        for name, way in run["ways"].items()
+    )
+    return f"{_about(run)}.\n\n" + table(head, rows)
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _about(run: Mapping[str, Any]) -> str:
     start = run["provenance"]
-    about = (
+    return (
         f"{run['model']}, {run['dtype']}: {run['n_edits']} edits of files of up to {run['max_chars']} characters; "
         f"{start['hardware']['cpu']}; {start['created'][:10]}; commit {str(start['commit'])[:10]}"
     )
+
+
+def _answers(run: Mapping[str, Any]) -> str:
     rows = (
         (
             f"`{name}`",
             with_interval(way, "exact_match"),
             with_interval(way, "silent_errors"),
             str(way["n_refused"]),
-            "-" if way["tokens_per_pass"] is None else f"{way['tokens_per_pass']:.1f}",
+            _figure(way["tokens_per_pass"], ".1f"),
+            _figure(way["rejections_per_edit"], ".1f"),
+            _figure(way["acceptance_rate"], ".0%"),
         )
         for name, way in run["ways"].items()
     )
-    return f"{about}.\n\n" + table(("", "exact", "silent errors", "refused", "tokens a pass"), rows)
+    head = ("", "exact", "silent errors", "refused", "tokens a pass", "rejections an edit", "accepted")
+    return f"{_about(run)}.\n\n" + table(head, rows)
 
 
 def cards() -> str:
@@ -76,5 +115,6 @@ def cards() -> str:
 MODEL_TARGET_PARTS: Mapping[str, Callable[[], str]] = {
     "model-starts": starts,
     "model-answers": answers,
+    "model-speeds": speeds,
     "model-cards": cards,
 }

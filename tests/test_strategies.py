@@ -14,7 +14,7 @@ from apply_service.edits.windows import cut_job, find_regions
 from apply_service.engine.calibration import Calibration, ProbabilityMap, Thresholds
 from apply_service.errors import CheckFailed, NeedsMoreContext, Truncated
 from apply_service.pipeline import apply, read_edit, run_alone
-from apply_service.protocols import EditJob
+from apply_service.protocols import EditJob, StopFinder
 from apply_service.target import Runtime, Target
 from apply_service.types import ApplyRequest, Certainty, FinalEvent, TokenEvent
 from tests.fake_engine import FakeEngine, ScriptedEngine, scripted
@@ -112,6 +112,32 @@ def test_the_threshold_says_how_little_a_target_must_think_of_it() -> None:
     assert apply(CERTAIN, replace(runtime, confirm_threshold=0.0)).strategy == "confirmed"
     assert apply(CERTAIN, replace(runtime, confirm_threshold=1e-12)).strategy == "confirmed"
     assert apply(CERTAIN, replace(runtime, confirm_threshold=1e-6)).strategy == "model"
+
+
+class EndsInItsText(PlainBytes):
+    """Its output is complete at the last byte of the text, as with a closing tag; the end token is never written."""
+
+    def stop_finder(self, job: EditJob) -> StopFinder:
+        n_left = len(job.prediction.text.encode())
+
+        def find(new_ids: Sequence[int]) -> int | None:
+            nonlocal n_left
+            n_left -= len(new_ids)
+            return len(new_ids) + n_left - 1 if n_left <= 0 else None
+
+        return find
+
+    def decode_output(self, ids: Sequence[int]) -> str:
+        assert END not in ids
+        return self.decode(ids)
+
+
+def test_a_text_that_is_complete_before_its_end_token_is_scored() -> None:
+    runtime, engine = wanting(MERGED, CERTAIN, margin=8.0)
+    target = Target("embedded", engine, EndsInItsText())
+    result = apply(CERTAIN, replace(runtime, load=lambda _: target, confirm_threshold=0.5))
+    assert (result.strategy, result.merged_code) == ("confirmed", MERGED)
+    assert result.stats.completion_tokens == len(MERGED.encode())
 
 
 @pytest.mark.parametrize(("confirm", "strategy"), [(1e-12, "confirmed"), (1e-6, "model")])

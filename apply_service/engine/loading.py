@@ -40,7 +40,6 @@ from apply_service.engine.weights import (
     dtype_of,
     fuse_norms,
     known_share,
-    multiply_in_pieces,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
 from apply_service.models import EMBEDDED, RECORD_FILE
@@ -210,7 +209,6 @@ def make_ready(
         ModelNotLoadable: the model does not run with our attention.
     """
     fuse_norms(model)
-    multiply_in_pieces(model)
     try:
         found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
     except MissingDependency:

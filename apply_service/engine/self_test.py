@@ -3,8 +3,8 @@ assumed.
 
 A verified window may lie at any row of any bucket, beside any neighbour, and have any length.  The lossless law holds
 bit for bit if a token's logits are the same in all these places.  So the same known tokens go through one pass of every
-bucket, in windows of several lengths at once, and through one pass of every small bucket alone.  All of them must agree
-with the largest bucket; one that does not is left out.  This costs less than three passes of the largest bucket.
+bucket, in windows of several lengths at once, and through one pass of the smallest buckets alone.  All of them must
+agree with the largest bucket; one that does not is left out.  This costs less than three passes of the largest bucket.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ N_SESSIONS = 5
 PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 """Slots that a self-test needs."""
 SMALL_BUCKET = 64
-"""On a GPU passes of up to so many rows take the time of one row; on a CPU few rows more are cheap."""
-CHEAP_S = 0.5
+"""On a GPU passes of up to so many rows take the time of one row."""
+LONE_BUCKET = 16
+"""Buckets of up to so many rows also have a pass with one token: there the libraries change their ways most often."""
+CHEAP_S = 0.1
 """Where a pass of the largest bucket takes less, every bucket is timed several times, with one token."""
 
 
@@ -44,7 +46,8 @@ CHEAP_S = 0.5
 class SelfTest:
     """What was found.  `differing_rows` is the share of probed rows whose logits differed in any bit, by bucket;
     `flipped_choices` the share whose argmax did: the divergence rate.  `pass_times`: seconds of the fastest pass of
-    each of `buckets`.  `attention` and `has_graphs`: what the passes ran on, `notes` why on nothing better."""
+    each of `buckets`.  `attention` and `has_graphs`: what the passes ran on, `notes` why on nothing better.  `piece`:
+    rows of a bfloat16 matrix that a CPU multiplies at a time; None: all of them."""
 
     buckets: tuple[int, ...]
     query_grain: int
@@ -54,6 +57,7 @@ class SelfTest:
     attention: Literal["sdpa", "triton"] = "sdpa"
     has_graphs: bool = False
     notes: tuple[str, ...] = ()
+    piece: int | None = None
 
     @property
     def determinism(self) -> Literal["bitwise", "tolerant"]:
@@ -174,7 +178,7 @@ class _Probe:
         found = list(rows)
         wanted = [self.oracle[at : at + len(one)] for (_, at, _), one in zip(plan, rows, strict=True)]
         alone_s = []
-        for _ in range(3 if self.is_cheap else bucket <= SMALL_BUCKET):
+        for _ in range(3 if self.is_cheap else bucket <= LONE_BUCKET):
             offset = self._offset(bucket, 1)
             rows, seconds = self.look(bucket, [(self.sessions[0], offset, 1)])
             found.append(rows[0])

@@ -26,9 +26,9 @@ import transformers
 from apply_service.engine.kv_cache import KVShape
 from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test, time_passes
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine, consistent
-from apply_service.engine.weights import fp8_ways, n_fused
+from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
-VERSION = 5
+VERSION = 6
 """Of the self-test itself: another one finds nothing that this one left."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
 """In the place of the default ones: fewer rows take no less time there."""
@@ -48,42 +48,42 @@ class SelfTestStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def get(self, model: Any, buckets: Sequence[int], wanted: str = "") -> SelfTest | None:
-        """What a self-test of this model here found, `wanted` of the engine's options; None where there was none."""
+    def get(self, key: str) -> SelfTest | None:
+        """The record under a key (`fingerprint`); None where there is none."""
         try:
-            values: dict[str, Any] = json.loads(self._path(model, buckets, wanted).read_text(encoding="utf-8"))
+            values: dict[str, Any] = json.loads(self._path(key).read_text(encoding="utf-8"))
             for name in ("differing_rows", "flipped_choices", "pass_times"):
                 values[name] = {int(bucket): float(value) for bucket, value in values[name].items()}
             return SelfTest(**values | {name: tuple(values[name]) for name in ("buckets", "notes")})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def put(self, model: Any, buckets: Sequence[int], found: SelfTest, wanted: str = "") -> None:
+    def put(self, key: str, found: SelfTest) -> None:
         """Keep a record, whole or not at all.  A folder that can't be written to keeps none."""
-        path = self._path(model, buckets, wanted)
+        path = self._path(key)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
                 json.dump(asdict(found), file)
             os.replace(file.name, path)
 
-    def _path(self, model: Any, buckets: Sequence[int], wanted: str) -> Path:
-        return self._directory / f"{fingerprint(model, buckets, wanted)}.json"
+    def _path(self, key: str) -> Path:
+        return self._directory / f"{key}.json"
 
 
 def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
     """A digest of everything that the self-test's outcome may depend on: kernels, threads, shapes, number format, the
     `wanted` options of the engine, and a sample of every weight."""
     device = next(model.parameters()).device
-    cpu_name = triton = ""
+    cpu = triton = ""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        cpu_name = next((line for line in lines if line.startswith("model name")), "")
+        cpu = "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
     with contextlib.suppress(PackageNotFoundError):
         triton = version("triton")
     parts = [
         *(VERSION, torch.__version__, torch.__config__.show(), torch.get_num_threads(), transformers.__version__),
-        *(triton, platform.machine(), cpu_name or platform.processor()),
+        *(triton, platform.machine(), cpu or platform.processor()),
         torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability(),
         *(model.config.to_json_string(), tuple(buckets), wanted),
     ]
@@ -97,15 +97,21 @@ def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
 def find_self_test(
     model: Any, name: str, buckets: Sequence[int], store: SelfTestStore | None, options: Mapping[str, Any]
 ) -> SelfTest:
-    """What the self-test finds of a model here with these options of the engine, from `store` where it is known there;
-    says in the log what passes run on.
+    """Pack the matrices of `model`, and tell what the self-test finds of it here with these options of the engine, from
+    `store` where it is known there.  Matrices are multiplied in pieces only where more row counts agree that way.  Says
+    in the log what passes run on.
 
     Raises:
         Exception: whatever the model trips over, run with windows over slots.
     """
-    wanted = repr(sorted(options.items()))
-    known = None if store is None else store.get(model, buckets, wanted)
+    key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
+    pack_matrices(model)
+    known = None if store is None else store.get(key)
     found = find_options(model, name, buckets, options) if known is None else known
+    if known is None and len(found.buckets) < len(buckets) and multiply_in_pieces(model, PIECE):
+        in_pieces = replace(find_options(model, name, buckets, options), piece=PIECE)
+        found = max(found, in_pieces, key=lambda one: len(one.buckets))
+    multiply_in_pieces(model, found.piece)
     n_weights, device = sum(weight.numel() for weight in model.parameters()), next(model.parameters()).device
     if known is not None and device.type == "cpu" and n_weights <= RETIMED_WEIGHTS:
         tested: dict[str, Any] = {
@@ -117,7 +123,7 @@ def find_self_test(
         least = {bucket: min(seconds, known.pass_times[bucket]) for bucket, seconds in times.items()}
         found = replace(known, pass_times=consistent(least))
     if store is not None and found != known:
-        store.put(model, buckets, found, wanted)
+        store.put(key, found)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         # The engine of the self-test is part of a ring of references; its slots are a whole context's.
         gc.collect()

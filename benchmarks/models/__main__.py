@@ -1,10 +1,11 @@
 """`make bench-models`: what a pretrained target takes to start, and how often it is right.
 
     python -m benchmarks.models --name smollm2-135m --data real_diffs_dev.jsonl [--updates FILE] [--limit N]
+    python -m benchmarks.models ... --part speed --ways plain,model-free,prompt_lookup,hf-prompt-lookup-128 --limit N
 
 The model lies in `runs/models/NAME` (`make real-models`).  It is started twice: with no record of a self-test, and with
 the one that this left.  After each start an edit of six lines is answered twice.  Then every way answers every edit; a
-run that was stopped goes on with the same command.
+run that was stopped goes on with the same command.  Each part has its own edits and its own file of results.
 """
 
 from __future__ import annotations
@@ -16,23 +17,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from apply_eval.datasets import chosen_records
+from apply_eval.decoders import PROMPT_LOOKUP_TOKENS, HfGenerate
 from apply_eval.loop import Loop, schedule
 from apply_eval.provenance import provenance
 from apply_eval.results import ROWS, build_results
 from apply_eval.rows import RowsFile, facts_of
-from apply_eval.summary import SummaryOptions
+from apply_eval.runners import RequestOptions, Runner, alone
+from apply_eval.summary import PLAIN, SummaryOptions
 from apply_service.build import build_runtime
 from apply_service.pipeline import apply
 from apply_service.settings import Settings
+from apply_service.target import Runtime, Target, in_process
 from apply_service.types import ApplyRequest
-from benchmarks.embedded.model import MERGE, RESULTS, SEED, keep, log, open_way
+from benchmarks.embedded.model import MERGE, RESULTS, SEED, WAYS, keep, log, open_way
 from tests.engine.real_models import FOLDER, MODELS
 
-WAYS = (MERGE, "model-free", "model-constrained", "auto")
+LIBRARY = {"hf-prompt-lookup": PROMPT_LOOKUP_TOKENS, "hf-prompt-lookup-128": 128}
+"""The library's own prompt lookup, and how many tokens it drafts."""
+SPEEDS = ("tok_s", "speedup_vs_plain", "acceptance_rate", "rejections_per_edit", "tokens_per_edit")
 SIX_LINES = ApplyRequest(
     original="def a():\n    return 1\n\n\ndef b():\n    return 2\n", update="def b():\n    return 3\n", path="a.py"
 )
@@ -46,14 +53,13 @@ def main() -> int:
         print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
         return 0
     start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
-    with tempfile.TemporaryDirectory() as state:
-        command = [sys.executable, "-m", "benchmarks.models", *sys.argv[1:], "--start", state]
-        starts = [json.loads(subprocess.check_output(command)) for _ in range(2)]
+    result = RESULTS / f"models-{options.name}{f'-{options.part}' if options.part else ''}.json"
+    starts = [] if options.part else measure_starts()
     records, _ = chosen_records(options.data, updates=options.updates, split=None)
     short = [record for record in records if len(record.before) <= options.max_chars]
     records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
     runtime = build_runtime(Settings(**settings, prefix_cache_mb=0))
-    runners = {name: open_way(name, runtime, options.timeout) for name in options.ways.split(",")}
+    runners = {name: open_runner(name, runtime, options.timeout) for name in options.ways.split(",")}
     ids = [record.id for record in records]
     plan = {
         "schema_version": 1,
@@ -65,17 +71,42 @@ def main() -> int:
         "torch_threads": options.torch_threads,
         "timeout_s": options.timeout,
     }
-    out = FOLDER.parent / "bench-models" / options.name
+    out = FOLDER.parent / "bench-models" / result.stem
     with RowsFile(out / ROWS, plan) as file:
         file.add_session(start)
         loop = Loop({record.id: record for record in records}, runners, file, on_row=log)
         loop.run(list(schedule(ids, list(runners), seed=SEED)))
         results = build_results(file.record, [facts_of(r) for r in records], SummaryOptions(SEED), plain=None)
         kept = keep(results, file.record.rows)
-    about = {"kind": "model_target", "model": MODELS[options.name].title, "dtype": options.dtype}
+    for name, way in kept["ways"].items():
+        way |= {speed: results["summary"][name][speed] for speed in SPEEDS}
+    about = {"kind": f"model_{options.part or 'target'}", "model": MODELS[options.name].title, "dtype": options.dtype}
     kept |= {**about, "max_chars": options.max_chars, "starts": starts}
-    (RESULTS / f"models-{options.name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    result.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def open_runner(name: str, runtime: Runtime, timeout_s: float) -> Runner:
+    """One of the ways of the embedded model's benchmark, `plain`, the library's prompt lookup, or a drafter of ours;
+    what is not a way writes freely."""
+    if name in (MERGE, *WAYS):
+        return open_way(name, runtime, timeout_s)
+    options = RequestOptions("model", "none", timeout_s=timeout_s)
+    if name in LIBRARY:
+        return HfGenerate(name, runtime, options=options, n_lookup=LIBRARY[name])
+    if name != PLAIN:
+        return alone(name, runtime, options=options, drafter=name)
+    target = in_process(runtime.load(runtime.models[0]))
+    undrafted: Any = target.engine
+    plain = Target(target.name, undrafted.plain(), target.prompt_format)
+    return alone(name, replace(runtime, load=lambda _: plain), options=options, drafter="none")
+
+
+def measure_starts() -> list[dict[str, Any]]:
+    """A start without a kept self-test and one with it, each in a process of its own that is told all our arguments."""
+    with tempfile.TemporaryDirectory() as state:
+        command = [sys.executable, "-m", "benchmarks.models", *sys.argv[1:], "--start", state]
+        return [json.loads(subprocess.check_output(command)) for _ in range(2)]
 
 
 def one_start(settings: Settings) -> dict[str, Any]:
@@ -104,7 +135,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--updates", type=Path)
     parser.add_argument("--limit", type=int, default=20, help="so many edits, evenly over those that are short enough")
     parser.add_argument("--max-chars", type=int, default=1500, help="longest original")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument(
+        "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
+    )
+    parser.add_argument(
+        "--part", choices=("speed",), help="without the starts, and kept apart; names the file of results"
+    )
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--torch-threads", type=int)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")

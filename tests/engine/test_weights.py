@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,21 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, MixtralConfig
 
+from apply_service.engine import self_test_store
 from apply_service.engine.eight_bit import EightBitLinear
 from apply_service.engine.loading import embedded_directory
-from apply_service.engine.self_test import run_self_test
+from apply_service.engine.self_test import SelfTest, run_self_test
+from apply_service.engine.self_test_store import SelfTestStore, find_self_test
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.engine.weights import PIECE, Weights, bring, multiply_in_pieces, weight_bytes
+from apply_service.engine.weights import (
+    PIECE,
+    PackedLinear,
+    Weights,
+    bring,
+    multiply_in_pieces,
+    pack_matrices,
+    weight_bytes,
+)
 from apply_service.errors import ModelNotLoadable
 from benchmarks.gpu.measure import bytes_read, format_of
 from tests.engine.test_mixes import play
@@ -127,20 +138,67 @@ def _mixture() -> Any:
     return AutoModelForCausalLM.from_config(config)
 
 
+HAS_BFLOAT16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no bfloat16 products"
+)
+
+
+@HAS_BFLOAT16
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_packed_layer_gives_the_products_of_its_matrix(*, has_bias: bool) -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(96, 160, bias=has_bias, dtype=torch.bfloat16).requires_grad_(False)
+    model = nn.Sequential(plain)
+    pack_matrices(model)
+    assert model[0] is not plain
+    rows = torch.randn(1, 100, 96, dtype=torch.bfloat16)
+    found = model(rows)
+    assert found.shape == (1, 100, 160)
+    assert torch.allclose(found.float(), plain(rows).float(), rtol=2**-7, atol=1e-2)
+
+
+@HAS_BFLOAT16
 def test_rows_in_pieces_do_not_depend_on_how_many_there_are() -> None:
     torch.manual_seed(0)
-    linear = nn.Linear(96, 160, dtype=torch.bfloat16).requires_grad_(False)
-    rows, plain = torch.randn(1, 100, 96, dtype=torch.bfloat16), linear.forward
-    multiply_in_pieces(linear)
-    found = linear(rows)
-    assert found.shape == (1, 100, 160)
+    model = nn.Sequential(nn.Linear(96, 160, dtype=torch.bfloat16).requires_grad_(False))
+    pack_matrices(model)
+    rows = torch.randn(1, 100, 96, dtype=torch.bfloat16)
+    assert multiply_in_pieces(model, PIECE)
+    found = model(rows)
+    assert multiply_in_pieces(model, None)
     for first in range(0, 100, PIECE):
         piece = slice(first, first + PIECE)
-        assert torch.equal(found[:, piece], plain(rows[:, piece]))
-        assert torch.equal(linear(rows[:, piece]), found[:, piece])
+        assert torch.equal(found[:, piece], model(rows[:, piece]))
 
 
-def test_other_formats_are_multiplied_whole() -> None:
-    linear = nn.Linear(8, 8)
-    multiply_in_pieces(linear)
-    assert "forward" not in vars(linear)
+@HAS_BFLOAT16
+def test_pieces_are_taken_only_where_more_row_counts_agree_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    buckets, pieces = (4, 256), list[int | None]()
+
+    def find(model: Any, *_args: Any) -> SelfTest:
+        (piece,) = {one.piece for one in model.modules() if isinstance(one, PackedLinear)}
+        pieces.append(piece)
+        agreeing = buckets if piece or not is_helpless else (256,)
+        nothing = dict.fromkeys(buckets, 0.0)
+        return SelfTest(agreeing if is_mended else (256,), 4, nothing, nothing, nothing)
+
+    monkeypatch.setattr(self_test_store, "find_options", find)
+    for is_helpless, is_mended, wanted, tried in (
+        (False, True, None, [None]),
+        (True, True, PIECE, [None, PIECE]),
+        (True, False, None, [None, PIECE]),
+    ):
+        pieces.clear()
+        store = SelfTestStore(tmp_path / f"{is_helpless} {is_mended}")
+        for is_first in (True, False):
+            model = tiny_model("llama", dtype=torch.bfloat16)
+            assert find_self_test(model, "tiny", buckets, store, {}).piece == wanted
+            assert {one.piece for one in model.modules() if isinstance(one, PackedLinear)} == {wanted}
+            assert pieces == tried, f"measured at the first start alone, {is_first=}"
+
+
+def test_other_formats_are_multiplied_as_they_are() -> None:
+    model = nn.Sequential(linear := nn.Linear(8, 8))
+    pack_matrices(model)
+    assert model[0] is linear
+    assert not multiply_in_pieces(model, PIECE)
