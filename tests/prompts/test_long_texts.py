@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 import apply_service
+from apply_eval.replay import Replay
 from apply_service.build import build_runtime
 from apply_service.deadline import Deadline
-from apply_service.engine.replay_shapes import replay_directory
 from apply_service.errors import ContextLimitExceeded
 from apply_service.pipeline import apply, read_edit
 from apply_service.prompts.chat import Chat
 from apply_service.prompts.compact import Compact
-from apply_service.prompts.replay import Replay
 from apply_service.prompts.tokenizer import ChatTokenizer, ContentTokenizer
 from apply_service.protocols import EditJob, PromptFormat
 from apply_service.settings import Settings
@@ -40,7 +39,7 @@ LAZY = f"{MARK}STEP_S = 1\n{MARK}"
 def formats() -> dict[str, PromptFormat]:
     return {
         "compact": Compact.from_directory(PACKAGE / "models/embedded"),
-        "replay": Replay.from_directory(replay_directory()),
+        "replay": Replay(),
         "chat": Chat(ChatTokenizer(tiny_tokenizer())),
         "plain": PlainBytes(),
     }
@@ -101,7 +100,7 @@ def test_nothing_that_fits_is_refused(name: str) -> None:
 
 
 def test_few_tokens_for_many_characters_are_encoded_whole() -> None:
-    replay = Replay.from_directory(replay_directory())
+    replay = Replay()
     job = read(" " * 400_000 + "x\n", LAZY)
     n_prompt = len(replay.encode_prompt(job))
     assert CHARS_PER_TOKEN * n_prompt < 400_000  # so that its beginning is looked at
