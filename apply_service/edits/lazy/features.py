@@ -23,7 +23,7 @@ from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
 from apply_service.edits.lazy.retouch import renew
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.lazy.vague import REASON
-from apply_service.edits.markers import Role, strip_comment
+from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAKERS = ("line", "group", "signed", "placed", "other")
@@ -88,6 +88,19 @@ class SnippetFacts:
             for word in words(line):
                 found.setdefault(word, set()).add(j)
         return found
+
+    @cached_property
+    def said_kept(self) -> set[str]:
+        """The words of the markers: what they name stays."""
+        texts, roles = self.reading.snippet.texts, self.reading.snippet.roles
+        return {word for i, role in enumerate(roles) if role is Role.MARKER for word in words(texts[i])}
+
+    @cached_property
+    def said_gone(self) -> set[str]:
+        """The lines that deletion notes quote."""
+        texts, roles = self.reading.snippet.texts, self.reading.snippet.roles
+        told = {deletion_target(texts[i]).strip() for i, role in enumerate(roles) if role is Role.DELETION}
+        return {text for text in told if self.reading.index.count(text)}
 
     @cached_property
     def features(self) -> Features:
@@ -199,6 +212,25 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **_of_gaps(facts.reading, ops),
         **_of_blocks(facts.reading, ops),
         **_of_shown_lines(facts.reading, ops),
+        **_against_words(facts, ops, drops, takes),
+    }
+
+
+def _against_words(
+    facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]
+) -> Features:
+    """What the reading does against the notes of the snippet, and what it hides at edges without a marker."""
+    new_names = {header_name(op.text) for op in takes}
+    gone_names = {header_name(op.text) for op in drops} - new_names
+    blocks = facts.reading.snippet.blocks
+    used = [k for k, op in enumerate(ops) if op.update_line is not None]
+    head = sum(bool(op.text.strip()) for op in ops[: used[0]] if op.kind == "keep") if used else 0
+    tail = sum(bool(op.text.strip()) for op in ops[used[-1] + 1 :] if op.kind == "keep") if used else 0
+    return {
+        "gone_but_named": float(len(gone_names & facts.said_kept)),
+        "kept_though_noted": float(sum(op.kind != "drop" and op.text.strip() in facts.said_gone for op in ops)),
+        "unmarked_head": log2(1 + head) if blocks and not blocks[0].marked_before else -1.0,
+        "unmarked_tail": log2(1 + tail) if blocks and not blocks[-1].marked_after else -1.0,
     }
 
 
