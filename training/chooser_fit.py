@@ -321,17 +321,17 @@ class Outcome(NamedTuple):
         return self.place == 1
 
 
-def judge(choices: Sequence[Choice], chooser: Chooser) -> list[Outcome]:
-    """What the chooser makes of each edit."""
+def judge(choices: Sequence[Choice], chooser: Chooser, scores: Scores | None = None) -> list[Outcome]:
+    """What the chooser makes of each edit.  `scores`: of its readings by other models, in place of the chooser's."""
     found: list[Outcome] = []
-    for choice in choices:
+    for n, choice in enumerate(choices):
         if not choice.features:
             found.append(Outcome(choice, None, None))
             continue
-        scores = chooser.rank(choice.features)
-        order = sorted(range(len(scores)), key=lambda i: -scores[i])
+        own = chooser.rank(choice.features) if scores is None else scores[n]
+        order = sorted(range(len(own)), key=lambda i: -own[i])
         place = next((at for at, i in enumerate(order, 1) if choice.right[i]), None)
-        found.append(Outcome(choice, chooser.probability(choice.features, scores), place))
+        found.append(Outcome(choice, chooser.probability(choice.features, own), place))
     return found
 
 

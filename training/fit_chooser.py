@@ -30,7 +30,16 @@ from apply_service.edits.lazy.merge import readings
 from apply_service.edits.reply import read_reply
 from apply_service.types import Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
-from training.chooser_fit import CALIBRATIONS, CONFIDENCES, SCORES, Recipe, cross_validate, fit_choosers
+from training.chooser_fit import (
+    CALIBRATIONS,
+    CONFIDENCES,
+    SCORES,
+    Recipe,
+    cross_validate,
+    fit_choosers,
+    judge,
+    scores_out_of_fold,
+)
 from training.chooser_report import (
     REFUSED_BELOW,
     counts_of,
@@ -52,8 +61,10 @@ def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None
     recipes = recipes_of(options)
     outcomes = cross_validate(choices, names, recipes, n_folds=options.folds)
     recipe = pick_recipe(outcomes)
-    threshold = pick_threshold(outcomes[recipe], options.wrong)
     made = fit_choosers(choices, names, [recipe], n_folds=options.folds)[recipe]
+    # One calibration for all: those of the folds differ by more than the few answers that decide about a threshold.
+    scores = scores_out_of_fold(choices, names, SCORES[recipe.score], options.folds)
+    threshold = pick_threshold(judge(choices, made, scores), options.wrong)
     files = [file for pair in options.data for file in pair if file is not None]
     report = {
         "kind": "chooser",
