@@ -324,9 +324,12 @@ class ReadSnippet:
         notes: Collection[int] = (),
         shifts: bool = True,
         index: LineIndex | None = None,
+        has_addresses: bool = True,
     ) -> None:
         """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
-        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's."""
+        are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.
+        `has_addresses`: whether nested headers may leave lines out without a word."""
+        self.has_addresses = has_addresses
         self.original = original
         self.language = language
         self.path = path
@@ -409,11 +412,16 @@ class ReadSnippet:
                 self.doubts.append("remark or comment")
 
     def again(
-        self, passed_over: Collection[int] = (), notes: Collection[int] = (), *, shifts: bool = True
+        self,
+        passed_over: Collection[int] = (),
+        notes: Collection[int] = (),
+        *,
+        shifts: bool = True,
+        has_addresses: bool = True,
     ) -> ReadSnippet:
         """The same snippet read in another way."""
-        texts = self.snippet.texts
-        return ReadSnippet(self.original, texts, self.language, self.path, passed_over, notes, shifts, self.index)
+        original, texts, path = self.original, self.snippet.texts, self.path
+        return ReadSnippet(original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses)
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
@@ -429,7 +437,7 @@ class ReadSnippet:
         marked = {
             indent_of(text) for text, role in zip(snippet.texts, snippet.roles, strict=True) if role is Role.MARKER
         }
-        for block in snippet.blocks:
+        for block in snippet.blocks if self.has_addresses else ():
             solid = [i for i in block.lines if self.texts[i].strip()]
             for above, i in pairwise(solid):
                 levels = indent_of(self.texts[above]), indent_of(self.texts[i])

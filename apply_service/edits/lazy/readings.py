@@ -184,7 +184,8 @@ def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
     """Other ways to read the snippet itself, each with a name.
 
     Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
-    lines count as markers.  If the snippet was shifted, it keeps its own indentation.
+    lines count as markers.  If the snippet was shifted, it keeps its own indentation.  If it has nested headers, the
+    lines between them go.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
@@ -196,6 +197,8 @@ def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
+    if reading.addresses:
+        yield "shown", reading.again(has_addresses=False)
 
 
 def _placed(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
