@@ -133,7 +133,9 @@ def _without_ends(exact: Prediction, original: str, lf_update: str) -> Predictio
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
     ends = tuple("\r\n" if op.text.endswith("\r") else "\n" for op in written[:-1])
     if written and original.startswith(MARK):
-        if not texts[0].startswith(MARK) or any(op.original_line == 0 for op in written[1:]):
+        is_elsewhere = any(op.original_line == 0 for op in written[1:])
+        is_another = written[0].original_line not in (None, 0)  # a kept line that begins with such a character itself
+        if not texts[0].startswith(MARK) or is_elsewhere or is_another:
             raise MalformedEdit(
                 "the edit moves the byte-order mark or takes it away",
                 value="U+FEFF",
