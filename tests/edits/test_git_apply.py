@@ -17,7 +17,7 @@ from typing import NoReturn
 import pytest
 
 from apply_service.edits.patch import FailedChange, apply_changes
-from apply_service.errors import ApplyError
+from apply_service.errors import ApplyError, MalformedEdit
 from apply_service.pipeline import apply
 from apply_service.target import Runtime
 from apply_service.types import ApplyRequest
@@ -239,3 +239,10 @@ def test_patches_are_applied_as_git_applies_them(tmp_path: Path, n_cases: int) -
                 assert alone == got[name].text, f"{name}: {options}\n{before}\n{patch!r}"
     print(dict(ends))
     assert ends["the same"] > 0.7 * n_cases
+
+
+def test_a_second_line_that_begins_as_the_mark_does_not_stand_in_for_it() -> None:
+    patch = "--- a/f.py\n+++ b/f.py\n@@ -1,2 +1 @@\n-\ufeff}\n \ufeffz\n"
+    got = applied_here({"f.py": Kept("\ufeff}\n\ufeffz\n", 0o644)}, patch)
+    assert isinstance(got, MalformedEdit)
+    assert "byte-order mark" in str(got)

@@ -14,9 +14,8 @@ from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.reply import detect_format, read_reply
 from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
-from apply_service.pipeline import apply
 from apply_service.protocols import EditContext
-from apply_service.types import ApplyRequest, Certainty, Prediction
+from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import NASTY, Script, as_diff, assert_contract, draw_script
 
 FILE = """\
@@ -361,9 +360,3 @@ def test_a_copy_of_the_file_is_no_change_of_it() -> None:
     )
     assert predict("a\nb\n", change + copy, path="f.py").text == "a\nB\n"
     assert predict("a\nb\n", change + copy, path="g.py").text == "A\nb\n"
-
-
-def test_a_second_line_that_begins_as_the_mark_does_not_stand_in_for_it() -> None:
-    original, update = "\ufeff}\n\ufeffz\n", "--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-\ufeff}\n \ufeffz\n"
-    with pytest.raises(MalformedEdit, match="byte-order mark"):
-        apply(ApplyRequest(original=original, update=update, path="f", strategy="exact"))
