@@ -12,6 +12,7 @@ markers are text of that code, as in a test that holds a diff.  Everything that 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apply_service.edits.envelope import (
+    MAX_PROSE,
     PAGE_TITLES,
     PROSE_SUFFIXES,
     SHELLS,
@@ -47,7 +49,7 @@ from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
 from apply_service.errors import MalformedEdit, UnknownEditFormat
 from apply_service.registry import EDIT_FORMATS, names
-from apply_service.types import Prediction, Severity, Verdict
+from apply_service.types import DOUBT, Prediction, Severity, Verdict
 
 CHECK = "reply"
 OTHER_FILES = "other_files"
@@ -56,6 +58,12 @@ DIFF_TITLES = ("diff", "patch", "udiff")
 CODE_WORDS = (
     *("def ", "class ", "import ", "from ", "#include", "const "),
     *("let ", "var ", "function ", "export ", "return "),
+)
+_SENTENCE_END = re.compile(r"(?<=[.!])\s+")
+_ORDER = re.compile(
+    r"(?:(?:also|then|and|finally|next|please|you (?:should|must|need to)|don't forget to|remember to),? )*"
+    r"(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update|swap|put)\b.*[.!]$",
+    re.IGNORECASE,
 )
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
 MIN_WORDS = 4
@@ -296,7 +304,14 @@ class _Reader:
 
     # -- what each format reads ----------------------------------------------------------------------------------------
     def read(self, name: str) -> FoundEdit:
-        """The reply as the format of that name."""
+        """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out."""
+        edit = self._read(name)
+        if (order := self._order_behind(name)) is None:
+            return edit
+        doubt = Verdict(DOUBT, "warning", f"an order behind the edit may not be carried out: {order[:80]!r}")
+        return replace(edit, findings=(*edit.findings, doubt))
+
+    def _read(self, name: str) -> FoundEdit:
         if name == "lazy_snippet":
             return self._read_snippet()
         if name == "unified_diff":
@@ -314,6 +329,18 @@ class _Reader:
             return self._found("unified_diff", "\n".join(self._blanked(kept)), used, changed)
         others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
         return self._found(name, self._text, self._used(name), others)
+
+    def _order_behind(self, name: str) -> str | None:
+        """The first sentence of the reply's last paragraph that tells to change something more."""
+        stop = next((at + 1 for at in range(len(self._lines) - 1, -1, -1) if self._lines[at].strip()), 0)
+        start = next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0)
+        is_inside = any(fence.opening <= start <= fence.closing for fence in self._plain_fences)
+        is_content = self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences
+        if not start or is_inside or is_content or any(map(self._is_of_file, range(start, stop))):
+            return None
+        text = join(self._lines, range(start, stop))
+        sentences = _SENTENCE_END.split(text) if len(text) <= MAX_PROSE else []
+        return next((one for one in sentences if _ORDER.match(one)), None)
 
     def read_patch(self) -> FoundEdit:
         """The patches with all other lines blanked.
@@ -393,6 +420,12 @@ class _Reader:
             findings.append(
                 Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
             )
+            unused = [f for f in in_code if not f.path or is_same_file(f.path, self._path)]
+            lines = [self._lines[at].strip() for f in unused for at in left if at in f.body]
+            if lines and name != "whole_file":
+                findings.append(
+                    Verdict(DOUBT, "warning", f"code in the reply is no part of the edit: {lines[0][:80]!r}")
+                )
         if names_left := sorted({path for path in others if path}):
             findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))

@@ -109,7 +109,8 @@ def test_few_tokens_for_many_characters_are_encoded_whole() -> None:
 
 def test_a_certain_merge_stands_in_for_a_hopeless_target() -> None:
     file = "".join(f"def f{i}(a):\n    return a + {i}\n\n\n" for i in range(2000))
-    update = f"{MARK}def f7(a):\n    return {'a' * 3000}\n\n\n{MARK}"
+    beside = [f"def f{i}(a):\n    return a + {i}\n\n\n" for i in (6, 8)]
+    update = f"{MARK}{beside[0]}def f7(a):\n    return {'a' * 3000}\n\n\n{beside[1]}{MARK}"
     merged = file.replace("    return a + 7\n", f"    return {'a' * 3000}\n")
     target = Target("m", FakeEngine(hashed(N_VOCAB), context_limit=300), PlainBytes())
     runtime = Runtime(load=lambda _: target)
