@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 pytest.importorskip("gguf")
+pytest.importorskip("transformers", minversion="5.23")
 
 from apply_service.errors import ModelNotLoadable
 from tests.engine import real_models as fetch
