@@ -421,11 +421,10 @@ class _Reader:
                 Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
             )
             unused = [f for f in in_code if not f.path or is_same_file(f.path, self._path)]
-            lines = [self._lines[at].strip() for f in unused for at in left if at in f.body]
-            if lines and name != "whole_file":
-                findings.append(
-                    Verdict(DOUBT, "warning", f"code in the reply is no part of the edit: {lines[0][:80]!r}")
-                )
+            others_in_code = {at for fence in unused for at in fence.body}
+            first = next((self._lines[at].strip() for at in left if at in others_in_code), None)
+            if first is not None and name != "whole_file":
+                findings.append(Verdict(DOUBT, "warning", f"code in the reply is no part of the edit: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
             findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
