@@ -37,7 +37,7 @@ SHOWN = 0.8
 """The `substance` that a line needs before a second copy of it counts."""
 SCOPE = 60
 """The key of a new line is searched in this many lines on each side of it."""
-_KEY = re.compile(r"^\s*[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
+_KEY = re.compile(r"^[-\"']?\s*[\"']?([\w.@$-]{2,})[\"']?\??\s*[:=](?!=)")
 WAYS = {
     "double": re.compile('"'),
     "single": re.compile("'"),
@@ -350,7 +350,7 @@ def _of_names(ops: Sequence[LineOp]) -> Features:
         if op.kind != "take":
             continue
         new |= imported(op.text)
-        key = _KEY.match(op.text)
+        key = _KEY.match(op.text.lstrip())
         if key is not None:  # The other key must be at the same level of the same scope.
             same_keys += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
             same_keys += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
@@ -363,7 +363,7 @@ def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
         level = indent_of(op.text)
         if level < indent:
             return False
-        found = _KEY.match(op.text) if level == indent and op.kind != "take" else None
+        found = _KEY.match(op.text.lstrip()) if level == indent and op.kind != "take" else None
         if found is not None and found[1] == key:
             return True
     return False
