@@ -258,12 +258,12 @@ class Writer:
         is_bare = is_definition(header) and indent_of(header) < indent_of(below) == level
         if definitions and (is_bare or definitions > 1 or len(gone) > MAX_LEFT_OUT):
             self.doubts.append("definitions left out")
-        columns = [self._columns[i] for i in block.lines if i in self._columns]
         if gone and block.lines[next_k] in self._reading.addresses:
             self.doubts.append("lines left out without a marker; kept")
             return True
         if self._reading.snippet.has_markers or not (definitions > 1 or (is_bare and definitions)):
             return False
+        columns = [self._columns[i] for i in block.lines if i in self._columns]
         if 2 * len(columns) > sum(1 for line in self._original[columns[0] : columns[-1] + 1] if line.strip()):
             return False
         self.doubts.append("definitions left out without a marker; kept")
