@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
-from apply_service.edits.envelope import find_fences, is_order, reads_as_english
+from apply_service.edits.envelope import Fence, find_fences, is_order, reads_as_english
 
 MAX_NOTE_LENGTH = 240
 """A longer line is never taken for a marker, hint or note."""
@@ -340,9 +340,9 @@ def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role 
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
     """Marks the fence around the whole snippet (or several), or fences and the chat text outside them."""
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
-    if language != "markdown" and (orders := _orders_outside(lines, solid, known)):
-        pairs = [(fence.opening, fence.closing) for fence in find_fences(lines)]
-        for i in {i for pair in pairs for i in pair}:
+    pairs = find_fences(lines) if language != "markdown" and any(lines[i].startswith("```") for i in solid) else []
+    if orders := _orders_outside(lines, solid, pairs, known):
+        for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE
         for i in orders:
             roles[i] = Role.ELSEWHERE
@@ -364,9 +364,10 @@ def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, li
         roles[i] = Role.FENCE
 
 
-def _orders_outside(lines: Sequence[str], solid: Sequence[int], known: Mapping[str, list[int]]) -> list[int]:
+def _orders_outside(
+    lines: Sequence[str], solid: Sequence[int], pairs: Sequence[Fence], known: Mapping[str, list[int]]
+) -> list[int]:
     """The lines outside all fences, if each of them orders what to do with the code in the fence below it."""
-    pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
     inside = {i for fence in pairs for i in range(fence.opening, fence.closing + 1)}
     outside = [i for i in solid if i not in inside]
     is_whole = bool(pairs) and pairs[-1].closing < len(lines)

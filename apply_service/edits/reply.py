@@ -60,7 +60,7 @@ CODE_WORDS = (
     *("let ", "var ", "function ", "export ", "return "),
 )
 _SENTENCE_END = re.compile(r"(?<=[.!])\s+")
-_ORDER = re.compile(
+_ORDER_BEHIND = re.compile(
     r"(?:(?:also|then|and|finally|next|please|you (?:should|must|need to)|don't forget to|remember to),? )*"
     r"(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update|swap|put)\b.*[.!]$",
     re.IGNORECASE,
@@ -330,17 +330,21 @@ class _Reader:
         others = [path for path in self._paths(name) if self._path is not None and not is_same_file(path, self._path)]
         return self._found(name, self._text, self._used(name), others)
 
+    def _paragraph_above(self, row: int) -> tuple[int, int]:
+        """The first line of the last paragraph above `row`, and one past its last line."""
+        stop = next((at + 1 for at in range(row - 1, -1, -1) if self._lines[at].strip()), 0)
+        return next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0), stop
+
     def _order_behind(self, name: str) -> str | None:
         """The first sentence of the reply's last paragraph that tells to change something more."""
-        stop = next((at + 1 for at in range(len(self._lines) - 1, -1, -1) if self._lines[at].strip()), 0)
-        start = next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0)
+        start, stop = self._paragraph_above(len(self._lines))
         is_inside = any(fence.opening <= start <= fence.closing for fence in self._plain_fences)
         is_content = self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences
         if not start or is_inside or is_content or any(map(self._is_of_file, range(start, stop))):
             return None
         text = join(self._lines, range(start, stop))
         sentences = _SENTENCE_END.split(text) if len(text) <= MAX_PROSE else []
-        return next((one for one in sentences if _ORDER.match(one)), None)
+        return next((one for one in sentences if _ORDER_BEHIND.match(one)), None)
 
     def read_patch(self) -> FoundEdit:
         """The patches with all other lines blanked.
@@ -530,8 +534,7 @@ class _Reader:
 
     def _order_above(self, fence: Fence) -> str:
         """The paragraph above a fence if it tells what to do with the code inside; else ""."""
-        stop = next((at + 1 for at in range(fence.opening - 1, -1, -1) if self._lines[at].strip()), 0)
-        start = next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0)
+        start, stop = self._paragraph_above(fence.opening)
         inside = any(start <= other.closing and other.opening < stop for other in self._plain_fences)
         text = join(self._lines, range(start, stop))
         return text if not inside and reads_as_english(text) and is_order(text) else ""

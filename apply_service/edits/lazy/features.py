@@ -61,6 +61,8 @@ MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
 """The names of new lines are searched in this many operations on each side of their change."""
+UNANCHORED = 6.0
+"""`weakest_anchor` of new lines in a block of which the file has no line."""
 Features = dict[str, float]
 
 
@@ -212,13 +214,11 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **_of_gaps(facts.reading, ops),
         **_of_blocks(facts.reading, ops),
         **_of_shown_lines(facts.reading, ops),
-        **_against_words(facts, ops, drops, takes),
+        **_of_notes(facts, ops, drops, takes),
     }
 
 
-def _against_words(
-    facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]
-) -> Features:
+def _of_notes(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
     """What the reading does against the notes of the snippet, and what it hides at edges without a marker."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
@@ -394,10 +394,6 @@ def _of_gaps(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
         else:
             hidden, is_cut = [], False
     return found
-
-
-UNANCHORED = 6.0
-"""`weakest_anchor` of new lines in a block of which the file has no line."""
 
 
 def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:

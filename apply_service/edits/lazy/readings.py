@@ -94,7 +94,7 @@ def find_readings(
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
     found = whole or found
-    _find_ignoring(reading, update, instruction, found.values())
+    _mark_ignored_orders(reading, update, instruction, found.values())
     found = {text: ways for text, ways in found.items() if not ways.ignores_order} or found
     facts = {reading: SnippetFacts(reading)}
     for n, ways in enumerate(found.values()):
@@ -108,7 +108,9 @@ def find_readings(
     return list(found.values())
 
 
-def _find_ignoring(reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]) -> None:
+def _mark_ignored_orders(
+    reading: ReadSnippet, update: Sequence[str], instruction: str, readings: Collection[Ways]
+) -> None:
     """Marks the readings that do not do what the prose above the code orders."""
     if any(name.startswith("signed") for ways in readings for name in ways.names):
         return

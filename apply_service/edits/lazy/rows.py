@@ -57,7 +57,7 @@ NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
-MIN_WORDS = 0.2
+MIN_SUBSTANCE = 0.2
 """The `substance` of a line below which it says nothing by itself, such as the first of a comment."""
 LATER_WORTH = 0.01
 """How much more a match at the file's end scores than one at its start, in a block that nothing follows."""
@@ -230,7 +230,7 @@ class Rows:
                 spans = [(attached_start(lines, j, 0), j) for j in headers] if start < k else []
                 for i in block.lines[start:k]:
                     found = self.candidates.get(i, NOTHING)
-                    if len(found.columns) > 1 or substance(self._texts[i].strip()) < MIN_WORDS:
+                    if len(found.columns) > 1 or substance(self._texts[i].strip()) < MIN_SUBSTANCE:
                         is_near = [any(low <= c < high for low, high in spans) for c in found.columns.tolist()]
                         self.candidates[i] = found.only(np.array(is_near, np.bool_))
 
