@@ -6,13 +6,17 @@ Uses patterns, so that it works on fragments and in any language.  If tree-sitte
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from apply_service.syntax.scopes import Scope
+
 TAB_COLUMNS = 4
+SEPARATED = ("function", "method", "class", "module", "section")
+"""The kinds of scopes between which files have blank lines."""
 MAX_HEADER_LENGTH = 400
 MAX_COUNTED = 2000
 """A line from this length on is data: its brackets do not count."""
@@ -144,6 +148,26 @@ def is_definition(line: str) -> bool:
         return False
     is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
     return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
+
+
+def definition_header(lines: Iterable[str]) -> str | None:
+    """The header of the definition that the lines begin with, behind its decorators and comments."""
+    first = next((line for line in lines if line.strip() and not is_attached(line)), None)
+    return first if first is not None and is_definition(first) else None
+
+
+def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:
+    """Blank lines between definitions, by their indentation: the commonest number, the larger one of two.  What begins
+    a scope does not count."""
+    found: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for scope in scopes:
+        top, level = scope.lead_line, indent_of(lines[scope.header_line])
+        while top and not lines[top - 1].strip():
+            top -= 1
+        gap = scope.lead_line - top
+        if top and scope.kind in SEPARATED and (gap or indent_of(lines[top - 1]) >= level):
+            found[level][gap] += 1
+    return {level: max(gaps, key=lambda gap: (gaps[gap], gap)) for level, gaps in found.items()}
 
 
 @lru_cache(maxsize=65536)

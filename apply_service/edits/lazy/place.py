@@ -15,7 +15,15 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from apply_service.edits.code_lines import find_unit, header_name, indent_of, is_attached, is_definition, is_import
+from apply_service.edits.code_lines import (
+    find_unit,
+    gaps_between,
+    header_name,
+    indent_of,
+    is_attached,
+    is_definition,
+    is_import,
+)
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.layout import FileOutline, Finder, MentionPlace, depth
@@ -461,14 +469,7 @@ class Search:
         is_code = is_long and is_definition(self.key)
         is_only_import = is_import(first) and above == 0 and not (below < len(lines) and is_import(lines[below]))
         if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
-            gaps = [
-                gap
-                for scope in layout.scopes
-                if scope.kind in ("function", "method", "class", "module", "section")
-                and indent_of(lines[scope.header_line]) == level
-                and (gap := scope.lead_line - layout.before_blanks(scope.lead_line))
-            ]
-            return max(set(gaps), key=gaps.count) if gaps else (there or 1)
+            return gaps_between(lines, layout.scopes).get(level, there or 1)
         if not is_long and (is_import(first) or not is_definition(first)):
             return 0
         # As the units at this level have that are next to the place: above, where it is not the first, and below.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from apply_service.edits.code_lines import (
     arm_words,
     balance,
     definition_end,
+    definition_header,
     header_name,
     indent_of,
     is_attached,
@@ -61,17 +62,18 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     """
     snippet, original = reading.snippet, reading.original
     block = snippet.blocks[b]
-    first = reading.texts[block.lines[0]]
-    placement = _by_hint(reading, block.hint, first, low, high) if block.hint is not None else None
+    texts = reading.block_texts(b)
+    first = texts[0]
+    placement = _by_hint(reading, texts, block.hint, low, high) if block.hint is not None else None
     if placement is not None:
         return placement
     if stub is not None and low <= (end := definition_end(original, stub, high)):
-        blanks = _blanks_after(reading, end) or usual_gap(reading, first)
+        blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
         return Placement(end, "no anchor; placed behind the definition above", blanks_before=blanks)
     if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
         return Placement(at, "no anchor; placed after the last import")
     if b == 0 and not block.marked_before and block.marked_after:
-        return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, first))
+        return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
     # behind the last such line of all.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
@@ -85,7 +87,7 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
             break
     blanks = _blanks_after(reading, at)
     if not blanks or indent_of(original[at + blanks]) < indent:
-        blanks = usual_gap(reading, first)
+        blanks = usual_gap(reading, texts)
     return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
 
 
@@ -100,7 +102,7 @@ def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> in
     return end
 
 
-def _by_hint(reading: ReadSnippet, hint: Hint, first: str, low: int, high: int) -> Placement | None:
+def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
     """Next to what the hint names: a scope, else a line that has its words."""
     words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "placed by its hint"
     if hint.where in ("end", "start"):
@@ -109,7 +111,7 @@ def _by_hint(reading: ReadSnippet, hint: Hint, first: str, low: int, high: int) 
         if name and scope is None:
             return None
         start, end = (scope.body_start_line, scope.body_end_line) if scope is not None else (low, high)
-        gap = usual_gap(reading, first)
+        gap = usual_gap(reading, texts)
         if hint.where == "start":
             return Placement(start, reason, blanks_after=gap)
         while end > start and not reading.original[end - 1].strip():
@@ -125,7 +127,7 @@ def _by_hint(reading: ReadSnippet, hint: Hint, first: str, low: int, high: int) 
         if start < 0:
             return None
         end = definition_end(reading.original, start, high)
-    shift = Shift(indent_of(reading.original[start]) - indent_of(first))
+    shift = Shift(indent_of(reading.original[start]) - indent_of(texts[0]))
     if hint.where in _BEFORE:
         return Placement(start, reason, blanks_after=reading.blanks_before(start), shift=shift)
     if hint.where in _INSIDE and scope is not None and scope.body_end_line > scope.body_start_line:
@@ -154,9 +156,11 @@ def find_scope(reading: ReadSnippet, name: str, low: int, high: int) -> Scope | 
     return None
 
 
-def usual_gap(reading: ReadSnippet, first: str) -> int:
-    """Blank lines between definitions like this one: the commonest in the file; none between plain lines."""
-    return reading.gaps_above.get(indent_of(first), 1) if is_definition(first) else 0
+def usual_gap(reading: ReadSnippet, lines: Iterable[str]) -> int:
+    """Blank lines between definitions like the one that the lines begin with: the commonest number in the file, 1 where
+    there is no other; none between plain lines."""
+    header = definition_header(lines)
+    return reading.gaps_above.get(indent_of(header), 1) if header is not None else 0
 
 
 def _blanks_after(reading: ReadSnippet, at: int) -> int:
@@ -199,7 +203,7 @@ def replaced_below(
         defines_more = any(map(header_name, rest)) and not any(map(header_name, takes))
         is_replaced = any(map(str.strip, rest)) and balance(rest) == balance(takes)
         gives_way = is_replaced and n_breaks[0] <= n_breaks[1] and not defines_more
-        return len(rest) if gives_way else 0
+        return max(n for n, line in enumerate(rest, 1) if line.strip()) if gives_way else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise, takewhile
@@ -25,6 +25,7 @@ from apply_service.edits.code_lines import (
     Unit,
     definition_end,
     find_unit,
+    gaps_between,
     header_name,
     indent_of,
     is_branch,
@@ -504,14 +505,8 @@ class ReadSnippet:
 
     @cached_property
     def gaps_above(self) -> dict[int, int]:
-        """Blank lines above definitions, by their indentation: the commonest number; without those that have none."""
-        found: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        for scope in self.scopes:
-            if scope.lead_line and scope.kind in ("function", "method", "class", "section", "module"):
-                gap = self.blanks_before(scope.lead_line)
-                if gap:
-                    found[indent_of(self.original[scope.header_line])][gap] += 1
-        return {indent: max(set(gaps), key=gaps.__getitem__) for indent, gaps in found.items()}
+        """See `gaps_between`."""
+        return gaps_between(self.original, self.scopes)
 
     def blanks_before(self, at: int) -> int:
         """Blank lines right above a line; 0 where nothing but blank lines stands above."""

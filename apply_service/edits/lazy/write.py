@@ -7,9 +7,10 @@ original's bytes.  The writer notes the doubts that it meets.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from functools import cached_property, partial
+from itertools import accumulate, groupby, pairwise, takewhile
 
 from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition
 from apply_service.edits.lazy.align import Match
@@ -76,6 +77,23 @@ class Writer:
         self._ceilings = list(accumulate(ceilings, min))[::-1]
         """For each block the first original line that it or a later block matches; the last entry is the file's end."""
 
+    @cached_property
+    def _headers(self) -> dict[int, int | None]:
+        """For the first line of each block the nearest line above it, of another block, that is indented less."""
+        found: dict[int, int | None] = {}
+        open_lines: list[tuple[int, int]] = []
+        texts = self._reading.texts
+        for block in self._reading.snippet.blocks:
+            level = indent_of(texts[block.lines[0]])
+            found[block.lines[0]] = next((i for at, i in reversed(open_lines) if at < level), None)
+            for i in block.lines:
+                if texts[i].strip():
+                    level = indent_of(texts[i])
+                    while open_lines and open_lines[-1][0] >= level:
+                        open_lines.pop()
+                    open_lines.append((level, i))
+        return found
+
     def write(self) -> list[LineOp]:
         spans: list[LaidBlock | None] = []
         floor = 0
@@ -92,7 +110,45 @@ class Writer:
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
             self.doubts.append("comment reworded")
-        return single_gaps(ops + self._reading.keeps[at:])
+        return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
+
+    def _with_shown_blanks(self, ops: Sequence[LineOp]) -> list[LineOp]:
+        """The operations with the blank lines that the snippet shows between a marker and lines that replace none."""
+        gaps_above = {block.lines[0]: block.gap_before[::-1] for block in self._reading.snippet.blocks}
+        gaps_below = {block.lines[-1]: block.gap_after for block in self._reading.snippet.blocks}
+        out: list[LineOp] = []
+        start = 0
+        for _, group in groupby(ops, key=lambda op: op.kind in ("take", "drop")):
+            run = list(group)
+            solid = [k for k, op in enumerate(run) if op.text.strip()]
+            if solid and all(run[k].kind == "take" for k in solid):
+                first, last = solid[0], solid[-1]
+                level = indent_of(run[first].text)
+                above = (ops[k] for k in range(start + first - 1, -1, -1))
+                below = (ops[k] for k in range(start + last + 1, len(ops)))
+                out += run[:first]
+                out += self._missing(gaps_above.get(run[first].update_line or 0), above, partial(_is_outside, level))
+                out += run[first : last + 1]
+                out += self._missing(gaps_below.get(run[last].update_line or 0), below, is_closer)
+                out += run[last + 1 :]
+            else:
+                out += run
+            start += len(run)
+        return out
+
+    def _missing(
+        self, gap: Sequence[int] | None, beside: Iterable[LineOp], is_edge: Callable[[str], bool]
+    ) -> list[LineOp]:
+        """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope."""
+        n_shown = sum(1 for _ in takewhile(lambda i: self._reading.snippet.roles[i] is Role.BLANK, gap or ()))
+        if gap is None or not 0 < n_shown < len(gap):
+            return []
+        n_there = 0
+        for op in beside:
+            if op.text.strip():
+                return [] if is_edge(op.text) else self._take(self._free_lines(gap, max(0, n_shown - n_there)))
+            n_there += op.kind != "drop"
+        return []
 
     # -- anchored blocks ---------------------------------------------------------------------------------------------
     def _past(self, block: Block, k: int, j: int) -> tuple[int, int]:
@@ -111,7 +167,9 @@ class Writer:
         if first[0] > 0:
             self.doubts.append("no anchor above new lines")
             start -= replaced_above(self._reading, b, first, floor)
-        body = self._drop(start, first[1]) + self._parted(block, start) + self._take(block.lines[: first[0]])
+        body = self._drop(start, first[1])
+        start, new = self._new_above(block, block.lines[: first[0]], start, start if body else floor)
+        body += new
         for (k, j), (next_k, next_j) in pairwise(anchors):
             body += self._anchor(block, k, j)
             past_k, past_j = self._past(block, k, j)
@@ -123,15 +181,26 @@ class Writer:
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[past_k:])
         return LaidBlock(start, end, body + self._parted_below(block, past_k - 1, end))
 
-    def _parted(self, block: Block, start: int) -> list[LineOp]:
-        """The blank lines above a new definition that begins a block, if the file separates definitions by blanks."""
-        first = self.texts[block.lines[0]]
-        above = self._original[start - 1] if start else ""
-        is_new = block.lines[0] not in self._columns and is_definition(first)
-        is_apart = above.strip() and indent_of(above) == indent_of(first) and not is_attached(above)
-        if not is_new or not is_apart or not block.gap_before:
-            return []
-        return self._take(self._free_lines(block.gap_before[::-1], usual_gap(self._reading, first))[::-1])
+    def _new_above(self, block: Block, takes: Sequence[int], start: int, floor: int) -> tuple[int, list[LineOp]]:
+        """The new lines above line `start`, which the block shows: where they begin, and their operations.
+
+        A definition gets the blank lines above it with which the file separates definitions like it.  It begins above
+        the file's blank lines, not before line `floor`, if the block shows as many below it.
+        """
+        n_solid = max((k for k, i in enumerate(takes, 1) if self.texts[i].strip()), default=0)
+        n_there = self._reading.blanks_before(start)
+        top = start - n_there
+        gap = usual_gap(self._reading, (self.texts[i] for i in takes)) if block.gap_before and top else 0
+        level = indent_of(self.texts[takes[0]]) if gap else 0
+        above = self._original[top - 1]
+        is_apart = indent_of(above) == level and not is_attached(above)
+        if n_there:
+            is_apart = len(takes) - n_solid == n_there != gap and indent_of(above) >= level and top >= floor
+        if not gap or not is_apart:
+            return start, self._take(takes)
+        blanks = self._take(self._free_lines(block.gap_before[::-1], gap)[::-1])
+        rest = self._pair(takes[n_solid:], top, start) if n_there else self._take(takes[n_solid:])
+        return top, blanks + self._take(takes[:n_solid]) + rest
 
     def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
         """The blank lines below a new definition that ends a block, if the file separates definitions by blanks."""
@@ -142,7 +211,7 @@ class Writer:
             return []
         if not (is_closer(takes[-1]) or indent_of(takes[-1]) > indent_of(header)):
             return []
-        return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, header)))
+        return self._take(self._free_lines(block.gap_after, usual_gap(self._reading, [header])))
 
     def _end(self, b: int, last: tuple[int, int], *, is_group: bool) -> int:
         """One past the last original line that the block replaces."""
@@ -367,10 +436,8 @@ class Writer:
 
     def _end_of_scope(self, b: int) -> int:
         """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
-        block, texts = self._reading.snippet.blocks[b], self._reading.texts
-        above = [i for number, i in self._reading.visible if number < b and texts[i].strip()]
-        indent = indent_of(texts[block.lines[0]])
-        header = next((i for i in reversed(above) if indent_of(texts[i]) < indent), None)
+        block = self._reading.snippet.blocks[b]
+        header = self._headers[block.lines[0]]
         if header not in self._columns or block.hint is not None:
             return len(self._original)
         return self._reading.close_of(self._columns[header])
@@ -419,6 +486,10 @@ def single_gaps(ops: list[LineOp]) -> list[LineOp]:
         shown = sum(ops[n].kind == "both" for n in range(start, stop))
         gone.update(new[: min(hidden, len(new) + shown)])
     return [op for n, op in enumerate(ops) if n not in gone] if gone else ops
+
+
+def _is_outside(level: int, line: str) -> bool:
+    return indent_of(line) < level
 
 
 def _is_gap(op: LineOp) -> bool:

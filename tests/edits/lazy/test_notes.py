@@ -95,3 +95,44 @@ def test_blank_lines_at_an_edge_without_a_marker(update: str, wanted: str) -> No
 )
 def test_blank_lines_elsewhere(update: str, wanted: str) -> None:
     assert_merged(RUN, update, wanted)
+
+
+# -- blank lines between new lines and hidden ones -------------------------------------------------------------------
+TIGHT = "int one() {\n  return 1;\n}\nint two() {\n  return 2;\n}\nint three() {\n  return 3;\n}\n"
+NEW = "int half() {\n  return 0;\n}\n"
+
+
+def test_definitions_that_touch_get_no_blank_line() -> None:
+    assert_merged(TIGHT, f"// ...\n{NEW}int two() {{\n// ...\n", TIGHT.replace("int two", f"{NEW}int two"), language="cpp")
+
+
+def test_a_comment_above_a_statement_is_no_definition() -> None:
+    update = "# ...\n    # the second time is for the cache:\n    check()\n    begin()\n# ...\n"
+    wanted = RUN.replace("    begin()\n", "    # the second time is for the cache:\n    check()\n    begin()\n", 1)
+    assert_merged(RUN, update, wanted)
+
+
+METHODS = """class A:
+    def one(self):
+        return 1
+
+    def two(self):
+        return 2
+
+
+class B:
+    def three(self):
+        return 3
+"""
+
+
+def test_a_method_behind_a_stub_stands_above_the_blank_lines_of_the_next_class() -> None:
+    new = "    def half(self):\n        return 0\n"
+    update = f"class A:\n    def one(self): ...\n\n    def two(self): ...\n\n{new}\n\nclass B:\n    # ...\n"
+    assert_merged(METHODS, update, METHODS.replace("        return 2\n", f"        return 2\n\n{new}"))
+
+
+def test_the_files_last_blank_line_stays() -> None:
+    original = "def a():\n    first(1)\n    second(2)\n\n"
+    update = "def a():\n    for n in (1, 2):\n        both(n)\n    second(3)\n"
+    assert_merged(original, update, update + "\n")
