@@ -38,8 +38,8 @@ DRAIN_FACTOR = 4
 connection closes would not see the answer."""
 LARGE_CHARS = 500_000
 """An answer of so much text takes some ten milliseconds to write as JSON."""
-LARGE_HUNK_CHARS = 300
-"""A hunk with its edits takes about as long as so much text."""
+LARGE_EDIT_CHARS = 1000
+"""A text edit takes about as long as so much text."""
 
 
 class ReplyWriter(Protocol):
@@ -148,7 +148,7 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                 async for event in events:
                     size = 0
                     if isinstance(event, FinalEvent):
-                        size = len(event.result.merged_code) + LARGE_HUNK_CHARS * len(event.result.hunks)
+                        size = len(event.result.merged_code) + LARGE_EDIT_CHARS * len(event.result.edits)
                     # A large answer is written on another thread, as others wait for this one.
                     for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                         yield piece
