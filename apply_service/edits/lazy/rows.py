@@ -40,6 +40,7 @@ from apply_service.edits.lazy.candidates import (
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.lazy.write import Writer
+from apply_service.edits.markers import Role
 from apply_service.types import LineOp
 
 COPY_COST = 0.3
@@ -238,12 +239,14 @@ class Rows:
         """Keep a line that is indented deeper than a header above it inside the scopes that the header may open."""
         open_scopes: list[tuple[int, Columns, Columns]] = []
         """For each header: its indentation, its possible columns, and the furthest end of the scopes up to each."""
-        previous = 0
+        previous, above = 0, -1
         for b, i in self._reading.visible:
             text = self._texts[i]
             indent = indent_of(text)
             if b != previous:
                 open_scopes, previous = [], b
+                self._close_stub(above, b, i)
+            above = i if text.strip() else above
             while open_scopes and open_scopes[-1][0] >= indent + is_closer(text):
                 open_scopes.pop()
             found = self.candidates[i]
@@ -258,6 +261,17 @@ class Rows:
                 continue
             ends = np.maximum.accumulate(self._reading.scope_ends[found.columns])
             open_scopes.append((indent, found.columns, ends))
+
+    def _close_stub(self, header: int, b: int, i: int) -> None:
+        """Match line i, which closes the scope whose body the snippet leaves out above block b, to that scope's end."""
+        snippet, text = self._reading.snippet, self._texts[i]
+        gap = snippet.blocks[b].gap_before
+        levels = [indent_of(snippet.texts[k]) for k in gap if snippet.roles[k] is Role.MARKER]
+        indent = indent_of(text)
+        if is_closer(text) and indent_of(self._texts[header]) == indent < min(levels, default=0):
+            closers = self._reading.closers[self.candidates.get(header, NOTHING).columns]
+            is_end = np.isin(self.candidates[i].columns, closers)
+            self.candidates[i] = self.candidates[i].only(is_end) if is_end.any() else self.candidates[i]
 
     def _hold_whole_file(self) -> None:
         """Match the first and the last line of a snippet that is the whole file.

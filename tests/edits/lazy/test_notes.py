@@ -136,3 +136,12 @@ def test_the_files_last_blank_line_stays() -> None:
     original = "def a():\n    first(1)\n    second(2)\n\n"
     update = "def a():\n    for n in (1, 2):\n        both(n)\n    second(3)\n"
     assert_merged(original, update, update + "\n")
+
+
+TWO_IFS = "function f(a, b) {\n  if (a) {\n    one();\n  }\n\n  if (b) {\n    two();\n  }\n\n  return 1;\n}\n"
+
+
+def test_the_body_behind_a_marker_ends_with_its_own_scope() -> None:
+    update = "function f(a, b) {\n  if (a) {\n    // ... unchanged ...\n  }\n\n  return 2;\n}\n"
+    wanted = "function f(a, b) {\n  if (a) {\n    one();\n  }\n\n  return 2;\n}\n"
+    assert_merged(TWO_IFS, update, wanted, language="javascript")
