@@ -130,6 +130,12 @@ CASES = {
         "        // ...\n    }\n}\n",
         "impl A {\n    /// Spawns.\n    #[track_caller]\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
     ),
+    "a comment on what the code leaves as it is": (
+        "javascript",
+        "check(page, 'data');\n});\n",
+        "// ...\ncheck(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
+        "check(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
+    ),
 }
 
 
