@@ -136,6 +136,12 @@ CASES = {
         "// ...\ncheck(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
         "check(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
     ),
+    "wider levels than the file's below lines at the edge": (
+        "css",
+        "* {\n  box-sizing: border-box;\n}\n\n.note {\n  color: red;\n}\n\npre {\n  line-height: 1.5;\n}\n",
+        "/* ... */\n* {\n    box-sizing: border-box;\n}\n\npre {\n    line-height: 1.5;\n}\n",
+        "* {\n  box-sizing: border-box;\n}\n\npre {\n  line-height: 1.5;\n}\n",
+    ),
 }
 
 
