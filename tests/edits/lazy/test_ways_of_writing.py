@@ -130,6 +130,12 @@ CASES = {
         "        // ...\n    }\n}\n",
         "impl A {\n    /// Spawns.\n    #[track_caller]\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
     ),
+    "a stub with a type that is changed": (
+        "rust",
+        "fn walk(map: &mut Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    1\n}\n",
+        "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    // ...\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
+        "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
+    ),
     "a comment on what the code leaves as it is": (
         "javascript",
         "check(page, 'data');\n});\n",
