@@ -136,6 +136,18 @@ CASES = {
         "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    // ...\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
         "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
     ),
+    "lines that move past the block's last line": (
+        "python",
+        "import os\n\nframes = load('frames')\narrow_reader = load('arrow')\nspark_reader = load('spark')\n\nrun()\n",
+        "import os\n\narrow_reader = load('arrow')\nspark_reader = load('spark')\nframes = load('frames')\n\n# ...\n",
+        "import os\n\narrow_reader = load('arrow')\nspark_reader = load('spark')\nframes = load('frames')\n\nrun()\n",
+    ),
+    "a note that quotes the line that goes": (
+        "python",
+        "def test():\n    class Fake:\n        pass\n\n    old = module.name\n    fake = Fake()\n    check(fake)\n",
+        "def test():\n    # ... Fake unchanged ...\n\n    # removed: old = module.name\n    fake = Fake()\n    # ...\n",
+        "def test():\n    class Fake:\n        pass\n\n    fake = Fake()\n    check(fake)\n",
+    ),
     "a comment on what the code leaves as it is": (
         "javascript",
         "check(page, 'data');\n});\n",
