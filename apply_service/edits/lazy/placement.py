@@ -25,6 +25,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_attached,
+    is_branch,
     is_definition,
     is_import,
 )
@@ -175,6 +176,12 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     block = reading.snippet.blocks[b]
     k, j = anchor
     takes = [reading.texts[i] for i in block.lines[:k]]
+    above, below = reading.original[j - 1] if j > floor else "", reading.original[j]
+    is_case = takes[0].lstrip().startswith(("case", "when", "default"))
+    are_branches = len(takes) == 1 and is_branch(takes[0]) and is_branch(above) and not is_case
+    if are_branches and indent_of(takes[0]) == indent_of(above) < indent_of(below):
+        # The new header gets the body of the branch above, which can't be without one.
+        return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
 

@@ -148,6 +148,12 @@ CASES = {
         "def test():\n    # ... Fake unchanged ...\n\n    # removed: old = module.name\n    fake = Fake()\n    # ...\n",
         "def test():\n    class Fake:\n        pass\n\n    fake = Fake()\n    check(fake)\n",
     ),
+    "a new header for the branch above": (
+        "typescript",
+        "if (id === 'a') {\n  first()\n} else {\n  const found = find(id)\n  use(found)\n}\n",
+        "if (id === 'a') {\n  // ...\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
+        "if (id === 'a') {\n  first()\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
+    ),
     "a comment on what the code leaves as it is": (
         "javascript",
         "check(page, 'data');\n});\n",
