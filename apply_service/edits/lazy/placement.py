@@ -28,6 +28,7 @@ from apply_service.edits.code_lines import (
     is_branch,
     is_definition,
     is_import,
+    name_at,
 )
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
@@ -234,8 +235,9 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
     """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
-    names = {None, *map(header_name, originals)}
-    if any(header_name(line) not in names for line in takes):
+    below = originals[::-1] if reverse else originals
+    names = {None, *(name_at(below, k) for k in range(len(below)))}
+    if any(name_at(takes, k) not in names for k in range(len(takes))):
         return 0
     wanted, n_open = squeeze("".join(takes))[:4000], balance(takes)
     key, words = _key(takes[0]), arm_words(takes[0])

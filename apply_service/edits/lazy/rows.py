@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_closer,
+    leading,
+    name_at,
     surplus,
 )
 from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
@@ -40,6 +43,7 @@ from apply_service.edits.lazy.candidates import (
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.lazy.write import Writer
+from apply_service.edits.markers import Role
 from apply_service.types import LineOp
 
 COPY_COST = 0.3
@@ -64,6 +68,8 @@ LATER_WORTH = 0.01
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
+_REMARK = re.compile(r"\s+(?:#|//|/\*|--)\s")
+_NAME = re.compile(r"[A-Za-z_$][\w$]{2,}")
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
@@ -84,6 +90,7 @@ class Rows:
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        self._keep_named()
         self._keep_attached()
         self._keep_inside()
         self._pair_closers()
@@ -183,12 +190,15 @@ class Rows:
     def _find_other(self, i: int) -> Candidates:
         """Lines that are similar to it, define its name or set its key."""
         index, text = self._reading.index, self._texts[i]
-        name, key = header_name(text), key_of(text)
+        name, key = name_at(self._texts, i), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
             namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
             self._namesakes[i] = len(namesakes)
+        code = _REMARK.split(text.strip(), maxsplit=1)[0]
+        if code != text.strip() and index.has(leading(text) + code):
+            return NOTHING.joined(index.places(code), NAMESAKE_WORTH)
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
@@ -213,11 +223,36 @@ class Rows:
     def _headers(self) -> dict[str, list[int]]:
         """The original's definitions by name."""
         found: dict[str, list[int]] = {}
-        for j, line in enumerate(self._reading.original):
-            name = header_name(line)
+        for j in range(len(self._reading.original)):
+            name = name_at(self._reading.original, j)
             if name is not None:
                 found.setdefault(name, []).append(j)
         return found
+
+    def _keep_named(self) -> None:
+        """Keep a definition that a marker names between the lines shown above and below that marker."""
+        snippet, visible = self._reading.snippet, self._reading.visible
+        shown = {name_at(self._texts, i) for _, i in visible}
+        gaps = [block.gap_before for block in snippet.blocks] + [block.gap_after for block in snippet.blocks[-1:]]
+        end = len(self._reading.original)
+        last, first = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
+        """The last line above each gap, and the first line below it, that can stand nowhere else."""
+        for b, i in visible:
+            found = self.candidates[i]
+            if len(found.columns) == 1 and found.is_exact:
+                last[b + 1], first[b] = max(last[b + 1], found.columns[0]), min(first[b], found.columns[0])
+        last, first = list(accumulate(last, max)), list(accumulate(first[::-1], min))[::-1]
+        floors, ceilings = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
+        for n, gap in enumerate(gaps):
+            said = "\n".join(snippet.texts[i] for i in gap if snippet.roles[i] is Role.MARKER)
+            named = [self._known[name] for name in set(_NAME.findall(said)) - shown if name in self._known]
+            places = [found[0] for found in named if len(found) == 1 and last[n] < found[0] <= first[n]]
+            floors[n], ceilings[n] = max(places, default=-1), min(places, default=end)
+        floors, ceilings = list(accumulate(floors, max)), list(accumulate(ceilings[::-1], min))[::-1]
+        for b, i in visible:
+            found = self.candidates[i]
+            is_between = (found.columns > floors[b]) & (found.columns < ceilings[b + 1])
+            self.candidates[i] = found if is_between.all() else found.only(is_between)
 
     def _keep_attached(self) -> None:
         """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
@@ -254,7 +289,8 @@ class Rows:
                         found = self._find_other(i)
                         inside = _within(found.columns, *open_scopes[-1][1:])
                     found = self.candidates[i] = found.only(inside)
-            if is_closer(text) or header_name(text) is None or not len(found.columns):
+            opens = header_name(text) is not None or arm_words(text)
+            if is_closer(text) or not opens or not len(found.columns):
                 continue
             ends = np.maximum.accumulate(self._reading.scope_ends[found.columns])
             open_scopes.append((indent, found.columns, ends))
@@ -282,19 +318,23 @@ class Rows:
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
-                name = header_name(text) if block.lines[k] not in new else None
+                name = name_at(texts, k) if block.lines[k] not in new else None
                 if self._is_new_arm(text):
                     is_open = text.rstrip().endswith(("{", "(", "["))
                     deeper = (n for n in range(k + 1, len(texts)) if indent_of(texts[n] or text) <= indent_of(text))
                     end = definition_end(texts, k, len(texts)) if is_open else next(deeper, len(texts))
                     new.update(block.lines[k:end])
                     continue
-                if name is None or name in self._known or self._reading.index.count(text):
+                if name is None or name in self._known or self._reading.index.count(text) or self._is_assigned(text):
                     continue
                 end = definition_end(texts, k, len(texts))
                 if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
                     new.update(block.lines[attached_start(texts, k, 0) : end])
         return new
+
+    def _is_assigned(self, text: str) -> bool:
+        """Whether the line gives a value to a name that has one in the file, of whatever kind."""
+        return "=" in text and (key_of(text), indent_of(text)) in self._reading.index.keys
 
     def _is_new_arm(self, text: str) -> bool:
         """Whether the line opens a branch or an entry that the file does not have, and no changed one."""
@@ -309,7 +349,7 @@ class Rows:
         last = texts[-1]
         if indent_of(last) == indent_of(texts[k]) and is_closer(last):
             return False
-        if texts[k].rstrip().endswith(("{", "(", "[")):
+        if texts[k].rstrip().endswith(("{", "(", "[")) or texts[k + 1 : k + 2] == [leading(texts[k]) + "{"]:
             return True
         indent = marker_indent(self._reading.snippet, block.gap_after)
         if indent == indent_of(texts[k]):

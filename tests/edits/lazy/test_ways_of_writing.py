@@ -130,6 +130,28 @@ CASES = {
         "        // ...\n    }\n}\n",
         "impl A {\n    /// Spawns.\n    #[track_caller]\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
     ),
+    "an assignment of a name that the file assigns": (
+        "javascript",
+        "exports.start = run;\n\nexports.stop = halt;\n",
+        "// ...\n\nexports.stop = function () {\n  log('stop');\n  halt();\n};\n",
+        "exports.start = run;\n\nexports.stop = function () {\n  log('stop');\n  halt();\n};\n",
+    ),
+    "a marker names the definition that stays": (
+        "python",
+        "check(box)\nstart(box)\n\n\ndef measure(box):\n    return box.size\n\n\ncheck(box)\nstop(box)\n",
+        "# ... measure() unchanged ...\n\ncheck(box)\nnote = box.name\n# ...\n",
+        "check(box)\nstart(box)\n\n\ndef measure(box):\n    return box.size\n\n\ncheck(box)\nnote = box.name\n"
+        "stop(box)\n",
+    ),
+    "a new method of a prototype": (
+        "javascript",
+        "Shape.prototype.area = function () {\n  return {\n    size: this.size,\n  };\n};\n\nmodule.exports = Shape;\n",
+        "Shape.prototype.angle = function () {\n  return {\n    size: this.size,\n  };\n};\n\n// ...\n\n"
+        "module.exports = Shape;\n",
+        "Shape.prototype.angle = function () {\n  return {\n    size: this.size,\n  };\n};\n\n"
+        "Shape.prototype.area = function () {\n  return {\n    size: this.size,\n  };\n};\n\n"
+        "module.exports = Shape;\n",
+    ),
     "a stub with a type that is changed": (
         "rust",
         "fn walk(map: &mut Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    1\n}\n",
@@ -154,11 +176,45 @@ CASES = {
         "if (id === 'a') {\n  // ...\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
         "if (id === 'a') {\n  first()\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
     ),
+    "a remark that the file shall have": (
+        "typescript",
+        "import a from 'a'\nimport './setup'\n\nrun(a)\n",
+        "// ...\nimport './setup' // the page has another one\n\n// ...\n",
+        "import a from 'a'\nimport './setup' // the page has another one\n\nrun(a)\n",
+    ),
     "a comment on what the code leaves as it is": (
         "javascript",
         "check(page, 'data');\n});\n",
         "// ...\ncheck(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
         "check(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
+    ),
+    "a new method with its brace below its header": (
+        "csharp",
+        "class Tests\n{\n    [Fact]\n    public void Start_First_Ok()\n    {\n        Check(1);\n"
+        "        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Second_Ok()\n    {\n        Check(2);\n        Done();\n    }\n}\n",
+        "class Tests\n{\n    // ...\n\n    [Fact]\n    public void Start_Seventh_Ok()\n    {\n"
+        "        Check(7);\n        Done();\n"
+        "    }\n\n    [Fact]\n    public void Start_Second_Ok()\n    // ...\n",
+        "class Tests\n{\n    [Fact]\n    public void Start_First_Ok()\n    {\n        Check(1);\n"
+        "        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Seventh_Ok()\n    {\n        Check(7);\n        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Second_Ok()\n    {\n        Check(2);\n        Done();\n    }\n}\n",
+    ),
+    "a branch's new lines like those of the next": (
+        "rust",
+        "match data {\n    A(stream) => {\n        let x = bytes(stream);\n        store(x);\n    }\n"
+        "    B(stream) => {\n"
+        "        let x = match stream {\n            Ok(x) => text(x),\n"
+        "            Err(error) => return fail(error),\n        };\n"
+        "        store(x);\n    }\n    C => {}\n}\n",
+        "// ...\n    A(stream) => {\n        let x = match stream {\n            Ok(x) => bytes(x),\n"
+        "            Err(error) => return fail(error),\n        };\n        store(x);\n// ...\n",
+        "match data {\n    A(stream) => {\n        let x = match stream {\n            Ok(x) => bytes(x),\n"
+        "            Err(error) => return fail(error),\n        };\n        store(x);\n    }\n    B(stream) => {\n"
+        "        let x = match stream {\n            Ok(x) => text(x),\n"
+        "            Err(error) => return fail(error),\n        };\n"
+        "        store(x);\n    }\n    C => {}\n}\n",
     ),
     "wider levels than the file's below lines at the edge": (
         "css",
