@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,7 @@ from apply_service.edits.lazy.candidates import (
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import Writer
 from apply_service.edits.markers import Role
 from apply_service.types import LineOp
@@ -85,7 +86,9 @@ class Rows:
         self._reading = reading
         self._texts = reading.texts
         self._orphans: set[int] = set()
-        self._namesakes: dict[int, int] = {}
+        self.openers: dict[int, int] = {}
+        """For each closing line, the line of the same block that opens its scope."""
+        self.namesakes: dict[int, int] = {}
         """For each changed line, how many lines of the file define the same name or set the same key."""
         self._known = self._headers()
         new = self._lines_of_new_definitions()
@@ -195,7 +198,7 @@ class Rows:
         if not namesakes and key is not None:
             namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
-            self._namesakes[i] = len(namesakes)
+            self.namesakes[i] = len(namesakes)
         code = _REMARK.split(text.strip(), maxsplit=1)[0]
         if code != text.strip() and index.has(leading(text) + code):
             return NOTHING.joined(index.places(code), NAMESAKE_WORTH)
@@ -391,6 +394,8 @@ class Rows:
         return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
+        if same_block:
+            self.openers[closer] = opener
         found, columns = self.candidates[closer], self.candidates[opener].columns
         original = self._reading.original
         opened = [original[j] for j in columns]
@@ -432,7 +437,7 @@ class Rows:
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
         """The cost of taking line i as new.  A line that the file has is rarely new, above all at a block's edge."""
         if not found.is_exact:
-            return INSERT_COST + (TWICE_COST / self._namesakes[i] if i in self._namesakes else 0.0)
+            return INSERT_COST + (TWICE_COST / self.namesakes[i] if i in self.namesakes else 0.0)
         lines = self._reading.snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
         unique = len(found.columns) == 1 and says > MIN_SAYING
@@ -472,39 +477,92 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
     line of the file, and vice versa.  So the other reading is tried for one such line at a time.  Among the merges that
-    keep brackets in pairs, the one with the fewest changes is taken.
+    keep brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps them, only closing
+    lines of new code at the ends of blocks are tried.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
-    chosen = align(problem, terrain, known_groups)
-    is_large = len(problem) * terrain.n_lines > MAX_CELLS
-    if keeps_pairs(Writer(reading, rows.candidates, chosen).write()) or is_large:
+    chosen: Sequence[Match] = align(problem, terrain, known_groups)
+    if len(problem) * terrain.n_lines > MAX_CELLS:
         return chosen
+    problem, chosen = _read_as_added(reading, rows, problem, terrain, known_groups, chosen)
+    ops = Writer(reading, rows.candidates, chosen).write()
     columns = [TAKE] * len(problem)
     for match in chosen:
         for n in range(match.n_rows):
             columns[match.row + n] = match.column + min(n, match.n_columns - 1)
-    uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
-    # Keep only rows that are new, or whose neighbour in the snippet is new or not adjacent in the file.
-    uneven = [
-        r for r in uneven
-        if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
-    ]  # fmt: skip
-    # Try the rows at the ends of blocks first.
-    uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
+    found: list[tuple[int, Sequence[Match]]] = []
+    if keeps_pairs(ops):
+        found = [(_n_changes(ops), chosen)]
+        row_of = {i: r for r, (_, i) in enumerate(reading.visible)}
+        ends = [block.lines[-1] for block in reading.snippet.blocks]
+        closers = [i for i in ends if i in rows.openers and columns[row_of[rows.openers[i]]] == TAKE]
+        uneven = [row_of[i] for i in closers if columns[row_of[i]] != TAKE]
+    else:
+        uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
+        # Keep only rows that are new, or whose neighbour in the snippet is new or not adjacent in the file.
+        uneven = [
+            r for r in uneven
+            if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
+        ]  # fmt: skip
+        # Try the rows at the ends of blocks first.
+        uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
     others = ((r, other) for r in uneven if (other := _read_otherwise(reading, r, problem[r], columns[r])) is not None)
-    found: list[tuple[int, list[Match]]] = []
     for r, row in islice(others, MAX_TRIES):
         matches = align([*problem[:r], row, *problem[r + 1 :]], terrain, known_groups)
         if any(match.row == r for match in matches):
             rows.admit(reading.visible[r][1])
         ops = Writer(reading, rows.candidates, matches).write()
         if keeps_pairs(ops):
-            found.append((sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops), matches))
-    if not found:
-        return chosen
-    reading.doubts.append("brackets read in pairs")
-    return min(found, key=lambda pair: pair[0])[1]
+            found.append((_n_changes(ops), matches))
+    best = min(found, key=lambda pair: pair[0])[1] if found else chosen
+    if best is not chosen:
+        reading.doubts.append("brackets read in pairs")
+    return best
+
+
+def _read_as_added(
+    reading: ReadSnippet,
+    rows: Rows,
+    problem: list[Row],
+    terrain: Terrain,
+    groups: Sequence[Group],
+    chosen: Sequence[Match],
+) -> tuple[list[Row], Sequence[Match]]:
+    """The rows and the alignment in which a block that can only add lines does so, although it has lines similar to
+    some of the file's."""
+    for b, rows_of_block in groupby(range(len(problem)), key=lambda r: reading.visible[r][0]):
+        block, found = reading.snippet.blocks[b], list(rows_of_block)
+        inside = range(found[0], found[-1] + 1)
+        lines = [reading.visible[r][1] for r in inside]
+        exact = {r for r, i in zip(inside, lines, strict=True) if rows.candidates[i].is_exact or i in rows.namesakes}
+        ends = {inside[0], inside[-1]}
+        edges = (lines[0], lines[-1])
+        is_held = all(rows.candidates[i].is_exact and marks_place(reading.texts[i]) for i in edges)
+        matched = [match.row for match in chosen if match.row in inside]
+        if block.deletions or not is_held or exact.issuperset(matched) or _only_adds(reading, inside, chosen):
+            continue
+        trial = [
+            replace(row, columns=row.columns[:0], scores=row.scores[:0]) if r in inside and r not in exact else row
+            for r, row in enumerate(problem)
+        ]
+        others = align(trial, terrain, [group for group in groups if group.row not in inside])
+        if ends <= {match.row for match in others} and _only_adds(reading, inside, others):
+            problem, chosen = trial, others
+    return problem, chosen
+
+
+def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) -> bool:
+    """Whether the rows match all lines of the file, but blank ones, from the first to the last that they match."""
+    spans = [range(match.column, match.column + match.n_columns) for match in matches if match.row in inside]
+    columns = {j for span in spans for j in span}
+    between = range(spans[0].start, spans[-1].stop) if spans else range(0)
+    return all(j in columns or not reading.index.stripped[j] for j in between)
+
+
+def _n_changes(ops: Sequence[LineOp]) -> int:
+    """The number of lines, without blank ones, that go or come."""
+    return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
 
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:

@@ -201,6 +201,21 @@ CASES = {
         "    [Fact]\n    public void Start_Seventh_Ok()\n    {\n        Check(7);\n        Done();\n    }\n\n"
         "    [Fact]\n    public void Start_Second_Ok()\n    {\n        Check(2);\n        Done();\n    }\n}\n",
     ),
+    "new lines like those below them": (
+        "java",
+        'same("FoO", "fOo");\n\n// more\nsame(text("FoO"), "fOo");\nsame(text("FoO"), text("fOo"));\n\n// more\n'
+        'same(text("FoO"), "bAr");\n',
+        'same("FoO", "fOo");\nsame("FoO", "bar");\nsame("Foo", "foobar");\n\n// more\n// ...\n',
+        'same("FoO", "fOo");\nsame("FoO", "bar");\nsame("Foo", "foobar");\n\n// more\n'
+        'same(text("FoO"), "fOo");\nsame(text("FoO"), text("fOo"));\n\n// more\nsame(text("FoO"), "bAr");\n',
+    ),
+    "a new branch that ends above the hidden one": (
+        "javascript",
+        "function run(box) {\n  open(box);\n\n  if (box.isFull) {\n    empty(box);\n  }\n\n  return box;\n}\n",
+        "function run(box) {\n  if (box.isLocked) {\n    unlock(box, key);\n    open(box);\n  }\n  // ...\n}\n",
+        "function run(box) {\n  if (box.isLocked) {\n    unlock(box, key);\n    open(box);\n  }\n\n"
+        "  if (box.isFull) {\n    empty(box);\n  }\n\n  return box;\n}\n",
+    ),
     "a branch's new lines like those of the next": (
         "rust",
         "match data {\n    A(stream) => {\n        let x = bytes(stream);\n        store(x);\n    }\n"
