@@ -44,7 +44,7 @@ from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import Writer
-from apply_service.edits.markers import Role
+from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
 COPY_COST = 0.3
@@ -200,7 +200,7 @@ class Rows:
         if namesakes:
             self.namesakes[i] = len(namesakes)
         code = _REMARK.split(text.strip(), maxsplit=1)[0]
-        if code != text.strip() and index.has(leading(text) + code):
+        if code != text.strip() and index.has(leading(text) + code) and not strip_comment(text).is_comment:
             return NOTHING.joined(index.places(code), NAMESAKE_WORTH)
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
