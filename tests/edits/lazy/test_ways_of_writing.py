@@ -182,6 +182,12 @@ CASES = {
         "// ...\nimport './setup' // the page has another one\n\n// ...\n",
         "import a from 'a'\nimport './setup' // the page has another one\n\nrun(a)\n",
     ),
+    "a heading in a comment is no remark": (
+        "go",
+        "// Runs.\n//\n// Example\n//\n// See below.\npackage run\n",
+        "// ...\n//\n// # Example\n//\n// ...\npackage run\n",
+        "// Runs.\n//\n// # Example\n//\n// See below.\npackage run\n",
+    ),
     "a comment on what the code leaves as it is": (
         "javascript",
         "check(page, 'data');\n});\n",
