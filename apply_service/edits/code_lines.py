@@ -31,7 +31,7 @@ _HEADER = re.compile(
     rf"(?:"
     rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
-    rf"|(?:let|var|const)?\s*(?:this\.|self\.|exports\.|module\.exports\.)?(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
+    rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
     rf"|(?P<section>\[\[?[^\]]+\]\]?)\s*$"
     rf"|#{{1,6}}\s+(?P<heading>.+?)\s*#*$"
@@ -134,6 +134,12 @@ def header_name(line: str) -> str | None:
     """What the line defines (function, class, test, key, section), if it opens a definition."""
     match = _match_header(line)
     return next((match[group] for group in _HEADER_GROUPS if match[group]), None) if match is not None else None
+
+
+def name_at(lines: Sequence[str], k: int) -> str | None:
+    """What line k of some code defines, if it opens a definition; the brace may stand alone in the line below."""
+    is_open = k + 1 < len(lines) and lines[k + 1].strip() == "{"
+    return header_name(lines[k] + " {" if is_open else lines[k])
 
 
 def is_definition(line: str) -> bool:

@@ -52,7 +52,7 @@ STRONG = re.compile(
     rf"(?: \w+){{0,2}} {NOUN}"
     rf"(?: (?:here|above|below|go(?:es)? here|unchanged|as before|as is|"
     rf"(?:stays?|remains?) (?:the same|unchanged|as is)|(?:are|is) unchanged))*"
-    rf"|(?:\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)"
+    rf"|(?:(?!leaves? )\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)"
     rf"(?: (?:here|below|above|from here))?"
     rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
     rf"|same as (?:before|above|original|in the original|existing).*"

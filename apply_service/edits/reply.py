@@ -641,10 +641,16 @@ def _unwrapped(text: str) -> str:
 def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:
     """The lines, with fenced text and blocks inside list items moved to the left edge.
 
-    An indented block moves only if the file has the lines that it quotes.  Otherwise it may be text of the file.
+    An indented block moves only if the file has the lines that it quotes, and a fence only if no line of the file
+    stands outside of all fences.  Otherwise they may be text of the file.
     """
     found, opening, divider = list(lines), -1, -1
     stretches = [range(fence.opening, min(fence.closing + 1, len(lines))) for fence in find_fences(lines)]
+    if any(lines[stretch.start][:1] in (" ", "\t") for stretch in stretches):
+        fenced = {at for stretch in stretches for at in stretch}
+        outside = [line for at, line in enumerate(lines) if at not in fenced]
+        says = [line for line in outside if sum(map(str.isalnum, line)) >= MIN_KNOWN]
+        stretches = [] if any(file.stands([line]) for line in says) else stretches
     for at, line in enumerate(lines):
         mark = read_mark(line.strip()) if line[:1] in (" ", "\t") else None
         if mark is not None and mark.kind == "open" and opening < 0:

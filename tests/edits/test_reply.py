@@ -255,6 +255,13 @@ def test_a_fence_around_a_page_is_taken_off_with_a_doubt(write: str) -> None:
     assert "fence around the whole file" in result.reasons[0]
 
 
+def test_a_fence_inside_a_docstring_keeps_its_indentation() -> None:
+    original = '    def load(path):\n        """Read.\n\n        text = load("a")\n        """\n        return 1\n'
+    line = '        text = load("a")\n'
+    update = original.replace(line, f"        ```python\n{line}        ```\n")
+    assert run(update, original).merged_code == update
+
+
 FENCED_PAGE = (
     "# My page\n\nDo this:\n\n```\nmake it\n```\n\nand then\n\n```sh\nrun it\n```\n\n```\nlook\n```\n\nThe end.\n"
 )

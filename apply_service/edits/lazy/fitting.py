@@ -87,13 +87,14 @@ def _rewriting(blocks: Sequence[Lines], index: LineIndex) -> Shift:
     own = find_unit([line for lines in blocks for line in lines])
     stands = sum(_known_worth(lines, _move(lines, plain, index), index) for lines in indented)
     if own is not None and own != unit:
-        # The fragment's own levels rewritten, where blocks then stand right without being moved, and more of them than
-        # any move would bring to stand.
+        # The fragment's own levels rewritten, where blocks then stand right without being moved, and no move would
+        # bring more of them to stand.
         shift = Shift(own_columns=own.columns, unit=unit.text)
         fit = sum(_known_worth(lines, shift, index) for lines in blocks)
-        flush = [[line for line in lines if not line.startswith(_BLANKS)] for lines in blocks]
-        most = stands + sum(_known_worth(lines, plain, index) for lines in flush)
-        if fit > most and any(_move(lines, plain, index).delta for lines in blocks):
+        moves = [_move(lines, plain, index) for lines in blocks]
+        most = sum(_known_worth(lines, move, index) for lines, move in zip(blocks, moves, strict=True))
+        says = sum(substance(line.strip()) for lines in indented for line in lines)
+        if fit >= most if any(move.delta for move in moves) else fit - most > says / 2:
             return shift
     shown = [line for lines in indented for line in lines]
     if any(substance(line.strip()) >= 0.5 and index.has(line.rstrip()) for line in shown):

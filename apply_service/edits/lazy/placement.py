@@ -26,8 +26,10 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_attached,
+    is_branch,
     is_definition,
     is_import,
+    name_at,
 )
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
@@ -179,6 +181,12 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     block = reading.snippet.blocks[b]
     k, j = anchor
     takes = [reading.texts[i] for i in block.lines[:k]]
+    above, below = reading.original[j - 1] if j > floor else "", reading.original[j]
+    is_case = takes[0].lstrip().startswith(("case", "when", "default"))
+    are_branches = len(takes) == 1 and is_branch(takes[0]) and is_branch(above) and not is_case
+    if are_branches and indent_of(takes[0]) == indent_of(above) < indent_of(below):
+        # The new header gets the body of the branch above, which can't be without one.
+        return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
 
@@ -231,8 +239,9 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
 
 def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool = False) -> int:
     """How many of the nearest `originals` together read most like `takes`; 0 where none do."""
-    names = {None, *map(header_name, originals)}
-    if any(header_name(line) not in names for line in takes):
+    below = originals[::-1] if reverse else originals
+    names = {None, *(name_at(below, k) for k in range(len(below)))}
+    if any(name_at(takes, k) not in names for k in range(len(takes))):
         return 0
     wanted, n_open = squeeze("".join(takes))[:4000], balance(takes)
     key, words = _key(takes[0]), arm_words(takes[0])

@@ -173,6 +173,14 @@ def _loses_types(old: Sequence[str], new: Sequence[str]) -> bool:
     return all(_is_type(tuple(old[step.src_start : step.src_end])) for step in steps)
 
 
+def changes_type(old: str, new: str) -> bool:
+    """Whether `new` lacks the beginning of a type of which it shows the rest (`&mut Term` and `&Term`)."""
+    before, after = essence(old), essence(new)
+    lost = [(step.src_start, step.src_end) for step in Indel.opcodes(before, after) if step.tag == "delete"]
+    beside = [(before[start - 1], before[stop]) for start, stop in lost if start > 0 and stop < len(before)]
+    return any(sign in (":", "&", "*") and word.isidentifier() for sign, word in beside)
+
+
 def _is_type(lost: tuple[str, ...]) -> bool:
     """Whether a run of tokens begins like an annotation, or holds only modifiers."""
     if lost[0] in (":", "<", "?") or lost[:2] == ("-", ">") or lost in (("&",), ("*",)):

@@ -18,6 +18,7 @@ from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import (
     Merge,
     Pair,
+    changes_type,
     find_pairs,
     has_blank_changes,
     keep_wording,
@@ -326,8 +327,11 @@ def _kind(ops: Sequence[LineOp], pair: Pair, stubs: set[int]) -> str:
     """
     if not all(ops[k].update_line in stubs for k in pair.new):
         return pair.kind
-    is_namesake = header_name(ops[pair.old[0]].text) == header_name(ops[pair.new[0]].text)
-    return "stub" if pair.kind in LOOSE else "renewed" if is_namesake else pair.kind
+    old, new = ("\n".join(ops[k].text for k in side) for side in (pair.old, pair.new))
+    is_namesake = header_name(old.split("\n")[0]) == header_name(new.split("\n")[0])
+    if pair.kind in LOOSE and (is_namesake or pair.kind != "omission") and not changes_type(old, new):
+        return "stub"
+    return "renewed" if is_namesake else pair.kind
 
 
 def stub_headers(reading: ReadSnippet) -> set[int]:

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_closer,
+    leading,
+    name_at,
     surplus,
 )
 from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
@@ -39,8 +42,9 @@ from apply_service.edits.lazy.candidates import (
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import Writer
-from apply_service.edits.markers import Role
+from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
 COPY_COST = 0.3
@@ -65,6 +69,8 @@ LATER_WORTH = 0.01
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
+_REMARK = re.compile(r"\s+(?:#|//|/\*|--)\s")
+_NAME = re.compile(r"[A-Za-z_$][\w$]{2,}")
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
@@ -80,11 +86,14 @@ class Rows:
         self._reading = reading
         self._texts = reading.texts
         self._orphans: set[int] = set()
-        self._namesakes: dict[int, int] = {}
+        self.openers: dict[int, int] = {}
+        """For each closing line, the line of the same block that opens its scope."""
+        self.namesakes: dict[int, int] = {}
         """For each changed line, how many lines of the file define the same name or set the same key."""
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
+        self._keep_named()
         self._keep_attached()
         self._keep_inside()
         self._pair_closers()
@@ -184,12 +193,15 @@ class Rows:
     def _find_other(self, i: int) -> Candidates:
         """Lines that are similar to it, define its name or set its key."""
         index, text = self._reading.index, self._texts[i]
-        name, key = header_name(text), key_of(text)
+        name, key = name_at(self._texts, i), key_of(text)
         namesakes = self._known.get(name, []) if name is not None else []
         if not namesakes and key is not None:
             namesakes = index.keys.get((key, indent_of(text)), [])
         if namesakes:
-            self._namesakes[i] = len(namesakes)
+            self.namesakes[i] = len(namesakes)
+        code = _REMARK.split(text.strip(), maxsplit=1)[0]
+        if code != text.strip() and index.has(leading(text) + code) and not strip_comment(text).is_comment:
+            return NOTHING.joined(index.places(code), NAMESAKE_WORTH)
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
@@ -214,11 +226,36 @@ class Rows:
     def _headers(self) -> dict[str, list[int]]:
         """The original's definitions by name."""
         found: dict[str, list[int]] = {}
-        for j, line in enumerate(self._reading.original):
-            name = header_name(line)
+        for j in range(len(self._reading.original)):
+            name = name_at(self._reading.original, j)
             if name is not None:
                 found.setdefault(name, []).append(j)
         return found
+
+    def _keep_named(self) -> None:
+        """Keep a definition that a marker names between the lines shown above and below that marker."""
+        snippet, visible = self._reading.snippet, self._reading.visible
+        shown = {name_at(self._texts, i) for _, i in visible}
+        gaps = [block.gap_before for block in snippet.blocks] + [block.gap_after for block in snippet.blocks[-1:]]
+        end = len(self._reading.original)
+        last, first = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
+        """The last line above each gap, and the first line below it, that can stand nowhere else."""
+        for b, i in visible:
+            found = self.candidates[i]
+            if len(found.columns) == 1 and found.is_exact:
+                last[b + 1], first[b] = max(last[b + 1], found.columns[0]), min(first[b], found.columns[0])
+        last, first = list(accumulate(last, max)), list(accumulate(first[::-1], min))[::-1]
+        floors, ceilings = [-1] * (len(gaps) + 1), [end] * (len(gaps) + 1)
+        for n, gap in enumerate(gaps):
+            said = "\n".join(snippet.texts[i] for i in gap if snippet.roles[i] is Role.MARKER)
+            named = [self._known[name] for name in set(_NAME.findall(said)) - shown if name in self._known]
+            places = [found[0] for found in named if len(found) == 1 and last[n] < found[0] <= first[n]]
+            floors[n], ceilings[n] = max(places, default=-1), min(places, default=end)
+        floors, ceilings = list(accumulate(floors, max)), list(accumulate(ceilings[::-1], min))[::-1]
+        for b, i in visible:
+            found = self.candidates[i]
+            is_between = (found.columns > floors[b]) & (found.columns < ceilings[b + 1])
+            self.candidates[i] = found if is_between.all() else found.only(is_between)
 
     def _keep_attached(self) -> None:
         """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
@@ -257,7 +294,8 @@ class Rows:
                         found = self._find_other(i)
                         inside = _within(found.columns, *open_scopes[-1][1:])
                     found = self.candidates[i] = found.only(inside)
-            if is_closer(text) or header_name(text) is None or not len(found.columns):
+            opens = header_name(text) is not None or arm_words(text)
+            if is_closer(text) or not opens or not len(found.columns):
                 continue
             ends = np.maximum.accumulate(self._reading.scope_ends[found.columns])
             open_scopes.append((indent, found.columns, ends))
@@ -296,19 +334,23 @@ class Rows:
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
-                name = header_name(text) if block.lines[k] not in new else None
+                name = name_at(texts, k) if block.lines[k] not in new else None
                 if self._is_new_arm(text):
                     is_open = text.rstrip().endswith(("{", "(", "["))
                     deeper = (n for n in range(k + 1, len(texts)) if indent_of(texts[n] or text) <= indent_of(text))
                     end = definition_end(texts, k, len(texts)) if is_open else next(deeper, len(texts))
                     new.update(block.lines[k:end])
                     continue
-                if name is None or name in self._known or self._reading.index.count(text):
+                if name is None or name in self._known or self._reading.index.count(text) or self._is_assigned(text):
                     continue
                 end = definition_end(texts, k, len(texts))
                 if end > k + 1 and not (end == len(texts) and self._is_cut_off(block, texts, k)):
                     new.update(block.lines[attached_start(texts, k, 0) : end])
         return new
+
+    def _is_assigned(self, text: str) -> bool:
+        """Whether the line gives a value to a name that has one in the file, of whatever kind."""
+        return "=" in text and (key_of(text), indent_of(text)) in self._reading.index.keys
 
     def _is_new_arm(self, text: str) -> bool:
         """Whether the line opens a branch or an entry that the file does not have, and no changed one."""
@@ -323,7 +365,7 @@ class Rows:
         last = texts[-1]
         if indent_of(last) == indent_of(texts[k]) and is_closer(last):
             return False
-        if texts[k].rstrip().endswith(("{", "(", "[")):
+        if texts[k].rstrip().endswith(("{", "(", "[")) or texts[k + 1 : k + 2] == [leading(texts[k]) + "{"]:
             return True
         indent = marker_indent(self._reading.snippet, block.gap_after)
         if indent == indent_of(texts[k]):
@@ -365,6 +407,8 @@ class Rows:
         return bracket in text and text.count(bracket) >= text.count(self._texts[closer].strip()[0])
 
     def _pair(self, opener: int, closer: int, *, same_block: bool) -> None:
+        if same_block:
+            self.openers[closer] = opener
         found, columns = self.candidates[closer], self.candidates[opener].columns
         original = self._reading.original
         opened = [original[j] for j in columns]
@@ -406,7 +450,7 @@ class Rows:
     def _take_cost(self, b: int, i: int, found: Candidates) -> float:
         """The cost of taking line i as new.  A line that the file has is rarely new, above all at a block's edge."""
         if not found.is_exact:
-            return INSERT_COST + (TWICE_COST / self._namesakes[i] if i in self._namesakes else 0.0)
+            return INSERT_COST + (TWICE_COST / self.namesakes[i] if i in self.namesakes else 0.0)
         lines = self._reading.snippet.blocks[b].lines
         says = substance(self._texts[i].strip())
         unique = len(found.columns) == 1 and says > MIN_SAYING
@@ -446,39 +490,92 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
 
     An alignment most easily mistakes a line that has only brackets: a closing line of new code looks like a closing
     line of the file, and vice versa.  So the other reading is tried for one such line at a time.  Among the merges that
-    keep brackets in pairs, the one with the fewest changes is taken.
+    keep brackets in pairs, the one with the fewest changes is taken.  If the best alignment keeps them, only closing
+    lines of new code at the ends of blocks are tried.
     """
     problem, terrain = rows.rows(), Terrain(reading.index.weights, reading.index.scope_indents)
     known_groups = rows.groups if groups else ()
-    chosen = align(problem, terrain, known_groups)
-    is_large = len(problem) * terrain.n_lines > MAX_CELLS
-    if keeps_pairs(Writer(reading, rows.candidates, chosen).write()) or is_large:
+    chosen: Sequence[Match] = align(problem, terrain, known_groups)
+    if len(problem) * terrain.n_lines > MAX_CELLS:
         return chosen
+    problem, chosen = _read_as_added(reading, rows, problem, terrain, known_groups, chosen)
+    ops = Writer(reading, rows.candidates, chosen).write()
     columns = [TAKE] * len(problem)
     for match in chosen:
         for n in range(match.n_rows):
             columns[match.row + n] = match.column + min(n, match.n_columns - 1)
-    uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
-    # Keep only rows that are new, or whose neighbour in the snippet is new or not adjacent in the file.
-    uneven = [
-        r for r in uneven
-        if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
-    ]  # fmt: skip
-    # Try the rows at the ends of blocks first.
-    uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
+    found: list[tuple[int, Sequence[Match]]] = []
+    if keeps_pairs(ops):
+        found = [(_n_changes(ops), chosen)]
+        row_of = {i: r for r, (_, i) in enumerate(reading.visible)}
+        ends = [block.lines[-1] for block in reading.snippet.blocks]
+        closers = [i for i in ends if i in rows.openers and columns[row_of[rows.openers[i]]] == TAKE]
+        uneven = [row_of[i] for i in closers if columns[row_of[i]] != TAKE]
+    else:
+        uneven = [r for r, (_, i) in enumerate(reading.visible) if any(surplus([reading.texts[i]]))]
+        # Keep only rows that are new, or whose neighbour in the snippet is new or not adjacent in the file.
+        uneven = [
+            r for r in uneven
+            if columns[r] == TAKE or any(b != a + 1 for a, b in pairwise(columns[max(0, r - 1) : r + 2]))
+        ]  # fmt: skip
+        # Try the rows at the ends of blocks first.
+        uneven.sort(key=lambda r: not (problem[r].gap_before or r + 1 == len(problem) or problem[r + 1].gap_before))
     others = ((r, other) for r in uneven if (other := _read_otherwise(reading, r, problem[r], columns[r])) is not None)
-    found: list[tuple[int, list[Match]]] = []
     for r, row in islice(others, MAX_TRIES):
         matches = align([*problem[:r], row, *problem[r + 1 :]], terrain, known_groups)
         if any(match.row == r for match in matches):
             rows.admit(reading.visible[r][1])
         ops = Writer(reading, rows.candidates, matches).write()
         if keeps_pairs(ops):
-            found.append((sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops), matches))
-    if not found:
-        return chosen
-    reading.doubts.append("brackets read in pairs")
-    return min(found, key=lambda pair: pair[0])[1]
+            found.append((_n_changes(ops), matches))
+    best = min(found, key=lambda pair: pair[0])[1] if found else chosen
+    if best is not chosen:
+        reading.doubts.append("brackets read in pairs")
+    return best
+
+
+def _read_as_added(
+    reading: ReadSnippet,
+    rows: Rows,
+    problem: list[Row],
+    terrain: Terrain,
+    groups: Sequence[Group],
+    chosen: Sequence[Match],
+) -> tuple[list[Row], Sequence[Match]]:
+    """The rows and the alignment in which a block that can only add lines does so, although it has lines similar to
+    some of the file's."""
+    for b, rows_of_block in groupby(range(len(problem)), key=lambda r: reading.visible[r][0]):
+        block, found = reading.snippet.blocks[b], list(rows_of_block)
+        inside = range(found[0], found[-1] + 1)
+        lines = [reading.visible[r][1] for r in inside]
+        exact = {r for r, i in zip(inside, lines, strict=True) if rows.candidates[i].is_exact or i in rows.namesakes}
+        ends = {inside[0], inside[-1]}
+        edges = (lines[0], lines[-1])
+        is_held = all(rows.candidates[i].is_exact and marks_place(reading.texts[i]) for i in edges)
+        matched = [match.row for match in chosen if match.row in inside]
+        if block.deletions or not is_held or exact.issuperset(matched) or _only_adds(reading, inside, chosen):
+            continue
+        trial = [
+            replace(row, columns=row.columns[:0], scores=row.scores[:0]) if r in inside and r not in exact else row
+            for r, row in enumerate(problem)
+        ]
+        others = align(trial, terrain, [group for group in groups if group.row not in inside])
+        if ends <= {match.row for match in others} and _only_adds(reading, inside, others):
+            problem, chosen = trial, others
+    return problem, chosen
+
+
+def _only_adds(reading: ReadSnippet, inside: range, matches: Sequence[Match]) -> bool:
+    """Whether the rows match all lines of the file, but blank ones, from the first to the last that they match."""
+    spans = [range(match.column, match.column + match.n_columns) for match in matches if match.row in inside]
+    columns = {j for span in spans for j in span}
+    between = range(spans[0].start, spans[-1].stop) if spans else range(0)
+    return all(j in columns or not reading.index.stripped[j] for j in between)
+
+
+def _n_changes(ops: Sequence[LineOp]) -> int:
+    """The number of lines, without blank ones, that go or come."""
+    return sum(op.kind in ("drop", "take") and op.text.strip() != "" for op in ops)
 
 
 def keeps_pairs(ops: Sequence[LineOp]) -> bool:

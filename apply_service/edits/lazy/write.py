@@ -14,7 +14,7 @@ from itertools import accumulate, groupby, pairwise, takewhile
 
 from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition
 from apply_service.edits.lazy.align import Match
-from apply_service.edits.lazy.candidates import Candidates, Kind
+from apply_service.edits.lazy.candidates import Candidates, Kind, substance
 from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
@@ -31,6 +31,9 @@ from apply_service.types import LineOp
 
 MAX_LEFT_OUT = 40
 """The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
+
+MIN_MOVED = 0.8
+"""What lines must say together to count as moved."""
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class Writer:
         if first[0] > 0:
             self.doubts.append("no anchor above new lines")
             start -= replaced_above(self._reading, b, first, floor)
+        start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
         body = self._drop(start, first[1])
         start, new = self._new_above(block, block.lines[: first[0]], start, start if body else floor)
         body += new
@@ -176,6 +180,7 @@ class Writer:
             body += self._between(block, past_k - 1, next_k, past_j, next_j)
         past_k, past_j = self._past(block, *last)
         end = self._end(b, (past_k - 1, past_j - 1), is_group=block.lines[last[0]] in self._groups)
+        end += self._n_moved(block.lines[::-1], range(end, self._ceilings[b + 1]))
         ending = self._anchor(block, last[0], last[1])
         body += [op for op in ending if op.kind != "take"] + self._drop(past_j, end)
         body += [op for op in ending if op.kind == "take"] + self._take(block.lines[past_k:])
@@ -201,6 +206,20 @@ class Writer:
         blanks = self._take(self._free_lines(block.gap_before[::-1], gap)[::-1])
         rest = self._pair(takes[n_solid:], top, start) if n_there else self._take(takes[n_solid:])
         return top, blanks + self._take(takes[:n_solid]) + rest
+
+    def _n_moved(self, lines: Sequence[int], hidden: Sequence[int]) -> int:
+        """How many hidden lines beside a block moved past the lines at its edge, and stand there as new lines.
+
+        `lines` and `hidden`: the block's lines from the edge inwards, and the original lines from the edge outwards.
+        """
+        index = self._reading.index
+        at_edge = list(takewhile(self._columns.__contains__, lines))
+        new = [self.texts[i].rstrip() for i in takewhile(lambda i: i not in self._columns, lines[len(at_edge) :])]
+        for n in range(min(len(new), len(hidden)) if at_edge else 0, 0, -1):
+            moved = [self._original[j].rstrip() for j in hidden[:n]]
+            if moved == new[:n][::-1] and all(index.count(line) == 1 for line in moved):
+                return n if sum(map(substance, moved)) > MIN_MOVED else 0
+        return 0
 
     def _parted_below(self, block: Block, last: int, end: int) -> list[LineOp]:
         """The blank lines below a new definition that ends a block, if the file separates definitions by blanks."""
@@ -362,9 +381,13 @@ class Writer:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
             low = placed[n - 1].end if n else 0
             high = placed[n].start if n < len(placed) else len(self._original)
-            name = deletion_target(self.texts[note]).split("(")[0].strip("`'\" ")
-            scope = find_scope(self._reading, name, low, high) if name else None
+            target = deletion_target(self.texts[note])
+            name = target.split("(")[0].strip("`'\" ")
+            quoted = [j for j in self._reading.index.places(target) if low <= j < high]
+            scope = find_scope(self._reading, name, low, high) if name and not quoted else None
             self.doubts.append("deletion note between markers")
+            if len(quoted) == 1:
+                spans.append(LaidBlock(quoted[0], quoted[0] + 1, self._drop(quoted[0], quoted[0] + 1)))
             if scope is not None:
                 end = scope.end_line
                 while end < high and not self._original[end].strip():

@@ -103,7 +103,9 @@ NEW = "int half() {\n  return 0;\n}\n"
 
 
 def test_definitions_that_touch_get_no_blank_line() -> None:
-    assert_merged(TIGHT, f"// ...\n{NEW}int two() {{\n// ...\n", TIGHT.replace("int two", f"{NEW}int two"), language="cpp")
+    assert_merged(
+        TIGHT, f"// ...\n{NEW}int two() {{\n// ...\n", TIGHT.replace("int two", f"{NEW}int two"), language="cpp"
+    )
 
 
 def test_a_comment_above_a_statement_is_no_definition() -> None:

@@ -130,6 +130,119 @@ CASES = {
         "        // ...\n    }\n}\n",
         "impl A {\n    /// Spawns.\n    #[track_caller]\n    pub fn spawn(&self) {\n        go(1);\n    }\n}\n",
     ),
+    "an assignment of a name that the file assigns": (
+        "javascript",
+        "exports.start = run;\n\nexports.stop = halt;\n",
+        "// ...\n\nexports.stop = function () {\n  log('stop');\n  halt();\n};\n",
+        "exports.start = run;\n\nexports.stop = function () {\n  log('stop');\n  halt();\n};\n",
+    ),
+    "a marker names the definition that stays": (
+        "python",
+        "check(box)\nstart(box)\n\n\ndef measure(box):\n    return box.size\n\n\ncheck(box)\nstop(box)\n",
+        "# ... measure() unchanged ...\n\ncheck(box)\nnote = box.name\n# ...\n",
+        "check(box)\nstart(box)\n\n\ndef measure(box):\n    return box.size\n\n\ncheck(box)\nnote = box.name\n"
+        "stop(box)\n",
+    ),
+    "a new method of a prototype": (
+        "javascript",
+        "Shape.prototype.area = function () {\n  return {\n    size: this.size,\n  };\n};\n\nmodule.exports = Shape;\n",
+        "Shape.prototype.angle = function () {\n  return {\n    size: this.size,\n  };\n};\n\n// ...\n\n"
+        "module.exports = Shape;\n",
+        "Shape.prototype.angle = function () {\n  return {\n    size: this.size,\n  };\n};\n\n"
+        "Shape.prototype.area = function () {\n  return {\n    size: this.size,\n  };\n};\n\n"
+        "module.exports = Shape;\n",
+    ),
+    "a stub with a type that is changed": (
+        "rust",
+        "fn walk(map: &mut Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    1\n}\n",
+        "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    // ...\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
+        "fn walk(map: &Map<u8>, at: Point) -> u8 {\n    map.step(at)\n}\n\nfn stop(at: Point) -> u8 {\n    2\n}\n",
+    ),
+    "lines that move past the block's last line": (
+        "python",
+        "import os\n\nframes = load('frames')\narrow_reader = load('arrow')\nspark_reader = load('spark')\n\nrun()\n",
+        "import os\n\narrow_reader = load('arrow')\nspark_reader = load('spark')\nframes = load('frames')\n\n# ...\n",
+        "import os\n\narrow_reader = load('arrow')\nspark_reader = load('spark')\nframes = load('frames')\n\nrun()\n",
+    ),
+    "a note that quotes the line that goes": (
+        "python",
+        "def test():\n    class Fake:\n        pass\n\n    old = module.name\n    fake = Fake()\n    check(fake)\n",
+        "def test():\n    # ... Fake unchanged ...\n\n    # removed: old = module.name\n    fake = Fake()\n    # ...\n",
+        "def test():\n    class Fake:\n        pass\n\n    fake = Fake()\n    check(fake)\n",
+    ),
+    "a new header for the branch above": (
+        "typescript",
+        "if (id === 'a') {\n  first()\n} else {\n  const found = find(id)\n  use(found)\n}\n",
+        "if (id === 'a') {\n  // ...\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
+        "if (id === 'a') {\n  first()\n} else if (!id.startsWith('.')) {\n  const found = find(id)\n  use(found)\n}\n",
+    ),
+    "a remark that the file shall have": (
+        "typescript",
+        "import a from 'a'\nimport './setup'\n\nrun(a)\n",
+        "// ...\nimport './setup' // the page has another one\n\n// ...\n",
+        "import a from 'a'\nimport './setup' // the page has another one\n\nrun(a)\n",
+    ),
+    "a heading in a comment is no remark": (
+        "go",
+        "// Runs.\n//\n// Example\n//\n// See below.\npackage run\n",
+        "// ...\n//\n// # Example\n//\n// ...\npackage run\n",
+        "// Runs.\n//\n// # Example\n//\n// See below.\npackage run\n",
+    ),
+    "a comment on what the code leaves as it is": (
+        "javascript",
+        "check(page, 'data');\n});\n",
+        "// ...\ncheck(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
+        "check(page, 'data');\n// the flag leaves all script entries untouched.\ncheck(page, 'script');\n});\n",
+    ),
+    "a new method with its brace below its header": (
+        "csharp",
+        "class Tests\n{\n    [Fact]\n    public void Start_First_Ok()\n    {\n        Check(1);\n"
+        "        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Second_Ok()\n    {\n        Check(2);\n        Done();\n    }\n}\n",
+        "class Tests\n{\n    // ...\n\n    [Fact]\n    public void Start_Seventh_Ok()\n    {\n"
+        "        Check(7);\n        Done();\n"
+        "    }\n\n    [Fact]\n    public void Start_Second_Ok()\n    // ...\n",
+        "class Tests\n{\n    [Fact]\n    public void Start_First_Ok()\n    {\n        Check(1);\n"
+        "        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Seventh_Ok()\n    {\n        Check(7);\n        Done();\n    }\n\n"
+        "    [Fact]\n    public void Start_Second_Ok()\n    {\n        Check(2);\n        Done();\n    }\n}\n",
+    ),
+    "new lines like those below them": (
+        "java",
+        'same("FoO", "fOo");\n\n// more\nsame(text("FoO"), "fOo");\nsame(text("FoO"), text("fOo"));\n\n// more\n'
+        'same(text("FoO"), "bAr");\n',
+        'same("FoO", "fOo");\nsame("FoO", "bar");\nsame("Foo", "foobar");\n\n// more\n// ...\n',
+        'same("FoO", "fOo");\nsame("FoO", "bar");\nsame("Foo", "foobar");\n\n// more\n'
+        'same(text("FoO"), "fOo");\nsame(text("FoO"), text("fOo"));\n\n// more\nsame(text("FoO"), "bAr");\n',
+    ),
+    "a new branch that ends above the hidden one": (
+        "javascript",
+        "function run(box) {\n  open(box);\n\n  if (box.isFull) {\n    empty(box);\n  }\n\n  return box;\n}\n",
+        "function run(box) {\n  if (box.isLocked) {\n    unlock(box, key);\n    open(box);\n  }\n  // ...\n}\n",
+        "function run(box) {\n  if (box.isLocked) {\n    unlock(box, key);\n    open(box);\n  }\n\n"
+        "  if (box.isFull) {\n    empty(box);\n  }\n\n  return box;\n}\n",
+    ),
+    "a branch's new lines like those of the next": (
+        "rust",
+        "match data {\n    A(stream) => {\n        let x = bytes(stream);\n        store(x);\n    }\n"
+        "    B(stream) => {\n"
+        "        let x = match stream {\n            Ok(x) => text(x),\n"
+        "            Err(error) => return fail(error),\n        };\n"
+        "        store(x);\n    }\n    C => {}\n}\n",
+        "// ...\n    A(stream) => {\n        let x = match stream {\n            Ok(x) => bytes(x),\n"
+        "            Err(error) => return fail(error),\n        };\n        store(x);\n// ...\n",
+        "match data {\n    A(stream) => {\n        let x = match stream {\n            Ok(x) => bytes(x),\n"
+        "            Err(error) => return fail(error),\n        };\n        store(x);\n    }\n    B(stream) => {\n"
+        "        let x = match stream {\n            Ok(x) => text(x),\n"
+        "            Err(error) => return fail(error),\n        };\n"
+        "        store(x);\n    }\n    C => {}\n}\n",
+    ),
+    "wider levels than the file's below lines at the edge": (
+        "css",
+        "* {\n  box-sizing: border-box;\n}\n\n.note {\n  color: red;\n}\n\npre {\n  line-height: 1.5;\n}\n",
+        "/* ... */\n* {\n    box-sizing: border-box;\n}\n\npre {\n    line-height: 1.5;\n}\n",
+        "* {\n  box-sizing: border-box;\n}\n\npre {\n  line-height: 1.5;\n}\n",
+    ),
 }
 
 
