@@ -51,7 +51,8 @@ _IMPORT = re.compile(
     r"(?:const|let|var)\s[^=\n]{1,200}=\s*require\(|export\s.*\bfrom\b|<link\b|<script\b)"
 )
 _ARM = re.compile(
-    r"^\s*(?:case\s+(?P<case>.+?)\s*(?<!:):(?!:)|when\s+(?P<when>.+?)\s*(?:\bthen\b.*)?$|(?P<arm>[^=]+?)\s*=>|"
+    r"^\s*(?:(?:\}\s*)?(?:else\s+if|elif|elsif|elseif)\b\s*(?P<condition>.+?)\s*(?:[:{]|\bthen)?$|"
+    r"case\s+(?P<case>.+?)\s*(?<!:):(?!:)|when\s+(?P<when>.+?)\s*(?:\bthen\b.*)?$|(?P<arm>[^=]+?)\s*=>|"
     r"(?P<pattern>[^\s()]+)\)$|(?P<element><(?:a|dd|dt|img|input|li|link|meta|option|script|td|th|tr)\b.*>)$|"
     r"-\s+(?:[\w.-]+:\s+)?(?P<item>[^@=<>~^:]+))"
 )

@@ -40,10 +40,22 @@ _SMALL_WORDS = re.compile(
 )
 _PROSE_START = re.compile(r"(?:(?:\d+[.)]|[-*]) )?[*_\"'(]*(?:[A-Z`§]|(?:and|then|also|next|finally|plus)\b)")
 _VERBS = "replace|swap|overwrite|add|insert|append|prepend|put|place|remove|delete|drop"
+_BRIEF = re.compile(
+    rf"(?:(?:also|then|and|finally|next|please),? )*(?:{_VERBS})(?: the)? +§(?:[ ,.:]|$)", re.IGNORECASE
+)
+"""An order that names its object as code needs no other words."""
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
 _DELETION = re.compile(r"(?:^|[.,;] |\b(?:and|then|also|please) )(?:remove|delete|drop)\b", re.IGNORECASE)
+_TRYING = re.compile(
+    r"(?:.*[.!] )?(?:(?:now|then|and|finally|to|you can(?: now| then)?|let's|or) )*"
+    r"(?:(?:try|test|use|call|verify|check) (?:it|them)\b.*|"
+    r"(?:run|execute|invoke|start|launch)(?: (?:it|them|this|that|the (?:\w+ )?"
+    r"(?:script|program|file|server|tests?|example|commands?))\b.*)?|"
+    r"(?:example |sample )?(?:usage|output|result|example)s?(?: usage)?):$",
+    re.IGNORECASE,
+)
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _NUMBER = re.compile(r"^\d{1,3}[.)]\s")
 
@@ -101,7 +113,10 @@ def reads_as_english(paragraph: str) -> bool:
     bare = _QUOTED.sub(" § ", text)
     parts = [word for word in bare.split() if word.strip("(),.:;*_-–—")]
     words = [word for word in parts if word.strip("(),.:;*_-–—") != "§"]
-    if len(parts) < MIN_WORDS or _CODE_SIGNS.search(bare) is not None or _SMALL_WORDS.search(bare) is None:
+    is_brief = _BRIEF.match(bare) is not None
+    if _CODE_SIGNS.search(bare) is not None or not (
+        is_brief or (len(parts) >= MIN_WORDS and _SMALL_WORDS.search(bare))
+    ):
         return False
     return sum(_PLAIN_WORD.fullmatch(word) is not None for word in words) >= MIN_SHARE * len(words)
 
@@ -117,6 +132,13 @@ def is_order(paragraph: str) -> bool:
 def asks_to_delete(paragraph: str) -> bool:
     """Whether the paragraph tells to delete something, with or without code that follows."""
     return _DELETION.search(_QUOTED.sub("§", paragraph.strip())) is not None
+
+
+def leads_to_usage(paragraph: str) -> bool:
+    """Whether the paragraph announces how to try the code or what it prints, and no code of a file."""
+    text = paragraph.strip().strip("*_# ").rstrip("*_")
+    text = text if text.endswith(":") else f"{text}:"
+    return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)
 
 
 def is_path(word: str) -> bool:

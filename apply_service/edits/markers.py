@@ -45,19 +45,34 @@ PHRASE = re.compile(
     r"previous|other|others|omitted|keep|kept|as before|as is|no changes?|snip(?:ped)?|above|below|original|etc)\b",
     re.IGNORECASE,
 )
+_NO_VERB = (
+    r"(?!(?:is|are|was|were|will|must|should|can|may|have|has|needs?|gets?|goes|go|stays?|remains?|here|below)\b)"
+)
+_PLACE = (
+    rf"(?: (?:here|above|below|for now|from here|(?:as in|in|from) (?:the |this |your )?(?:\w+ )?(?:{NOUN}|original)))*"
+    r"(?:[,;(].*)?"
+)
+"""What may follow where a note says that something stays: a place, or a clause of its own."""
+_STATUS = (
+    r"(?: (?:is|are|goes?|stays?|remains?|left|kept|continues?|follows?|exactly|can|should|must))*"
+    rf"(?: (?:(?:the )?same|unchanged|unmodified|untouched|intact|as (?:is|before|(?:it|they) (?:is|was|are|were))))?"
+    rf"{_PLACE}"
+)
+"""What a note says of it."""
 STRONG = re.compile(
     rf"^[\(\[<]*\s*(?:"
-    rf"(?:all |the )*(?:rest|remainder)(?: of\b.*| (?:is |stays |remains )?(?:the same|unchanged|as is|as before).*)?"
+    rf"(?:all |the )*(?:rest|remainder)(?: of(?: {_NO_VERB}[^\s,;(]+){{1,6}})?{_STATUS}"
     rf"|(?:all |the |any |my |your )*(?:existing|previous|other|remaining|original|unchanged|same)"
     rf"(?: \w+){{0,2}} {NOUN}"
     rf"(?: (?:here|above|below|go(?:es)? here|unchanged|as before|as is|"
     rf"(?:stays?|remains?) (?:the same|unchanged|as is)|(?:are|is) unchanged))*"
     rf"|(?:(?!leaves? )\S+ ){{0,6}}(?:is |are )?(?:left |kept |remains? |stays? )?(?:unchanged|unmodified|untouched)"
     rf"(?: (?:here|below|above|from here))?"
-    rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)).*"
-    rf"|same as (?:before|above|original|in the original|existing).*"
+    rf"|(?:\S+ ){{0,6}}(?:remains?|stays?) (?:the same|unchanged|as (?:is|before|it was)){_PLACE}"
+    rf"|same as (?:before|above|(?:in |the )*original(?: \w+)?|existing(?: \w+){{0,2}}){_PLACE}"
     rf"|no (?:other )?changes?(?: (?:here|below|above|needed|from here|to .*|in .*))?"
-    rf"|keep (?:the )?(?:rest|everything|existing|all|other|remaining)\b.*|keep (?:this |it )?as is"
+    rf"|keep (?:the )?(?:rest|everything(?: else)?|(?:all|existing|other|remaining|the)(?: \w+){{0,3}} {NOUN})"
+    rf"(?: of (?:the |this |your )?(?:\w+ )?{NOUN})?{_STATUS}|keep (?:this |it )?as is"
     rf"|(?:\S+ ){{0,3}}omitted(?: for brevity)?"
     rf"|snip(?:ped)?"
     rf")\s*[\)\]>\.:;,]*$",
@@ -71,10 +86,16 @@ TOLD = re.compile(
     r"\.{2,}|…",
     re.IGNORECASE,
 )
+_PART_OF_CODE = (
+    r"(?:the |this |that )?(?:whole |entire |old )*(?:\w+ )?"
+    r"(?:loop|branch|block|function|method|class|import|if|else|try|statement|body|code|lines?)s?"
+)
 DELETED = re.compile(
     r"^[\(\[<]*\s*(?:\.{2,}|…)?\s*(?:(?:removed|deleted|dropped)\b(?:[:\s]|$)|(?:remove|delete|drop)\s*:)|"
     r"^.{1,80}?\s(?:(?:is|was|were|are|has been|have been)\s)?(?:removed|deleted|dropped)\s*"
-    r"(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$",
+    r"(?:[,;:(].*|here|in favou?r of .*|\.{2,}|…)?[\.\)\]]*$|"
+    rf"^(?:remove|delete|drop) {_PART_OF_CODE}\s*[,;(–—-]+ ?(?:(?:now |it (?:is|was) )?replaced (?:by|with)|"
+    r"(?:it (?:is|was) |is )?(?:no longer|not) (?:needed|used)|superseded by|in favou?r of)\b",
     re.IGNORECASE,
 )
 CONDITION = re.compile(

@@ -31,6 +31,7 @@ from apply_service.edits.envelope import (
     is_fence,
     is_order,
     is_same_file,
+    leads_to_usage,
     match_files,
     named_path,
     page_fence,
@@ -61,11 +62,18 @@ CODE_WORDS = (
 )
 _SENTENCE_END = re.compile(r"(?<=[.!])\s+")
 _ORDER_BEHIND = re.compile(
-    r"(?:(?:also|then|and|finally|next|please|you (?:should|must|need to)|don't forget to|remember to),? )*"
+    r"(?:(?:also|then|and|finally|next|please|you (?:should|must|need to|can|may|could)|don't forget to|remember to|"
+    r"now),? )*"
     r"(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update|swap|put)\b.*[.!]$",
     re.IGNORECASE,
 )
+_OF_THIS_CODE = re.compile(
+    r"(?:please )?(?:add|insert|append|put|place) (?:this|these|it|them|that|the (?:\w+ )?above)\b", re.IGNORECASE
+)
+_WISH = re.compile(r"\b(?:can|may|could|should) ", re.IGNORECASE)
 WRAPPED_SIGNS = ("*** Begin Patch", "<<<<<<< SEARCH", "------- SEARCH", "+++ ")
+MAX_BEHIND = 20
+"""Paragraphs behind an edit that are read for orders."""
 MIN_WORDS = 4
 MIN_KNOWN = 6
 """The letters and digits that a line needs to be recognised as a line of the file."""
@@ -306,10 +314,14 @@ class _Reader:
     def read(self, name: str) -> FoundEdit:
         """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out."""
         edit = self._read(name)
-        if (order := self._order_behind(name)) is None:
+        left = [order for order in self._orders_behind(name) if order.rstrip(".!") not in edit.update]
+        if not left:
             return edit
-        doubt = Verdict(DOUBT, "warning", f"an order behind the edit may not be carried out: {order[:80]!r}")
-        return replace(edit, findings=(*edit.findings, doubt))
+        doubt = Verdict(DOUBT, "warning", f"an order behind the edit may not be carried out: {left[0][:80]!r}")
+        # It says nothing about the place of the code above it, unless it speaks of that.
+        said = [line for line in edit.prose.split("\n") if not any(line in order or order in line for order in left)]
+        speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
+        return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
 
     def _read(self, name: str) -> FoundEdit:
         if name == "lazy_snippet":
@@ -333,18 +345,35 @@ class _Reader:
     def _paragraph_above(self, row: int) -> tuple[int, int]:
         """The first line of the last paragraph above `row`, and one past its last line."""
         stop = next((at + 1 for at in range(row - 1, -1, -1) if self._lines[at].strip()), 0)
-        return next((at + 1 for at in range(stop - 1, -1, -1) if not self._lines[at].strip()), 0), stop
+        least = max(0, stop - MAX_PROSE)
+        return next((at + 1 for at in range(stop - 1, least - 1, -1) if not self._lines[at].strip()), least), stop
 
-    def _order_behind(self, name: str) -> str | None:
-        """The first sentence of the reply's last paragraph that tells to change something more."""
-        start, stop = self._paragraph_above(len(self._lines))
-        is_inside = any(fence.opening <= start <= fence.closing for fence in self._plain_fences)
-        is_content = self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences
-        if not start or is_inside or is_content or any(map(self._is_of_file, range(start, stop))):
-            return None
-        text = join(self._lines, range(start, stop))
-        sentences = _SENTENCE_END.split(text) if len(text) <= MAX_PROSE else []
-        return next((one for one in sentences if _ORDER_BEHIND.match(one)), None)
+    def _orders_behind(self, name: str) -> list[str]:
+        """The sentences in the prose at the reply's end that tell to change something more."""
+        if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
+            return []
+        found: list[str] = []
+        stop = len(self._lines)
+        for _ in range(MAX_BEHIND):
+            fence = next((fence for fence in self._plain_fences if fence.opening < stop <= fence.closing + 1), None)
+            if fence is not None and self._shows_usage(fence):
+                stop = self._paragraph_above(fence.opening)[0]
+                continue
+            start, stop = self._paragraph_above(stop)
+            start = max([start, *(fence.closing + 1 for fence in self._plain_fences if fence.closing < stop)])
+            text = join(self._lines, range(start, stop))
+            if (
+                fence is not None
+                or not start
+                or len(text) > MAX_PROSE
+                or any(map(self._is_of_file, range(start, stop)))
+            ):
+                break
+            orders = [one for one in _SENTENCE_END.split(text) if _ORDER_BEHIND.match(one)]
+            if text and not orders and not reads_as_english(text):
+                break
+            found, stop = orders + found, start
+        return found
 
     def read_patch(self) -> FoundEdit:
         """The patches with all other lines blanked.
@@ -513,6 +542,7 @@ class _Reader:
             return []
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences
+        fences = [fence for fence in fences if not self._shows_usage(fence)] or fences
         named = {fence.path for fence in fences if fence.path is not None}
         mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, self._path)]
         if self._path is not None and mine:
@@ -526,6 +556,14 @@ class _Reader:
             )
         return fences
 
+    def _shows_usage(self, fence: Fence) -> bool:
+        """Whether the fence shows how to try the code: the line above says so, and the file has none of it."""
+        above = [line for line in self._lines[max(0, fence.opening - 2) : fence.opening] if line.strip()]
+        is_named = fence.path is not None and fence.is_surely_named
+        if is_named or not above or not leads_to_usage(above[-1]):
+            return False
+        return not any(map(self._is_of_file, fence.body))
+
     def _body(self, fences: Sequence[Fence]) -> list[str]:
         """The text of the fences.  With several fences, their fence lines stay as the gaps between them."""
         if len(fences) == 1:
@@ -538,6 +576,23 @@ class _Reader:
         inside = any(start <= other.closing and other.opening < stop for other in self._plain_fences)
         text = join(self._lines, range(start, stop))
         return text if not inside and reads_as_english(text) and is_order(text) else ""
+
+    def _fenced_pieces(self, fences: Sequence[Fence]) -> list[tuple[str, range]]:
+        """The code of each fence with the order above it.  An order to delete is a piece of its own without code, if it
+        ends with "." or stands behind the last fence."""
+        pieces: list[tuple[str, range]] = []
+        for fence in fences:
+            order = self._order_above(fence)
+            is_apart = order.endswith(".") and _ORDER_BEHIND.match(order) is not None
+            pieces += [(order, range(0)), ("", fence.body)] if is_apart else [(order, fence.body)]
+        if self._is_prose_file or fences[-1].closing == len(self._lines):
+            return pieces
+        for order in self._orders_behind("lazy_snippet"):
+            if _OF_THIS_CODE.match(order) and len(fences) == 1 and not pieces[0][0]:
+                pieces[0] = (f"{order.rstrip('.!')}:", fences[0].body)
+            elif asks_to_delete(order) and _WISH.search(order) is None and reads_as_english(order):
+                pieces.append((order, range(0)))
+        return pieces
 
     def _ordered(self, pieces: Sequence[tuple[str, range]]) -> list[str]:
         """The text of code parts, each in a fence below its order: a line of its own, or "" for none."""
@@ -588,8 +643,8 @@ class _Reader:
                 return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
             return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
-        pieces = [(self._order_above(fence), fence.body) for fence in fences]
-        is_ordered = len(fences) > 1 and any(order for order, _ in pieces)
+        pieces = self._fenced_pieces(fences)
+        is_ordered = len(pieces) > 1 and any(order for order, _ in pieces)
         body = self._ordered(pieces) if is_ordered else self._body(fences)
         if is_open and body and body[-1] == "":
             body = body[:-1]

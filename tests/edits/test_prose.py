@@ -9,7 +9,7 @@ from apply_service.edits.lazy.merge import NOWHERE, ORDER_IGNORED, merge
 from apply_service.edits.prose import find_prose
 from apply_service.edits.reply import read_reply
 from apply_service.errors import MalformedEdit
-from apply_service.types import Prediction
+from apply_service.types import DOUBT, Certainty, Prediction
 
 PYTHON = '''\
 import os
@@ -165,6 +165,118 @@ def test_prose_that_orders_nothing_is_told_and_not_written(language: str) -> Non
     assert reply.update == "LIMIT = 30\n"
     assert reply.prose.split("\n") == ["I changed the limit as you asked.", "Let me know if anything else is needed."]
     assert [finding.check for finding in reply.findings] == ["reply"]
+
+
+FENCED = "```python\ndef main():\n    store = Store()\n    print(store, LIMIT)\n```\n"
+CHANGED = PYTHON.replace("print(store)", "print(store, LIMIT)")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        f"Set the limit:\n\n{FENCED}\nAlso remove `import sys`.\n",
+        f"{FENCED}\nAlso remove `import sys`, nobody needs it.\n\nLet me know if this is right.\n",
+        f"{FENCED}\nAlso delete `import sys`.\n\nRun it:\n\n```sh\npython file\n```\n",
+        f"Remove `import sys`.\n\n{FENCED}",
+    ],
+)
+def test_an_order_to_delete_beside_a_fence_is_carried_out_with_a_doubt(update: str) -> None:
+    prediction = merged(update, PYTHON, "python")
+    assert prediction.text == CHANGED.replace("import sys\n", "")
+    assert prediction.certainty is Certainty.LIKELY
+    reply = read_reply(update, original=PYTHON, path="src/file", language="python")
+    assert DOUBT not in [finding.check for finding in reply.findings]
+
+
+@pytest.mark.parametrize(
+    "order", ["Also rename `put` to `set`.", "You can also drop `import sys`.", "Then move `main` above `load`."]
+)
+def test_another_order_behind_a_fence_is_doubted_and_places_nothing(order: str) -> None:
+    update = f"{FENCED}\n{order}\n"
+    assert merged(update, PYTHON, "python").text == CHANGED
+    reply = read_reply(update, original=PYTHON, path="src/file", language="python")
+    assert DOUBT in [finding.check for finding in reply.findings]
+
+
+def test_an_order_to_delete_what_the_file_lacks_is_refused() -> None:
+    prediction = merged(f"{FENCED}\nAlso remove `nothing_like_it`.\n", PYTHON, "python")
+    assert (prediction.certainty, prediction.reasons[0]) == (Certainty.GUESS, ORDER_IGNORED)
+
+
+@pytest.mark.parametrize(
+    "order", ["Remove `flush`.", "Delete `flush`", "Please remove the `flush` method, it is unused."]
+)
+def test_a_lone_order_names_what_goes(order: str) -> None:
+    wanted = PYTHON.replace("    def flush(self):\n        pass\n\n", "")
+    assert merged(f"{order.rstrip('.')}.\n", PYTHON, "python").text == wanted
+
+
+@pytest.mark.parametrize(
+    ("lead", "title", "code"),
+    [
+        ("Try it with:", "sh", "sh deploy.sh"),
+        ("You can run it like this:", "", "./deploy.sh now"),
+        ("Usage:", "", "x y"),
+    ],
+)
+def test_how_to_try_the_code_is_no_part_of_the_edit(lead: str, title: str, code: str) -> None:
+    original = "set -e\nmake all\n" + "echo done\n" * 12
+    update = f"Add this check:\n\n```sh\nset -e\n[ -f Makefile ]\n```\n\n{lead}\n\n```{title}\n{code}\n```\n"
+    reply = read_reply(update, original=original, path="deploy.sh", language="bash")
+    assert reply.update == "set -e\n[ -f Makefile ]\n"
+    assert merged(update, original, "bash", "deploy.sh").text == original.replace("-e\n", "-e\n[ -f Makefile ]\n")
+
+
+def test_new_code_below_a_lead_stays_in_the_edit() -> None:
+    update = "```python\nLIMIT = 20\n```\n\nUse this function, too:\n\n```python\ndef more():\n    pass\n```\n"
+    assert "def more():" in read_reply(update, original=PYTHON, path="src/file", language="python").update
+
+
+BODIES = [
+    (
+        PYTHON,
+        "python",
+        "load",
+        '    """Load it."""\n    with open(path) as f:\n        text = f.read()\n    return text\n',
+    ),
+    (TYPESCRIPT, "typescript", "run", "  const y = x + 1;\n  start(y);\n  finish(y);\n  return y;\n"),
+]
+
+
+@pytest.mark.parametrize(("original", "language", "name", "body"), BODIES)
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_the_body_of_a_function_is_replaced_whole(
+    original: str, language: str, name: str, body: str, indent: str
+) -> None:
+    new = "return None" if language == "python" else "return 0;"
+    margin = "    " if language == "python" else "  "
+    wanted = original.replace(body, f"{margin}{new}\n")
+    update = f"Replace the body of `{name}` with:\n\n```\n{indent and margin}{new}\n```\n"
+    assert merged(update, original, language).text == wanted
+
+
+@pytest.mark.parametrize(
+    ("order", "above"),
+    [
+        ("Insert just before the last line of `load`:", "    return text\n"),
+        ("Insert before the first line of `put`:", "        self.rows[key] = value\n"),
+        ("Insert just before the last line:", "    print(store)\n"),
+    ],
+)
+def test_the_first_or_last_line_is_a_place(order: str, above: str) -> None:
+    margin = above[: len(above) - len(above.lstrip())]
+    update = f"{order}\n\n```python\n{margin}log(1)\n```\n"
+    assert merged(update, PYTHON, "python").text == PYTHON.replace(above, f"{margin}log(1)\n{above}")
+
+
+def test_a_step_is_looked_for_inside_the_job_that_is_named() -> None:
+    step = "      - name: {0}\n        run: make {0}\n"
+    jobs = "jobs:\n  build:\n    steps:\n{}{}  test:\n    steps:\n{}{}"
+    original = jobs.format(*map(step.format, ("Test", "Pack", "Setup", "Test")))
+    new = step.format("Lint")
+    wanted = jobs.format(*map(step.format, ("Test", "Pack", "Setup")), new + step.format("Test"))
+    update = "Add before the Test step of the `test` job:\n\n```yaml\n- name: Lint\n  run: make Lint\n```\n"
+    assert merged(update, original, "yaml", "ci.yml").text == wanted
 
 
 def test_prose_alone_is_refused() -> None:

@@ -58,6 +58,8 @@ _AGAIN = re.compile(
     r"and (?:again|once more)\b|likewise\b)",
     re.IGNORECASE,
 )
+_SAME = re.compile(r"^(?:the )?same as\b", re.IGNORECASE)
+"""As a directive above says; without one it says nothing."""
 _DOCUMENTS = re.compile(r"^\s*(?:///|//!|/\*\*|\*)")
 _PERSONAL = re.compile(r"^(?:to-?do|fixme|xxx|hack|note|see)\b|\b(?:we|we've|our|us|you|i'm)\b", re.IGNORECASE)
 _HEAD = re.compile(r"^(?:in |on |under |inside )?(?:the )?[^\s:—]+(?: [^\s:—]+){0,3}?(?::| —| –) ", re.IGNORECASE)
@@ -119,6 +121,8 @@ def find_directives(
             texts[i] = orders[i]
             continue
         follows = bool(found) and i == found[-1].stop
+        if not found and _SAME.match(texts[i] or ""):
+            continue
         if score >= (enough if is_free[i] or follows else MIN_SCORE):
             found.append(range(i, _directive_end(update, texts, i, known)))
     if not found or len(found) * len(original) > MAX_SOUGHT:
@@ -126,7 +130,9 @@ def find_directives(
     directives = []
     for lines, stop in zip(found, [*(lines.start for lines in found[1:]), len(update)], strict=True):
         skipped = (Role.BLANK, Role.FENCE) if lines.start in orders else (Role.BLANK, Role.MARKER)
-        start = next((i for i in range(lines.stop, stop) if roles[i] not in skipped), stop)
+        # An order above an empty fence has no code.
+        is_bare = lines.start in orders and list(roles[lines.stop : lines.stop + 2]) == [Role.FENCE] * 2
+        start = stop if is_bare else next((i for i in range(lines.stop, stop) if roles[i] not in skipped), stop)
         for i in range(start, stop):
             # Lines are left out; but dots as the only statement of a body are code.
             is_body = texts[i] is None and update[i - 1].rstrip().endswith(":")

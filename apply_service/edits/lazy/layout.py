@@ -278,6 +278,12 @@ class Finder:
     # -- where the mentions stand ----------------------------------------------------------------------------------
     def _resolve(self, mention: Mention) -> list[MentionPlace]:
         if mention.kind == "line":
+            if mention.ordinal:
+                said = self._scopes_said(Relation.WITHIN)
+                low, high = self.layout.body(*said[0]) if said else (0, len(self.layout.lines))
+                solid = [j for j in range(low, high) if self.layout.lines[j].strip()]
+                k = mention.ordinal - (mention.ordinal > 0)
+                return [MentionPlace(solid[k], solid[k], solid[k] + 1, 1.0)] if -len(solid) <= k < len(solid) else []
             first, _, last = mention.text.partition("-")
             a, b = int(first) - 1, int(last or first)
             return [MentionPlace(a, a, b, 1.0)] if 0 <= a < b <= len(self.layout.lines) else []
@@ -296,7 +302,7 @@ class Finder:
                 spans = [s._replace(quality=s.quality - 0.3 * (mention.text not in lines[s.line])) for s in spans]
             most = MAX_SPANS
             said = self._scopes_said(Relation.WITHIN) if mention.relation is not Relation.WITHIN else []
-            here = {s.line for s in spans if any(a <= s.line < b for a, b in said)}
+            here = {s.line for s in spans if any(a < s.line < b for a, b in said)}
             if here:
                 spans = [s._replace(quality=s.quality - 0.4 * (s.line not in here)) for s in spans]
                 most = max(MAX_SPANS, min(len(here), 3 * MAX_SPANS))

@@ -60,6 +60,8 @@ class Words:
     one_line: bool = False
     """It speaks of one line that is replaced."""
     whole: bool = False
+    body: bool = False
+    """It replaces the body of what is named."""
     blank: bool | None = None
     """Whether it asks for a blank line around the block, or for none."""
     meta: int = 0
@@ -119,7 +121,8 @@ _SORTS = {
 _STATEMENTS = _set("if else elif try except catch finally for while with switch case return raise throw match")
 _BEFORE_STATEMENT = _set("the last first second that old whole this bare")
 _BEHIND_STATEMENT = _set("block loop statement branch clause check")
-_PARTS = _set("line lines body part value end top signature header")
+_PARTS = _set("line lines body implementation contents part value end top signature header")
+_BODIES = _set("body implementation contents")
 _META = _set(
     "line lines import imports block signature decorator decorators docstring method function entry "
     "entries section body file module heading paragraph old existing whole entire current rest definition "
@@ -140,7 +143,7 @@ _STOP = _set(
     "up down out off separate page misspelled script handler link tag opening closing below above before "
     "after old-style it's def func fn argument arguments parameter parameters rest everything anything "
     "nothing i.e e.g note way below. immediately well least most next them they their into onto such than "
-    "gone away stay stays left keep"
+    "gone away stay stays left keep please"
 )
 
 
@@ -222,6 +225,8 @@ class _WordReader:
                 self.relation = Relation.SUBJECT
             return i + 2
         words.one_line = words.one_line or (low == "line" and self.relation is Relation.TARGET)
+        if low == "line" and self.ordinal and self.relation in (Relation.AFTER, Relation.BEFORE):
+            return self.add("line", f"{above} line", i + 1)
         if low in ("line", "lines") and _NUMBERS.match(self.low(i + 1)):
             return self.add("line", self.low(i + 1), i + 2)
         return i + 1 if self.small_word(i, low) else self.phrase(i)
@@ -335,6 +340,8 @@ class _WordReader:
             words.head_only = True
         elif low == "only" and self.relation is not Relation.SUBJECT:
             words.head_only = words.head_only or self.low(i + 2) == "line"
+        elif low in _BODIES and self.relation is Relation.TARGET and below in ("of", "in"):
+            words.body = True
         elif low in ("whole", "entire", "everything"):
             words.whole = True
         elif low in ("rest", "otherwise"):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from apply_service.edits.code_lines import header_name
 from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
 from apply_service.syntax.trees import breaks_syntax
@@ -27,7 +28,12 @@ NOWHERE = 0.25
 where it goes; and where the prose above it orders what can't be done."""
 ORDERED = 0.95
 """At most, where prose says what to do with the code: the chooser is fitted to few such edits."""
+NOT_TOLD = "the file has no line of the snippet, and nothing says where it goes"
+NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "it does not do what the prose above the code says"
+MAX_QUOTED = 60
+MAX_TOLD = 3
+"""Characters of a line, and changes, that a refusal names."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -47,23 +53,29 @@ def merge(
     chance = chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
+    causes = []
     if _is_nowhere(features[0], found[order[0]][0].ops) and not any(known["by_placed"] for known in features):
         chance = min(chance, NOWHERE)
+        causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else ORDERED)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
+        causes.append(NO_SYNTAX)
     elif whole != order[0]:
         chance = max(chances[whole], BROKEN * chance)
         order = [whole, *(n for n in order if n != whole)]
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
-    reasons = (*([ORDER_IGNORED] if ways.ignores_order else []), *ways.draft.reasons)
+    if ways.ignores_order:
+        causes.insert(0, ORDER_IGNORED)
+    reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
         certainty = Certainty.GUESS
+        reasons = (*causes, *_unheld(ranked[0].ops), *ways.draft.reasons)
     return Prediction(
         ranked[0].ops,
         ways.draft.texts,
@@ -91,6 +103,26 @@ def readings(
             ops.append(LineOp("keep", len(lines) - 1, None, ""))
         found.append((Reading(tuple(ops), ways.features, 0.0, ways.draft.name), ways))
     return found
+
+
+def _unheld(ops: Sequence[LineOp]) -> list[str]:
+    """The changes beside which the snippet shows no line of the file, each with its lines; else what they change."""
+    free, held = list[str](), list[str]()
+    for start, stop in changes(ops):
+        new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        gone = [op.original_line for op in ops[start:stop] if op.original_line is not None and op.text.strip()]
+        beside = [ops[k].kind for k in (start - 1, stop) if 0 <= k < len(ops)]
+        if not (new or gone):
+            continue
+        what = f"`{new[0].text.strip()[:MAX_QUOTED]}`" if new else ""
+        what += f" and {len(new) - 1} more" if new[1:] else ""
+        lines = f"line {gone[0] + 1}" if len(gone) == 1 else f"lines {gone[0] + 1} to {gone[-1] + 1}" if gone else ""
+        said = f"{what} would replace {lines}" if new and gone else f"{lines} would go" if gone else what
+        if "both" in beside:
+            held.append(f"{said}, beside a line that is shown" if not gone else said)
+        else:
+            free.append(f"{said}: no line of the file is shown beside it")
+    return (free or held)[:MAX_TOLD]
 
 
 def _is_nowhere(known: Mapping[str, float], ops: Sequence[LineOp]) -> bool:

@@ -42,6 +42,7 @@ def find_orders(
     else:
         said = _alone(instruction, roles)
     orders = [Order(original, update, directive, language) for directive in said]
+    orders = [order for order in orders if not order.says_nothing]
     return [order for order in orders if not any(is_path(m.text) and is_same_file(m.text, path) for m in order.named)]
 
 
@@ -65,7 +66,10 @@ class Order:
         """What it says gives way to the code."""
         is_found = any(map(finder.spans.get, self.named))
         self.is_unclear = (words.replaces or words.deletes) and bool(self.named) and not is_found
+        self.is_unclear = self.is_unclear or (words.body and not self._search.bodies)
         """It is about something that the file does not have."""
+        self.says_nothing = words.inserts and not (any(finder.spans.values()) or finder.edges)
+        """It names nothing that the file has, and no place ("Add a check:")."""
         edges = {line.strip() for line in (*self._search.solid[:1], *self._search.solid[-1:])}
         says = {text for text in edges if sum(map(str.isalnum, text)) >= MIN_KNOWN}
         is_loose = not any(line.strip() in says for line in original)

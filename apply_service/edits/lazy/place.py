@@ -42,6 +42,8 @@ MAX_COUNTED = 400
 """Lines of a site whose likeness to the block is told without the lines that go anyway."""
 MAX_BETWEEN = 4
 """Lines between two things that are replaced together."""
+MAX_SAID = 60
+"""Characters of a directive that a reason quotes."""
 MAX_REPEATED = 8
 """Lines of a block that may stand at its place already."""
 WEIGHTS = {
@@ -49,6 +51,10 @@ WEIGHTS = {
     Relation.UNTIL: 2.0, Relation.SHORT_OF: 2.0,
 }  # fmt: skip
 LESS_INSIDE = 0.05
+SURELY_NAMED = 0.8
+"""The quality of a place that a mention may not mean otherwise."""
+BODY_WORTH = 4.0
+"""How much more the body that gives way is worth than a part of it."""
 _BESIDE = (Relation.AFTER, Relation.BEFORE)
 _LABEL = re.compile(r"""\s*(?:[-*]\s+)?["']?(?P<name>[\w.$@-]{2,80})["']?\s{0,8}[:=(]""")
 _OPEN_TAG = re.compile(r"\s*<(?!(?:meta|link|img|br|hr|input|source)\b)[A-Za-z][^<>]{0,400}(?<!/)>$")
@@ -95,6 +101,7 @@ class Search:
 
     def __init__(self, layout: FileOutline, directive: Directive, update: Sequence[str]) -> None:
         self.layout, self.lines = layout, layout.lines
+        self.said = directive.text
         self.finder = Finder(layout, directive.text)
         self.words = self.finder.words
         self.block = [(i, update[i]) for i in directive.block]
@@ -103,6 +110,8 @@ class Search:
         self.key = next((text for text in self.solid if not is_attached(text)), self.solid[0] if self.solid else "")
         """The block's first line that is no comment or decorator."""
         self.depth = sum(map(depth, self.texts))
+        self.bodies = set(self._named_bodies()) if self.words.body and self.solid else set[Site]()
+        """The bodies that give way whole."""
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
 
@@ -116,6 +125,13 @@ class Search:
                 score += 3.0 * (self.likeness(site) - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
             weighed.append((score + self.form_score(site), site, agreement))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
+
+    def _named_bodies(self) -> Iterator[Site]:
+        """The bodies of what the words name; with its header where the block shows that too."""
+        for span in self.finder.by_relation(Relation.WITHIN):
+            if span.end > span.line + 1 and span.quality >= SURELY_NAMED:
+                is_whole = header_name(self.key) is not None and label(self.key) == label(self.lines[span.line])
+                yield Site(*((span.line, span.end) if is_whole else self.layout.body(span.start, span.end)))
 
     # -- candidates ------------------------------------------------------------------------------------------------
     def candidates(self) -> Iterator[Site]:
@@ -159,6 +175,7 @@ class Search:
             # Down to the line that is most like the block's last.
             reach = range(line + 1, min(len(lines), line + 3 * len(self.block) + 20))
             yield from (Site(line, last + 1) for last in self.most_like(self.solid[-1], reach, 3))
+        yield from self.bodies
         yield from self.runs()
 
     def runs(self) -> Iterator[Site]:
@@ -238,6 +255,7 @@ class Search:
         # Whether an insertion is asked for, or something else.
         if not self.solid:
             return total, agreed
+        total += BODY_WORTH * (site in self.bodies)
         if words.replaces or finder.by_relation(Relation.TARGET) or (words.head_only and not words.inserts):
             return total + (-2.0 if is_insert else 0.5), agreed
         if words.inserts and not words.deletes:
@@ -369,6 +387,7 @@ class Search:
             total -= 0.8 * is_part * (not opens)
         targets = [m for m in words.mentions if m.relation in (Relation.TARGET, Relation.UNTIL, Relation.GONE)]
         names_several = len(targets) > 1 or any(m.number > 1 for m in words.mentions) or words.whole
+        names_several = names_several or words.body
         if site.end > layout.chain(start, end) and not names_several and not same_end:
             total -= 0.4
         total -= (0.7 if level else 0.3) * (indent_of(lines[site.start]) != level)
@@ -377,16 +396,17 @@ class Search:
         return total
 
     def reason(self, site: Site) -> str:
-        """What was done, in plain words."""
+        """What was done, and the words that say so."""
+        said = self.said if len(self.said) <= MAX_SAID else f"{self.said[:MAX_SAID].rstrip()} ..."
         named = next((m for m in self.words.mentions if self.finder.spans.get(m) and m.relation in WEIGHTS), None)
         what = f"`{named.text}`" if named is not None else "the file's edge"
         if not self.solid:
-            return f"removed {what}, as its comment says"
+            return f'removed {what}, as "{said}" says'
         if site.start < site.end:
-            return f"replaced lines {site.start + 1} to {site.end} ({what}), as its comment says"
+            return f'replaced lines {site.start + 1} to {site.end} ({what}), as "{said}" says'
         sides = {Relation.AFTER: "after", Relation.BEFORE: "before"}
         side = sides.get(named.relation, "in") if named is not None else "at"
-        return f"placed {side} {what}, as its comment says"
+        return f'placed {side} {what}, as "{said}" says'
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def write(self, start: int, end: int) -> tuple[int, int, Lines]:
@@ -422,7 +442,9 @@ class Search:
     def level_at(self, at: int, own: int) -> int:
         """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
         levels = self.layout.levels(at)
-        beside = [s.line for s in self.finder.by_relation(*_BESIDE) if s.quality >= 0.8]
+        named = self.finder.by_relation(*_BESIDE)
+        least = min(SURELY_NAMED, max((s.quality for s in named), default=0.0))
+        beside = [s.line for s in named if s.quality >= least]
         inside = [a for _, a, b, quality in self.finder.regions if quality > 0.8 and a <= at <= b and a < b]
         inner = [indent_of(self.lines[j]) for j in inside]
         if own in levels and not (own == 0 and inner and min(inner) > 0 and at < self.layout.end):

@@ -209,10 +209,22 @@ def replaced_below(
     is_at_edge = len(reading.original) - j - 1 <= MAX_LEFT_AT_FILE_EDGE
     if b == len(reading.snippet.blocks) - 1 and not block.marked_after and is_at_edge:
         defines_more = any(map(header_name, rest)) and not any(map(header_name, takes))
+        defines_more = defines_more or _has_other_arms(rest, takes)
         is_replaced = any(map(str.strip, rest)) and balance(rest) == balance(takes)
         gives_way = is_replaced and n_breaks[0] <= n_breaks[1] and not defines_more
         return max(n for n, line in enumerate(rest, 1) if line.strip()) if gives_way else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
+
+
+def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:
+    """Whether one of the lines opens a branch or an entry that the new lines, which begin with one, do not have."""
+    new = [words for line in takes if (words := arm_words(line))]
+    level, shown = indent_of(takes[0]), {line.strip() for line in takes}
+    here = [line for line in lines if indent_of(line) == level and line.strip() not in shown]
+    old = [arm_words(line) for line in here if arm_words(line) or (is_branch(line) and line.strip() != "{")]
+    return bool(arm_words(takes[0])) and any(
+        all(not words or are_other_arms(words, other) for other in new) for words in old
+    )
 
 
 def balanced_end(original: Sequence[str], start: int, end: int, taken: Sequence[str], ceiling: int) -> int:

@@ -160,14 +160,25 @@ def marker_indent(snippet: Snippet, gap: Sequence[int]) -> int | None:
 
 # -- markers inside a line -----------------------------------------------------------------------------------------
 
+_DECLARED = re.compile(r"\s*(?:[^\s(]+ [^(]*\(.*\)|[^(]*\(.*\)\s*:.*);$")
+"""A method's header with its type, and no body."""
+_DECLARING = re.compile(r"\s*(?:export |public )*(?:interface|abstract|declare)\b")
+_WITHOUT_PROTOTYPES = ("javascript", "typescript", "tsx", "java", "csharp")
 _COMMENT = re.compile(r"(?:#|//|/\*|<!--|--)")
 _STANDS_FOR = re.compile(r"/\*[^*]{1,80}\*/")
 _DOTS = re.compile(r"(?:\.{3}|…)$|/\*\s*(?:\.{3}|…)[^*]{0,80}\*/$")
 
 
-def read_inline_marker(line: str, known: Collection[str]) -> str | None:
-    """The line without the marker inside it; None where it has none, or the file has the line as it is."""
-    if len(line) > 4 * MAX_NOTE_LENGTH or not any(sign in line for sign in ("...", "…", "/*")) or line.strip() in known:
+def read_inline_marker(line: str, known: Collection[str], language: str | None = None) -> str | None:
+    """The line without the marker inside it; None where it has none, or the file has the line as it is.
+
+    In a language whose classes declare nothing twice, a header that ends with ";" is such a line too.
+    """
+    if len(line) > 4 * MAX_NOTE_LENGTH or line.strip() in known:
+        return None
+    if language in _WITHOUT_PROTOTYPES and _DECLARED.match(line) and f"{line.strip()[:-1]} {{" in known:
+        return line.rstrip()[:-1] + " {"
+    if not any(sign in line for sign in ("...", "…", "/*")):
         return None
     if strip_comment(line).is_comment:
         return None
@@ -348,9 +359,10 @@ class ReadSnippet:
         self.texts = list(update)
         self.elided: set[int] = set()
         """Lines with a marker inside: they stand for lines of the file and are never written as they are."""
+        is_declaring = any(map(_DECLARING.match, update))
         for i, line in enumerate(update):
             is_code = roles[i] is not Role.CONTENT or is_body_of_dots(update, i, original)
-            text = None if is_code else read_inline_marker(line, known)
+            text = None if is_code else read_inline_marker(line, known, None if is_declaring else language)
             if text is not None and is_marker(text):
                 roles[i] = Role.MARKER
             elif text is not None:

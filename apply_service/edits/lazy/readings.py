@@ -31,7 +31,7 @@ from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
-from apply_service.edits.lazy.write import Writer, single_gaps
+from apply_service.edits.lazy.write import LEFT_OUT, Writer, single_gaps
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -154,7 +154,7 @@ def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> It
         if len(first) < 2 and all(draft.text != other.text for other in first):
             first.append(draft)
         yield draft
-    for name, again in _reread(reading):
+    for name, again in _reread(reading, skips=any(LEFT_OUT in draft.reasons for draft in first)):
         for draft in _laid(again) if again.visible else ():
             yield replace(draft, name=f"{name}:{draft.name}", reading=again)
     if not directives:
@@ -183,12 +183,12 @@ def _is_all_new(reading: ReadSnippet) -> bool:
     return not is_known and names.isdisjoint(map(header_name, reading.original if names else ()))
 
 
-def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
+def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSnippet]]:
     """Other ways to read the snippet itself, each with a name.
 
     Its notes count as markers: only the clearest kind of note, or all kinds.  If the snippet has no marker, its blank
-    lines count as markers.  If the snippet was shifted, it keeps its own indentation.  If it has nested headers, the
-    lines between them go.
+    lines count as markers.  If the snippet was shifted, it keeps its own indentation.  If it has nested headers, or
+    `skips` lines that stay, the lines that it does not show go.
     """
     found = reading.found_notes
     kinds = [kind for kind in NOTE_KINDS if kind in found.values()]
@@ -200,7 +200,7 @@ def _reread(reading: ReadSnippet) -> Iterator[tuple[str, ReadSnippet]]:
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
-    if reading.addresses:
+    if reading.addresses or skips:
         yield "shown", reading.again(has_addresses=False)
 
 

@@ -29,8 +29,10 @@ from apply_service.edits.code_lines import (
     name_at,
     surplus,
 )
+from apply_service.edits.envelope import find_fences, read_fence
 from apply_service.edits.lazy.align import FORCED, INSERT_COST, TAKE, Group, Match, Row, Terrain, align
 from apply_service.edits.lazy.candidates import (
+    FACTOR,
     MAX_FUZZY_LENGTH,
     MAX_JOINED,
     NOTHING,
@@ -90,6 +92,8 @@ class Rows:
         """For each closing line, the line of the same block that opens its scope."""
         self.namesakes: dict[int, int] = {}
         """For each changed line, how many lines of the file define the same name or set the same key."""
+        self._changed_arms: set[int] = set()
+        """Conditions that are new above a body that is not."""
         self._known = self._headers()
         new = self._lines_of_new_definitions()
         self.candidates = {i: NOTHING if i in new else self._find(i) for _, i in reading.visible}
@@ -97,6 +101,7 @@ class Rows:
         self._keep_attached()
         self._keep_inside()
         self._pair_closers()
+        self._pair_fences()
         self._hold_whole_file()
 
     def rows(self) -> list[Row]:
@@ -205,7 +210,7 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
-        if words := arm_words(text):
+        if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
             found = found.only(np.array(is_same, np.bool_))
@@ -227,7 +232,7 @@ class Rows:
         """The original's definitions by name."""
         found: dict[str, list[int]] = {}
         for j in range(len(self._reading.original)):
-            name = name_at(self._reading.original, j)
+            name = self._opened(self._reading.original, j)
             if name is not None:
                 found.setdefault(name, []).append(j)
         return found
@@ -256,6 +261,11 @@ class Rows:
             found = self.candidates[i]
             is_between = (found.columns > floors[b]) & (found.columns < ceilings[b + 1])
             self.candidates[i] = found if is_between.all() else found.only(is_between)
+
+    def _opened(self, lines: Sequence[str], i: int) -> str | None:
+        """What line i defines; in a style sheet its selector."""
+        is_rule = self._reading.language in ("css", "scss", "less") and lines[i].rstrip().endswith("{")
+        return lines[i].rstrip(" {").strip() if is_rule else name_at(lines, i)
 
     def _keep_attached(self) -> None:
         """Keep a line above a header that the file has, and that might stand elsewhere too, right above that header."""
@@ -293,7 +303,11 @@ class Rows:
                     if not inside.any():
                         found = self._find_other(i)
                         inside = _within(found.columns, *open_scopes[-1][1:])
-                    found = self.candidates[i] = found.only(inside)
+                    found = found.only(inside)
+                    if len(found.columns) == 1 and found.kinds[0] in FACTOR and header_name(text) is not None:
+                        # The header above names the scope: in it there is only this one.
+                        found = NOTHING.joined(found.columns.tolist(), substance(text.strip()), found.kinds[0])
+                    self.candidates[i] = found
             opens = header_name(text) is not None or arm_words(text)
             if is_closer(text) or not opens or not len(found.columns):
                 continue
@@ -334,9 +348,11 @@ class Rows:
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
-                name = name_at(texts, k) if block.lines[k] not in new else None
-                if self._is_new_arm(text):
-                    is_open = text.rstrip().endswith(("{", "(", "["))
+                name = self._opened(texts, k) if block.lines[k] not in new else None
+                if self._has_body_of_arm(texts, k):
+                    self._changed_arms.add(block.lines[k])
+                elif self._is_new_arm(text):
+                    is_open = text.rstrip().endswith(("{", "(", "[")) and not text.lstrip().startswith("}")
                     deeper = (n for n in range(k + 1, len(texts)) if indent_of(texts[n] or text) <= indent_of(text))
                     end = definition_end(texts, k, len(texts)) if is_open else next(deeper, len(texts))
                     new.update(block.lines[k:end])
@@ -356,6 +372,16 @@ class Rows:
         """Whether the line opens a branch or an entry that the file does not have, and no changed one."""
         words = arm_words(text)
         return bool(words) and all(are_other_arms(words, known) for known in self._reading.index.arms)
+
+    def _has_body_of_arm(self, texts: Sequence[str], k: int) -> bool:
+        """Whether the file has the body of this condition below another one, which was changed then."""
+        below = next((text for text in texts[k + 1 :] if text.strip()), "")
+        lines, is_condition = self._reading.original, texts[k].lstrip(" \t}").startswith("el")
+        if not is_condition or not self._is_new_arm(texts[k]):
+            return False
+        return any(
+            j and arm_words(lines[j - 1]) and lines[j - 1] not in texts for j in self._reading.index.places(below)
+        )
 
     def _is_cut_off(self, block: Block, texts: Sequence[str], k: int) -> bool:
         """Whether the definition at the end of a block goes on in the original.
@@ -397,6 +423,28 @@ class Rows:
             elif closes and (not open_at or open_at[-1][2] != b):
                 self._orphans.add(i)
             open_at.append((indent, i, b))
+
+    def _pair_fences(self) -> None:
+        """Let the end of a Markdown fence stand only where a fence ends that the line above may open."""
+        if self._reading.language != "markdown":
+            return
+        ends = {fence.opening: fence.closing for fence in find_fences(self._reading.original)}
+        above = {j: k for k, j in pairwise(j for j, text in enumerate(self._reading.index.stripped) if text)}
+        opened: list[int] | None = None
+        """Where the fence that is open may begin."""
+        previous: tuple[int, int] | None = None
+        for b, i in self._reading.visible:
+            fence, found = read_fence(self._texts[i]), self.candidates[i]
+            if fence is not None and opened is not None and not fence.title:
+                self.candidates[i] = found.only(np.isin(found.columns, [ends[j] for j in opened]))
+                opened = None
+            elif fence is not None:
+                opened = [j for j in found.columns.tolist() if j in ends]
+                if previous is not None and previous[0] == b:
+                    text = self._texts[previous[1]].strip()
+                    opened = [j for j in opened if self._reading.index.stripped[above.get(j, 0)] == text] or opened
+                self.candidates[i] = found.only(np.isin(found.columns, opened))
+            previous = (b, i) if self._texts[i].strip() else previous
 
     def _may_open(self, opener: int, closer: int) -> bool:
         """Whether line `opener` has the bracket that line `closer` closes.  A closing word fits almost any opener."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise, takewhile
 
-from apply_service.edits.code_lines import indent_of, is_attached, is_closer, is_definition
+from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, is_definition
 from apply_service.edits.lazy.align import Match
-from apply_service.edits.lazy.candidates import Candidates, Kind, substance
+from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance
 from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
@@ -29,6 +29,9 @@ from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
+LEFT_OUT = "lines left out without a marker; kept"
+DATA = ("toml", "ini", "yaml", "json", "jsonc")
+"""Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
 """The most lines that a snippet may leave out in silence without a doubt, if a definition is among them."""
 
@@ -82,14 +85,19 @@ class Writer:
 
     @cached_property
     def _headers(self) -> dict[int, int | None]:
-        """For the first line of each block the nearest line above it, of another block, that is indented less."""
+        """For the first line of each block the nearest line above it, of another block, that is indented less; in
+        Markdown the nearest heading."""
         found: dict[int, int | None] = {}
+        is_page, heading = self._reading.language == "markdown", None
         open_lines: list[tuple[int, int]] = []
         texts = self._reading.texts
         for block in self._reading.snippet.blocks:
             level = indent_of(texts[block.lines[0]])
             found[block.lines[0]] = next((i for at, i in reversed(open_lines) if at < level), None)
-            for i in block.lines:
+            if is_page:
+                found[block.lines[0]] = heading
+                heading = next((i for i in reversed(block.lines) if header_name(texts[i])), heading)
+            for i in () if is_page else block.lines:
                 if texts[i].strip():
                     level = indent_of(texts[i])
                     while open_lines and open_lines[-1][0] >= level:
@@ -341,21 +349,46 @@ class Writer:
             return False
         gone = [line for line in self._original[start:end] if line.strip()]
         level = min(map(indent_of, gone), default=0)
-        definitions = sum(indent_of(line) == level and is_definition(line) and not is_attached(line) for line in gone)
+        definitions = sum(_defines_at(line, level) for line in gone)
         header, below = self.texts[block.lines[k]], self.texts[block.lines[next_k]]
         is_bare = is_definition(header) and indent_of(header) < indent_of(below) == level
         if definitions and (is_bare or definitions > 1 or len(gone) > MAX_LEFT_OUT):
             self.doubts.append("definitions left out")
-        if gone and block.lines[next_k] in self._reading.addresses:
-            self.doubts.append("lines left out without a marker; kept")
+        if gone and (
+            block.lines[next_k] in self._reading.addresses or self._skips_entries(block, k, next_k, gone, level)
+        ):
+            self.doubts.append(LEFT_OUT)
             return True
-        if self._reading.snippet.has_markers or not (definitions > 1 or (is_bare and definitions)):
+        if self._reading.snippet.has_markers or not definitions:
             return False
         columns = [self._columns[i] for i in block.lines if i in self._columns]
-        if 2 * len(columns) > sum(1 for line in self._original[columns[0] : columns[-1] + 1] if line.strip()):
+        span = [line for line in self._original[columns[0] : columns[-1] + 1] if line.strip()]
+        if (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
+            self.doubts.append("definitions left out without a marker; kept")
+            return True
+        if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
-        self.doubts.append("definitions left out without a marker; kept")
+        self.doubts.append(LEFT_OUT)
         return True
+
+    def _shown_beside(self, block: Block, k: int, level: int) -> int:
+        """How many definitions the block shows in the scope of its line k, which has this indentation inside."""
+        texts = [self.texts[i] for i in block.lines]
+        outside = [n for n, text in enumerate(texts) if text.strip() and indent_of(text) < level]
+        start = max((n for n in outside if n <= k), default=-1)
+        stop = min((n for n in outside if n > k), default=len(texts))
+        return sum(_defines_at(text, level) for text in texts[start + 1 : stop]) if level else 0
+
+    def _skips_entries(self, block: Block, k: int, next_k: int, gone: Sequence[str], level: int) -> bool:
+        """Whether a block without markers leaves out entries of a data file beside a changed one.
+
+        Two lines that the file has, with nothing between them, would say that these entries go.
+        """
+        reading = self._reading
+        if reading.language not in DATA or not reading.has_addresses or reading.snippet.has_markers:
+            return False
+        is_known = [reading.index.has(self.texts[block.lines[n]].rstrip()) for n in (k, next_k)]
+        return not all(is_known) and all(key_of(line) for line in gone if indent_of(line) == level)
 
     def _both_blank(self, i: int, j: int) -> bool:
         if self.texts[i].strip() or self._original[j].strip():
@@ -461,6 +494,10 @@ class Writer:
         """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
         block = self._reading.snippet.blocks[b]
         header = self._headers[block.lines[0]]
+        if self._reading.language == "markdown":
+            # A section ends with the next heading of its rank, not with its indentation.
+            heading = self._columns.get(-1 if header is None else header)
+            return next((s.end_line for s in self._reading.scopes if s.header_line == heading), len(self._original))
         if header not in self._columns or block.hint is not None:
             return len(self._original)
         return self._reading.close_of(self._columns[header])
@@ -490,6 +527,10 @@ class Writer:
 
     def _take(self, lines: Sequence[int]) -> list[LineOp]:
         return [LineOp("take", None, i, self.texts[i]) for i in lines]
+
+
+def _defines_at(line: str, level: int) -> bool:
+    return indent_of(line) == level and is_definition(line) and not is_attached(line)
 
 
 def single_gaps(ops: list[LineOp]) -> list[LineOp]:

@@ -36,7 +36,7 @@ def test_a_comment_that_asks_for_nothing_is_no_hint() -> None:
 
 
 def test_a_marker_much_like_a_line_of_the_file_may_be_that_line_changed() -> None:
-    update = "steps:\n  # keep the rest of the steps sorted\n  - build\n  - check\n  - test\n  - deploy\n"
+    update = "steps:\n  # keep the rest of the steps as is\n  - build\n  - check\n  - test\n  - deploy\n"
     wanted = STEPS.replace("  - deploy", "  - test\n  - deploy")
     assert_merged(STEPS, update, wanted, language="yaml")
 
