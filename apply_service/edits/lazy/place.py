@@ -114,6 +114,9 @@ class Search:
         """The bodies that give way whole."""
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
+        behind = update[directive.block[-1] + 1 :] if directive.block else []
+        self.ends_blank = len(behind) > 1 and not any(map(str.strip, behind))
+        """Whether the snippet ends with blank lines behind the block."""
 
     def ranked(self) -> list[tuple[float, Site, float]]:
         """The candidates, best first: the score of each, the site, and how far it agrees with the words."""
@@ -487,8 +490,14 @@ class Search:
             return max(there, 1) if self.words.blank else 0
         if layout.is_prose:
             return 0 if _LIST_ITEM.match(first) else 1
+        if self.ends_blank or (above and is_import(lines[above - 1]) and not any(map(is_import, self.solid))):
+            return max(there, 1)
         is_long = len(self.solid) > 1 and not is_import(first)
-        is_code = is_long and is_definition(self.key)
+        opener = above - 1
+        while opener >= 0 and indent_of(lines[opener]) >= level:
+            opener = layout.parents[opener]
+        is_listed = opener >= 0 and lines[opener].rstrip().endswith(("(", "["))
+        is_code = is_long and is_definition(self.key) and not is_listed
         is_only_import = is_import(first) and above == 0 and not (below < len(lines) and is_import(lines[below]))
         if is_only_import or (is_code and (layout.language not in ("yaml", "json", "toml") or first.startswith("["))):
             return gaps_between(lines, layout.scopes).get(level, there or 1)
@@ -506,7 +515,7 @@ class Search:
             beside.append(below)
         leads = [layout.lead(j) for j in beside if layout.unit(j)[1] > j + 1]
         usual = max((lead - layout.before_blanks(lead) for lead in leads), default=0)
-        return usual or int(self.is_apart and is_long)
+        return usual or int(self.is_apart and is_long and not is_listed)
 
 
 def place(

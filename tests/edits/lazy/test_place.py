@@ -6,6 +6,7 @@ import pytest
 
 from apply_service.edits.lazy.directives import find_directives
 from apply_service.edits.lazy.place import merge_placed, place
+from tests.edits.merges import assert_merged
 
 PYTHON = '''\
 import os
@@ -341,3 +342,30 @@ def test_place_gives_alternatives_best_first() -> None:
     assert 1 < len(found) <= 4
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
     assert all(item.reason and item.agreement > 0 for item in found)
+
+
+@pytest.mark.parametrize(
+    ("original", "update", "wanted"),
+    [
+        pytest.param(
+            "start\n\ncd $BIN\nrun\n",
+            "# add right before `cd $BIN`:\nmkdir $BIN\n\n",
+            "start\n\nmkdir $BIN\n\ncd $BIN\nrun\n",
+            id="as the snippet's end shows",
+        ),
+        pytest.param(
+            "import { a } from './a'\n\nconst x = a()\n",
+            "// add right after the import of './a':\n\nsetup({ strict: true })\n",
+            "import { a } from './a'\n\nsetup({ strict: true })\n\nconst x = a()\n",
+            id="below imports",
+        ),
+        pytest.param(
+            "rule = all(\n    first(),\n    second(),\n)\n",
+            "# insert directly after first():\n\n    # in between\n    between(),\n",
+            "rule = all(\n    first(),\n    # in between\n    between(),\n    second(),\n)\n",
+            id="none in a list without them",
+        ),
+    ],
+)
+def test_blank_lines_around_what_is_placed(original: str, update: str, wanted: str) -> None:
+    assert_merged(original, update, wanted, language=None)
