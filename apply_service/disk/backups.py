@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from apply_service.disk.files import FileWrite, SourceFile, read_source, save_json, sha256_of, write_atomic
+from apply_service.disk.files import FileWrite, SourceFile, at_once, read_source, save_json, sha256_of, write_atomic
 from apply_service.disk.journal import Journal
 from apply_service.errors import FileChanged, FileNotWritable, InvalidField, NoBackup
 
@@ -46,21 +46,24 @@ class BackupStore:
         _refuse_doubles([write.source for write in writes])
         # Deletions last: until the very end, nothing is gone.
         writes = sorted((write for write in writes if write.is_change), key=lambda write: write.data is None)
-        kept: list[Path] = []
+        kept: dict[int, Path] = {}
+
+        def keep(i: int) -> None:
+            kept[i] = self._keep(writes[i])
+
         try:
-            for write in writes:
-                kept.append(self._keep(write))
+            at_once(keep, len(writes))
             if len(writes) == 1:  # is all or nothing by itself
                 with self._journal.locked():  # else another writer could be overtaken between check and replacement
                     write_atomic(writes[0].source, writes[0].data, mode=writes[0].mode)
             elif writes:
-                self._journal.commit(writes, kept)
+                self._journal.commit(writes, [kept[i] for i in range(len(writes))])
         except BaseException:
             if not self._journal.open_notes():  # else one may yet be rolled back with these bytes
-                for entry in kept:
+                for entry in kept.values():
                     _discard(entry)
             raise
-        for entry in kept:
+        for entry in kept.values():
             for old in _entries(entry.parent)[: -self._n_kept]:
                 _discard(old)
 

@@ -14,11 +14,15 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
+
+N_WRITERS = 8
+_UMASK_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,22 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def at_once(call: Callable[[int], object], n: int) -> None:
+    """Call with 0 to n - 1 on some threads, as each call waits for the disk.  Raises what a call raised, when all have
+    ended."""
+    if n < 2:
+        for i in range(n):
+            call(i)
+        return
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(N_WRITERS) as pool:
+        calls = [pool.submit(call, i) for i in range(n)]
+        wait(calls)
+    for one in calls:
+        one.result()
+
+
 def sha256_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -221,8 +241,9 @@ def _writing(source: SourceFile) -> Iterator[None]:
 
 
 def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
+    with _UMASK_LOCK:  # it can be read only by setting it, for all threads
+        mask = os.umask(0o077)
+        os.umask(mask)
     return mask
 
 

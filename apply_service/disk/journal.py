@@ -155,10 +155,7 @@ class Journal:
                 raise self._unusable(error) from error
             n_begun = 0
             try:
-                for write, step in zip(writes, note.steps, strict=True):
-                    if write.data is not None:
-                        files.make_folder(write.source)
-                        files.stage(Path(step.temporary), write.source, write.data, write.mode)
+                files.at_once(lambda i: _stage(writes[i], note.steps[i]), len(writes))
                 for write in writes:
                     files.refuse_if_changed(write.source)
                 for n_begun, (write, step) in enumerate(zip(writes, note.steps, strict=True), 1):  # noqa: B007
@@ -251,6 +248,12 @@ class Journal:
             value=str(self._folder),
             remedy="Set state_dir (--state-dir, APPLY_STATE_DIR) to a folder that can be written.",
         )
+
+
+def _stage(write: FileWrite, step: FileStep) -> None:
+    if write.data is not None:
+        files.make_folder(write.source)
+        files.stage(Path(step.temporary), write.source, write.data, write.mode)
 
 
 def _clean(note: Note) -> None:
