@@ -86,7 +86,7 @@ def boosted(
     """
     x = _matrix(rows, inputs)
     model = HistGradientBoostingClassifier(
-        max_iter=150, max_leaf_nodes=16, learning_rate=0.05, min_samples_leaf=20, l2_regularization=PULL,
+        max_iter=300, max_leaf_nodes=16, learning_rate=0.05, min_samples_leaf=20, l2_regularization=PULL,
         max_features=SHARE_OF_INPUTS, early_stopping=False, random_state=0,
     ).fit(x, targets, sample_weight=weights)  # fmt: skip
     # scikit-learn has no public form of these trees: what is read here is held against its values at once.

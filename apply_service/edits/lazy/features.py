@@ -132,11 +132,12 @@ def features_of(
     reasons: Sequence[str],
     others: Mapping[str, float],
     n_readings: int,
+    shown: Sequence[str],
 ) -> Features:
     """All features of one reading.
 
     `names`: the ways that lead to it.  `reasons`: the doubts of the merger.  `others`: features that come from
-    `signed` or `place`.
+    `signed` or `place`.  `shown`: the update's lines, without the signs of a diff.
     """
     makers = {name.split(":")[-2] if ":" in name else name.rstrip("0123456789") for name in names}
     policies = {name.split(":")[-1].split("+")[0] for name in names if ":" in name}
@@ -153,6 +154,7 @@ def features_of(
         "vague": float(REASON in reasons),
         **{name: float(others.get(name, 0.0)) for name in OTHERS},
         **_effects(facts, ops),
+        **_of_shown_lines(facts.reading, ops, shown),
         "open_renewed": log2(1 + sum(map(is_not, ops, renew(facts.reading, ops)))),
     }
 
@@ -211,9 +213,8 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         **_of_names(ops),
         **_of_words(facts, ops, drops, takes),
         **_of_new_lines(facts, ops, drops, takes),
-        **_of_gaps(facts.reading, ops),
         **_of_blocks(facts.reading, ops),
-        **_of_shown_lines(facts.reading, ops),
+        **_of_gaps(facts.reading, ops),
         **_of_notes(facts, ops, drops, takes),
     }
 
@@ -418,17 +419,14 @@ def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
     return {"weakest_anchor": max(anchors, default=0.0), "idle_overridden": float(sum(idle))}
 
 
-def _of_shown_lines(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
+def _of_shown_lines(reading: ReadSnippet, ops: Sequence[LineOp], shown: Sequence[str]) -> Features:
     """How many shown lines the reading leaves unused, and how many file lines it keeps in other words than shown."""
     used = {op.update_line for op in ops if op.update_line is not None}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
-    quotes = [
-        (op.text, reading.texts[op.update_line]) for op in ops if op.kind == "both" and op.update_line is not None
-    ]
-    overridden = [(kept, shown) for kept, shown in quotes if kept != shown]
+    quotes = [(op.text, shown[op.update_line]) for op in ops if op.kind == "both" and op.update_line is not None]
+    overridden = [(kept, text) for kept, text in quotes if kept != text]
     return {
-        **_of_gaps(reading, ops),
         "unused": float(len(unused)),
         "overridden": float(len(overridden)),
-        "invisible": float(sum(kept.split() == shown.split() for kept, shown in overridden)),
+        "invisible": float(sum(kept.split() == text.split() for kept, text in overridden)),
     }

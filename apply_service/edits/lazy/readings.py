@@ -103,9 +103,9 @@ def find_readings(
         read = draft.reading or reading
         if read not in facts:
             facts[read] = SnippetFacts(read)
-        ways.features = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found)) | {
-            "is_first": float(n == 0)
-        }
+        shown = draft.texts if draft.name.startswith("signed") else read.texts
+        known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
+        ways.features = known | {"is_first": float(n == 0)}
     return list(found.values())
 
 

@@ -71,7 +71,7 @@ LATER_WORTH = 0.01
 WHOLE_FILE_SHARE = 0.6
 HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
-_REMARK = re.compile(r"\s+(?:#|//|/\*|--)\s")
+_REMARK = re.compile(r"(?<=\S)\s+(?:#|//|/\*|--)\s")
 _NAME = re.compile(r"[A-Za-z_$][\w$]{2,}")
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
