@@ -368,6 +368,9 @@ class Writer:
             return True
         if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
+        names = {header_name(self.texts[i]) for i in block.lines}
+        if any(header_name(line) in names for line in gone if _defines_at(line, level)):  # it stands elsewhere now
+            return False
         self.doubts.append(LEFT_OUT)
         return True
 

@@ -147,3 +147,25 @@ def test_the_body_behind_a_marker_ends_with_its_own_scope() -> None:
     update = "function f(a, b) {\n  if (a) {\n    // ... unchanged ...\n  }\n\n  return 2;\n}\n"
     wanted = "function f(a, b) {\n  if (a) {\n    one();\n  }\n\n  return 2;\n}\n"
     assert_merged(TWO_IFS, update, wanted, language="javascript")
+
+
+FEED = """class Index:
+    def feed(self, doc):
+        words = self.collect(doc)
+        doc.walk(words)
+
+        def stem(word):
+            return self.cache[word]
+
+        wanted = self.filter
+        for word in words:
+            if wanted(word):
+                self.add(stem(word))
+"""
+
+
+def test_a_definition_that_is_shown_elsewhere_does_not_stay_where_it_was() -> None:
+    head, feed = FEED[: FEED.index("    def feed")], FEED[FEED.index("    def feed") :]
+    old = feed[feed.index("        doc.walk") : feed.index("        for word")]
+    new = "        wanted = self.filter\n\n        @cached\n        def stem(word):\n            return self.stem(word)\n\n"
+    assert_merged(FEED, feed.replace(old, new), head + feed.replace(old, new))
