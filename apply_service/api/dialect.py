@@ -39,7 +39,7 @@ connection closes would not see the answer."""
 LARGE_CHARS = 500_000
 """An answer of so much text takes some ten milliseconds to write as JSON."""
 LARGE_EDIT_CHARS = 1000
-"""A text edit takes about as long as so much text."""
+"""A text edit or a hunk takes about as long as so much text."""
 
 
 class ReplyWriter(Protocol):
@@ -148,7 +148,8 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
                 async for event in events:
                     size = 0
                     if isinstance(event, FinalEvent):
-                        size = len(event.result.merged_code) + LARGE_EDIT_CHARS * len(event.result.edits)
+                        n_parts = len(event.result.edits) + len(event.result.hunks)
+                        size = len(event.result.merged_code) + LARGE_EDIT_CHARS * n_parts
                     # A large answer is written on another thread, as others wait for this one.
                     for piece in write(event) if size < LARGE_CHARS else await asyncio.to_thread(write, event):
                         yield piece

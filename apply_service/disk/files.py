@@ -21,7 +21,7 @@ from pathlib import Path
 
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
 
-N_WRITERS = 8
+N_WRITERS, MANY = 8, 64
 _UMASK_LOCK = threading.Lock()
 
 
@@ -210,9 +210,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def at_once(call: Callable[[int], object], n: int) -> None:
-    """Call with 0 to n - 1 on some threads, as each call waits for the disk.  Raises what a call raised, when all have
-    ended."""
-    if n < 2:
+    """Call with 0 to n - 1; many calls on some threads, as each waits for the disk.  Raises what a call raised, on
+    threads when all have ended."""
+    if n < MANY:
         for i in range(n):
             call(i)
         return

@@ -191,6 +191,39 @@ def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
     return bool(one) and bool(other) and len(one & other) <= MAX_SHARED * min(len(one), len(other))
 
 
+_SAYS_WHICH = re.compile(r"""["'`][^"'`]*["'`]|[\w$-]+""")
+_SETS = re.compile(
+    r"\s*(?:(?:const|let|var|export|final|static|pub)\s+)*"
+    r"(?P<key>[\w$.-]{1,80}|\"[^\"]{1,80}\"|'[^']{1,80}'|\[[^\]]{1,80}\]|\{[^}]{1,80}\})\s*(?:=(?![=>])|:(?=\s|$))\s*(?P<value>.*)"
+)
+_NAMES = frozenset({"name", "id", "key", "title", "path", "label"})
+"""Keys whose value says which entry it is."""
+_CALLED = re.compile(r"""([\w$]+)\(\s*(["'][^"']*["']|[\w$.]*)""")
+"""A call, and its first argument."""
+_ONLY_ONE = frozenset({"return", "raise", "throw", "break", "continue", "yield", "pass", "end"})
+
+
+def are_other_entries(one: str, other: str) -> bool:
+    """Whether two lines of the same form may be of different things: entries with other keys, calls for other names,
+    other conditions; and not only of one thing before and after an edit."""
+    words = [_SAYS_WHICH.findall(line.strip()) for line in (one, other)]
+    if not all(words) or not _ONLY_ONE.isdisjoint((words[0][0], words[1][0])):
+        return False
+    sets = [_SETS.match(line) for line in (one, other)]
+    if sets[0] is not None and sets[1] is not None:
+        keys = [match["key"].strip("\"'") for match in sets if match is not None]
+        is_named = keys[0] == keys[1] and keys[0] in _NAMES
+        return keys[0] != keys[1] or (is_named and sets[0]["value"] != sets[1]["value"])
+    if words[0][0] != words[1][0]:
+        return False
+    calls = [dict(_CALLED.findall(line)) for line in (one, other)]
+    if any(calls[0][name] == calls[1].get(name) != "" for name in calls[0]):
+        return False
+    return are_other_arms(*(frozenset(found[1:]) for found in words)) or (
+        all(calls) and calls[0].keys().isdisjoint(calls[1])
+    )
+
+
 def is_closer(line: str) -> bool:
     """Whether the line closes what a line above it with the same indentation opened; it may do more besides."""
     return len(line) <= MAX_HEADER_LENGTH and _CLOSER.match(line) is not None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from apply_service.edits.lazy.merge import merge
-from apply_service.types import Prediction
+import pytest
+
+from apply_service.edits.code_lines import are_other_entries
+from apply_service.edits.lazy.merge import BESIDE, merge
+from apply_service.types import Certainty, Prediction
 
 SERVER = """\
 import os
@@ -97,3 +100,41 @@ def test_a_block_that_shows_a_header_only_holds_its_place() -> None:
     update = f"# ... existing code ...\nclass AsyncChat(Shared):\n    # ... existing code ...\n{wanted_body}{ending}"
     prediction = python(f"{chat}\n\n{header}{SHORT}{ending}", update)
     assert text_of(prediction) == f"{chat}\n\n{header}{wanted_body}{ending}"
+
+
+@pytest.mark.parametrize(
+    ("original", "update"),
+    [
+        pytest.param(
+            'KINDS = {\n    "json": Json(2),\n    "yaml": Yaml(2),\n    "toml": Toml(2),\n}\n',
+            'KINDS = {\n    # ...\n    "yaml": Yaml(2),\n    "yml": Yaml(2),\n    # ...\n}\n',
+            id="entry",
+        ),
+        pytest.param(
+            'add("pen", 2);\nadd("ink", 4);\nshow();\n',
+            'add("pen", 2);\nadd("pencil", 3);\n// ... rest ...\n',
+            id="call",
+        ),
+        pytest.param(
+            "if (a < 0) {\n  throw low();\n}\nif (a > 1) {\n  throw high();\n}\nrun(a);\n",
+            "if (a < 0) {\n  throw low();\n}\nif (isNaN(a)) {\n  throw none();\n}\n// ... existing code ...\n",
+            id="condition",
+        ),
+        pytest.param(
+            "[[worker]]\nname = 'mail'\n\n[[worker]]\nname = 'index'\n",
+            "[[worker]]\nname = 'mail'\n\n[[worker]]\nname = 'pdf'\n\n# ...\n",
+            id="named",
+        ),
+    ],
+)
+def test_a_new_line_like_a_hidden_one_of_another_thing_is_never_sure(original: str, update: str) -> None:
+    found = merge(original, update)
+    gone = [op for op in found.ops if op.kind == "drop" and op.text.strip()]
+    assert not gone or (found.certainty is not Certainty.CERTAIN and BESIDE in found.reasons)
+
+
+def test_one_thing_before_and_after_an_edit() -> None:
+    same = [("x = 1", "x = 2"), ("return a", "return b(c)"), ("if a > 1:", "if a >= 1:"), ('f("a", 1)', 'f("a", 2)')]
+    other = [("x = 1", "y = 1"), ("name: a", "name: b"), ('f("a")', 'f("b")'), ("COPY a.json .", "COPY b.lock .")]
+    assert not any(are_other_entries(*pair) for pair in same)
+    assert all(are_other_entries(*pair) for pair in other)

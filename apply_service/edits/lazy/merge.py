@@ -8,8 +8,9 @@ have LF line ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
-from apply_service.edits.code_lines import header_name
+from apply_service.edits.code_lines import are_other_entries, header_name, is_closer
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -31,6 +32,7 @@ ORDERED = 0.95
 NOT_TOLD = "the file has no line of the snippet, and nothing says where it goes"
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "it does not do what the prose above the code says"
+BESIDE = "a new line replaces one like it that a marker hides; it may be meant beside it"
 MAX_QUOTED = 60
 MAX_TOLD = 3
 """Characters of a line, and changes, that a refusal names."""
@@ -59,6 +61,9 @@ def merge(
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else ORDERED)
+    if replaces_neighbour(found[order[0]][0].ops):
+        chance = min(chance, ORDERED)
+        causes.append(BESIDE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -84,6 +89,24 @@ def merge(
         probability=chance,
         readings=ranked,
     )
+
+
+def replaces_neighbour(ops: Sequence[LineOp]) -> bool:
+    """Whether new lines beside hidden ones replace a line of the same form that may be of another thing."""
+    for start, stop in changes(ops):
+        drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
+        takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        if drops and takes and are_other_entries(drops[0], takes[0]):
+            # To the next line that is shown and says something, or that is hidden.
+            below = next((op for op in islice(ops, stop, None) if _says(op)), None)
+            above = next((ops[k] for k in range(start - 1, -1, -1) if _says(ops[k])), None)
+            if any(op is not None and op.kind == "keep" for op in (above, below)):
+                return True
+    return False
+
+
+def _says(op: LineOp) -> bool:
+    return op.kind == "keep" or (op.kind == "both" and bool(op.text.strip()) and not is_closer(op.text))
 
 
 def readings(

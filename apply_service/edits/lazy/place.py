@@ -44,6 +44,7 @@ MAX_BETWEEN = 4
 """Lines between two things that are replaced together."""
 MAX_SAID = 60
 """Characters of a directive that a reason quotes."""
+MIN_ALIKE = 0.5
 MAX_REPEATED = 8
 """Lines of a block that may stand at its place already."""
 WEIGHTS = {
@@ -114,6 +115,10 @@ class Search:
         """The bodies that give way whole."""
         self.is_apart = bool(directive.lines and directive.block) and directive.block[0] > directive.lines[-1] + 1
         """Whether a blank line parts the block from the comment above it."""
+        told = self.finder.by_relation(Relation.TARGET, Relation.GONE)
+        is_beside = bool(self.finder.by_relation(*_BESIDE))
+        self.only_inserts = is_beside and not (self.words.replaces or self.words.deletes or told)
+        """Whether the words name a neighbour of the block and nothing that gives way: only what is like it may."""
         behind = update[directive.block[-1] + 1 :] if directive.block else []
         self.ends_blank = len(behind) > 1 and not any(map(str.strip, behind))
         """Whether the snippet ends with blank lines behind the block."""
@@ -125,6 +130,8 @@ class Search:
         weighed = []
         for score, agreement, site in agreeing[:MAX_WEIGHED]:
             if site.start < site.end and self.solid:
+                if self.only_inserts and self.likeness(site) < MIN_ALIKE:
+                    continue
                 score += 3.0 * (self.likeness(site) - 0.4) * (0.5 if self.finder.is_stretch else 1.0)
             weighed.append((score + self.form_score(site), site, agreement))
         return sorted(weighed, key=lambda item: (-item[0], item[1]))
