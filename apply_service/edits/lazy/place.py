@@ -44,7 +44,8 @@ MAX_BETWEEN = 4
 """Lines between two things that are replaced together."""
 MAX_SAID = 60
 """Characters of a directive that a reason quotes."""
-MIN_ALIKE = 0.5
+MIN_ALIKE = 0.7
+"""The `likeness` from which on a line gives way to a block that is only told to stand beside another one."""
 MAX_REPEATED = 8
 """Lines of a block that may stand at its place already."""
 WEIGHTS = {
