@@ -21,7 +21,9 @@ from pathlib import Path
 
 from apply_service.errors import FileChanged, FileNotReadable, FileNotWritable
 
-N_WRITERS, MANY = 8, 64
+N_WRITERS = 8
+MANY = 64
+"""From so many files on, that many threads write them."""
 _UMASK_LOCK = threading.Lock()
 
 
@@ -210,8 +212,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def at_once(call: Callable[[int], object], n: int) -> None:
-    """Call with 0 to n - 1; many calls on some threads, as each waits for the disk.  Raises what a call raised, on
-    threads when all have ended."""
+    """Call with 0 to n - 1, many on threads, as each waits for the disk.  Raises what the first failed call raised; on
+    threads all calls end before."""
     if n < MANY:
         for i in range(n):
             call(i)

@@ -206,6 +206,8 @@ _ONLY_ONE = frozenset({"return", "raise", "throw", "break", "continue", "yield",
 def are_other_entries(one: str, other: str) -> bool:
     """Whether two lines of the same form may be of different things: entries with other keys, calls for other names,
     other conditions; and not only of one thing before and after an edit."""
+    if max(len(one), len(other)) > MAX_HEADER_LENGTH:
+        return False
     words = [_SAYS_WHICH.findall(line.strip()) for line in (one, other)]
     if not all(words) or not _ONLY_ONE.isdisjoint((words[0][0], words[1][0])):
         return False

@@ -7,9 +7,9 @@ original's bytes.  The writer notes the doubts that it meets.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise, takewhile
 
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, is_definition
@@ -138,26 +138,26 @@ class Writer:
                 above = (ops[k] for k in range(start + first - 1, -1, -1))
                 below = (ops[k] for k in range(start + last + 1, len(ops)))
                 out += run[:first]
-                out += self._missing(gaps_above.get(run[first].update_line or 0), above, partial(_is_outside, level))
+                out += self._missing(gaps_above.get(run[first].update_line or 0), above, level)
                 out += run[first : last + 1]
-                out += self._missing(gaps_below.get(run[last].update_line or 0), below, is_closer)
+                out += self._missing(gaps_below.get(run[last].update_line or 0), below)
                 out += run[last + 1 :]
             else:
                 out += run
             start += len(run)
         return out
 
-    def _missing(
-        self, gap: Sequence[int] | None, beside: Iterable[LineOp], is_edge: Callable[[str], bool]
-    ) -> list[LineOp]:
-        """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope."""
+    def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
+        """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope: where
+        the line beside is indented less than `level`, or closes a scope."""
         n_shown = sum(1 for _ in takewhile(lambda i: self._reading.snippet.roles[i] is Role.BLANK, gap or ()))
         if gap is None or not 0 < n_shown < len(gap):
             return []
         n_there = 0
         for op in beside:
             if op.text.strip():
-                return [] if is_edge(op.text) else self._take(self._free_lines(gap, max(0, n_shown - n_there)))
+                is_edge = is_closer(op.text) if level is None else indent_of(op.text) < level
+                return [] if is_edge else self._take(self._free_lines(gap, max(0, n_shown - n_there)))
             n_there += op.kind != "drop"
         return []
 
@@ -224,6 +224,8 @@ class Writer:
         at_edge = list(takewhile(self._columns.__contains__, lines))
         new = [self.texts[i].rstrip() for i in takewhile(lambda i: i not in self._columns, lines[len(at_edge) :])]
         for n in range(min(len(new), len(hidden)) if at_edge else 0, 0, -1):
+            if new[n - 1] != self._original[hidden[0]].rstrip():
+                continue
             moved = [self._original[j].rstrip() for j in hidden[:n]]
             if moved == new[:n][::-1] and all(index.count(line) == 1 for line in moved):
                 return n if sum(map(substance, moved)) > MIN_MOVED else 0
@@ -553,10 +555,6 @@ def single_gaps(ops: list[LineOp]) -> list[LineOp]:
         shown = sum(ops[n].kind == "both" for n in range(start, stop))
         gone.update(new[: min(hidden, len(new) + shown)])
     return [op for n, op in enumerate(ops) if n not in gone] if gone else ops
-
-
-def _is_outside(level: int, line: str) -> bool:
-    return indent_of(line) < level
 
 
 def _is_gap(op: LineOp) -> bool:
