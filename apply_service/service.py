@@ -20,9 +20,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from apply_service.deadline import Deadline, cancelled_error, late_error
 from apply_service.decoding.scheduler import Answer, NextPass, Scheduler, joined
@@ -416,11 +417,11 @@ class Service:
             return
         with self._state:
             lane.jobs[ticket] = job
-        job.add_done_callback(lambda _: self._end_job(lane, ticket, job))
+        job.add_done_callback(partial(self._end_job, lane, ticket))  # a closure over the job would be a cycle
         if ticket.terminal is not None:
             job.cancel()
 
-    def _end_job(self, lane: Lane, ticket: Ticket, job: Job) -> None:
+    def _end_job(self, lane: Lane, ticket: Ticket, job: Future[Any]) -> None:
         """Answer the request, or queue it for its target.  Runs on a thread of the pool."""
         if ticket.terminal is None:
             ticket.context.copy().run(self._go_on, ticket, job)
@@ -429,7 +430,7 @@ class Service:
             self._state.notify_all()
         self._start_next()
 
-    def _go_on(self, ticket: Ticket, job: Job) -> None:
+    def _go_on(self, ticket: Ticket, job: Future[Any]) -> None:
         try:
             value = job.result()
             if isinstance(value, ApplyResult):

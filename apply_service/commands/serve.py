@@ -50,10 +50,10 @@ def run(_: Namespace, settings: Settings) -> int:
         refuse_open_network(listener.getsockname()[0], settings)
         for name in names:
             runtime.load(name)
-        gc.collect()
-        gc.freeze()  # 400,000 objects of torch: a full collection of them would stop every thread for 0.2 s
         with open_service(runtime, settings) as service:
             app = create_app(service, settings)
+            gc.collect()
+            gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
             server = DrainingServer(app, service, settings)
             write_note(f"serving {', '.join(names)} on {url_of(listener)}")
             with absorb_signals():

@@ -82,6 +82,7 @@ class Ticket:
                 return
             self.terminal = terminal
         self.deadline.cancel()
+        self.edit = None  # it may be large, and whoever holds the ticket may not let go of it soon
         self._on_end(self)  # before the consumer learns of it, so that whatever counts ends has counted it by then
         self._add(terminal)
 
