@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
-from apply_service.edits.code_lines import header_name, is_attached, is_definition
 from apply_service.edits.diff import diff_lines
 from apply_service.protocols import CheckInput
 from apply_service.types import Certainty, Severity, Verdict
@@ -56,11 +55,6 @@ def verdicts_at(
     return [Verdict(check, severity, message, lines, side) for lines in ranges]
 
 
-def _definitions(lines: Iterable[str]) -> Counter[str]:
-    """The names that the lines define, and how often."""
-    return Counter(filter(None, (header_name(line) for line in lines if is_definition(line) and not is_attached(line))))
-
-
 class EditLines:
     """The lines that an edit brings and those that it may remove, read through the prediction.  Numbers are 0-based."""
 
@@ -85,8 +79,7 @@ class EditLines:
         """Removed lines that the update does not speak of; a certain merge is taken at its word.
 
         A removal is said where the update puts about as many lines in its place, or shows both neighbours of the
-        removed lines with no gap (marker) between them.  A note that something was removed is no gap.  Definitions are
-        not replaced by lines that define fewer.
+        removed lines with no gap (marker) between them.  A note that something was removed is no gap.
         """
         unsaid: set[int] = set()
         if self.is_certain:
@@ -101,10 +94,6 @@ class EditLines:
             lines = [op.original_line for op in run if op.original_line is not None and op.text.strip()]
             taken = [op.text for op in takewhile(lambda op: op.kind == "take", after)]
             if taken and len(lines) <= len(taken) * SHRINK + SLACK_LINES:
-                old, new = _definitions([op.text for op in run]), _definitions(taken)
-                gone = [op.original_line for op in run if header_name(op.text) in old.keys() - new.keys()]
-                if len(old) > len(new):
-                    unsaid.update(line for line in gone if line is not None)
                 continue
             neighbours = [*before[-1:], *after[:1]]
             next_shown = after[0].update_line if after else None

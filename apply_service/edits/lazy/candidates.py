@@ -65,18 +65,16 @@ class Kind(IntEnum):
     """How far two lines are equal; the best kind is first."""
 
     SAME = 0
-    REMARKED = 1
-    """Equal except for a trailing remark in the update."""
-    MOVED = 2
+    MOVED = 1
     """Equal except for the indentation."""
-    SPACED = 3
+    SPACED = 2
     """Equal except for white space inside."""
-    ELIDED = 4
+    ELIDED = 3
     """Dots in the update stand for part of the line."""
-    SIMILAR = 5
+    SIMILAR = 4
 
 
-FACTOR = {Kind.SAME: 1.0, Kind.REMARKED: 0.9, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
+FACTOR = {Kind.SAME: 1.0, Kind.MOVED: 0.6, Kind.SPACED: 0.7}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from apply_service.edits.markers import FENCE, ONLY_ELLIPSIS, Role, classify, is
 from apply_service.types import LineKind, LineOp
 
 MAX_READINGS = 4
-EQUAL = (Kind.SAME, Kind.REMARKED, Kind.MOVED, Kind.SPACED)
+EQUAL = (Kind.SAME, Kind.MOVED, Kind.SPACED)
 MIN_EVIDENCE = 0.4
 MIN_REPEATED = 0.6
 """What added lines must say together to be taken for a repetition of the lines next to them."""

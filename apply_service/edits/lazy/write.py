@@ -125,8 +125,9 @@ class Writer:
 
     def _with_shown_blanks(self, ops: Sequence[LineOp]) -> list[LineOp]:
         """The operations with the blank lines that the snippet shows between a marker and lines that replace none."""
-        gaps_above = {block.lines[0]: block.gap_before[::-1] for block in self._reading.snippet.blocks}
-        gaps_below = {block.lines[-1]: block.gap_after for block in self._reading.snippet.blocks}
+        blocks = self._reading.snippet.blocks
+        gaps_above: dict[int | None, Sequence[int]] = {block.lines[0]: block.gap_before[::-1] for block in blocks}
+        gaps_below: dict[int | None, Sequence[int]] = {block.lines[-1]: block.gap_after for block in blocks}
         out: list[LineOp] = []
         start = 0
         for _, group in groupby(ops, key=lambda op: op.kind in ("take", "drop")):
@@ -138,9 +139,9 @@ class Writer:
                 above = (ops[k] for k in range(start + first - 1, -1, -1))
                 below = (ops[k] for k in range(start + last + 1, len(ops)))
                 out += run[:first]
-                out += self._missing(gaps_above.get(run[first].update_line or 0), above, level)
+                out += self._missing(gaps_above.get(run[first].update_line), above, level)
                 out += run[first : last + 1]
-                out += self._missing(gaps_below.get(run[last].update_line or 0), below)
+                out += self._missing(gaps_below.get(run[last].update_line), below)
                 out += run[last + 1 :]
             else:
                 out += run
@@ -268,7 +269,7 @@ class Writer:
         i = block.lines[k]
         kind, edge = self._candidates[i].kind_at(j), k in (0, len(block.lines) - 1)
         shown, line = self.texts[i], self._original[j]
-        if kind in (Kind.SAME, Kind.REMARKED):
+        if kind is Kind.SAME:
             if shown == line:
                 return True
             self.doubts.append("trailing white space differs")
@@ -335,7 +336,8 @@ class Writer:
         ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
-        respaced = any(op.kind == "both" and op.text != self.texts[op.update_line or 0] for op in ops)
+        kept = [(op.text, op.update_line) for op in ops if op.kind == "both"]
+        respaced = any(i is not None and text != self.texts[i] for text, i in kept)
         blank = [{op.text for op in ops if op.kind == kind and not op.text.strip()} for kind in ("drop", "take")]
         if respaced or (blank[0] and blank[1] and blank[0] != blank[1]):
             self.doubts.append("trailing white space differs")
