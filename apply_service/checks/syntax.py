@@ -18,15 +18,18 @@ def find_broken_syntax(answer: CheckInput) -> list[Verdict]:
     """The text parsed before and does not now (or a new file does not parse).  Error; where the grammar is only an
     approximation of its language, warning.
 
-    Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing).  Nothing is found
-    without a grammar, nor in a file that the grammar could not read before.
+    Python is compiled, which also finds what a grammar overlooks (an indent that belongs to nothing); the grammar is
+    asked only about what does not compile.  Nothing is found without a grammar, nor in a file that the grammar could
+    not read before.
     """
     if answer.merged == answer.original:
         return []
     said = "the file parsed before and does not now" if answer.original.strip() else "the new file does not parse"
-    if answer.language == "python" and not python_error(answer.original):
+    if answer.language == "python":
         error = python_error(answer.merged)
-        if error is not None:
+        if error is None:
+            return []
+        if python_error(answer.original) is None:
             return [Verdict("syntax", "error", f"{said}: {error.msg}", (error.lineno or 1, error.lineno or 1))]
     errors = count_syntax_errors(answer.merged, answer.language)
     if not errors or count_syntax_errors(answer.original, answer.language):
@@ -53,9 +56,9 @@ def find_odd_indentation(answer: CheckInput) -> list[Verdict]:
     ):
         foreign = "tab" if styles["space"] else "space"
         mixed = [number for number in added if _style(lines[number]) in (foreign, "mixed")]
-    odd = _odd_statements(answer.merged) if answer.language == "python" else []
-    if odd and _odd_statements(answer.original):
-        odd = []
+    odd: list[int] = []
+    if answer.language == "python" and python_error(answer.merged) is not None:  # what compiles lines up
+        odd = [] if _odd_statements(answer.original) else _odd_statements(answer.merged)
     shifted: list[int] = []
     if answer.prediction.text != answer.merged and EditLines(answer).is_given:
         expected = set(answer.prediction.text.split("\n"))

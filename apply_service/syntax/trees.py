@@ -131,8 +131,10 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
     return lines
 
 
+@lru_cache(maxsize=4)
 def python_error(text: str) -> SyntaxError | None:
-    """Why this Python does not compile; None where it does, or where the compiler can't tell."""
+    """Why this Python does not compile; None where it does, or where the compiler can't tell.  Cached, because several
+    checks ask about the same text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
