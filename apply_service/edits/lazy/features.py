@@ -7,6 +7,7 @@ and what it does to the file.  Every reading has the same feature names.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,15 @@ from operator import is_not
 
 from rapidfuzz import fuzz
 
-from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_branch, is_closer, surplus
+from apply_service.edits.code_lines import (
+    are_other_entries,
+    header_name,
+    indent_of,
+    is_attached,
+    is_branch,
+    is_closer,
+    surplus,
+)
 from apply_service.edits.lazy.candidates import substance
 from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
@@ -28,7 +37,7 @@ from apply_service.types import LineOp
 
 MAKERS = ("line", "group", "signed", "placed", "other")
 POLICIES = ("careful", "literal", "headers", "lone", "format", "most")
-EXTRAS = ("blanks", "leads", "renewed")
+EXTRAS = ("blanks", "leads", "renewed", "cut")
 OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")
 """Features that `signed` and `place` give to their readings."""
 BESIDE = 8
@@ -206,9 +215,11 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "gone_comments": float(sum(strip_comment(op.text).is_comment for op in drops)),
         "unbalanced": float(sum(abs(a - b) for a, b in zip(*sides, strict=True))),
         "odd_steps": float(_odd_steps(ops)),
+        "reindented": log2(1 + sum(pair.kind == "indent" for pair in pairs)),
         "changes_nothing": float(not drops and not takes),
         "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
         "reworded_share": sum(pair.kind == "edit" for pair in pairs) / max(1, len(pairs)),
+        "other_entries": float(_other_entries(ops)),
         **_of_runs(ops),
         **_of_names(ops),
         **_of_words(facts, ops, drops, takes),
@@ -253,7 +264,8 @@ def _ways(text: str) -> Counter[str]:
 
 def _of_runs(ops: Sequence[LineOp]) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
-    names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs")
+    names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
+             "gone_leads_only")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
     longest_gone, beside = 0, 0.0
     for start, stop in changes(ops):
@@ -269,6 +281,9 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
         if old and not new:
             longest_gone = max(longest_gone, len(old))
             found["gone_leads"] += all(map(is_attached, old))
+            found["gone_leads_only"] += all(map(is_attached, old)) and not any(
+                op.kind in ("drop", "take") and op.text.strip() for op in ops[stop : stop + NEAR]
+            )
         if new and (start == 0 or ops[start - 1].kind == "keep"):
             found["open_tops"] += 1
             beside = max(beside, _likest(new[0], ops[max(0, start - BESIDE) : start]))
@@ -276,6 +291,26 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
             found["open_bottoms"] += 1
             beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
     return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
+
+
+def _other_entries(ops: Sequence[LineOp]) -> int:
+    """The changes beside hidden lines that replace a line of the same form that may be of another thing."""
+    says = [k for k, op in enumerate(ops) if op.kind == "keep" or (op.kind == "both" and _says(op.text))]
+    n = 0
+    for start, stop in changes(ops):
+        old, new = (
+            next((op.text for op in ops[start:stop] if op.kind == kind and op.text.strip()), "")
+            for kind in ("drop", "take")
+        )
+        if are_other_entries(old, new):
+            # To the next line on each side that is shown and says something, or that is hidden.
+            at = bisect_left(says, start)
+            n += any(ops[k].kind == "keep" for k in says[max(0, at - 1) : at + 1])
+    return n
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not is_closer(line)
 
 
 @lru_cache(maxsize=65536)

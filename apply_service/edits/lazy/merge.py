@@ -7,10 +7,9 @@ have LF line ends.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import are_other_entries, header_name, is_closer
+from apply_service.edits.code_lines import header_name
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -62,8 +61,7 @@ def merge(
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
-    if replaces_neighbour(found[order[0]][0].ops):
-        chance = min(chance, UNSURE)
+    if features[order[0]]["other_entries"]:
         causes.append(BESIDE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
@@ -92,24 +90,6 @@ def merge(
     )
 
 
-def replaces_neighbour(ops: Sequence[LineOp]) -> bool:
-    """Whether new lines beside hidden ones replace a line of the same form that may be of another thing."""
-    says = [k for k, op in enumerate(ops) if _says(op)]
-    for start, stop in changes(ops):
-        drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
-        takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
-        if drops and takes and are_other_entries(drops[0], takes[0]):
-            # To the next line on each side that is shown and says something, or that is hidden.
-            n = bisect_left(says, start)
-            if any(ops[k].kind == "keep" for k in says[max(0, n - 1) : n + 1]):
-                return True
-    return False
-
-
-def _says(op: LineOp) -> bool:
-    return op.kind == "keep" or (op.kind == "both" and bool(op.text.strip()) and not is_closer(op.text))
-
-
 def readings(
     original: str, update: str, *, language: str | None = None, path: str | None = None, instruction: str = ""
 ) -> list[tuple[Reading, Ways]]:
@@ -123,9 +103,11 @@ def readings(
         ops = list(ways.draft.ops)
         for start, stop in ways.draft.ops.changed:
             ops[start:stop] = sorted(ops[start:stop], key=lambda op: op.kind == "take")
+        # A snippet that shows the last line does not say whether a file without a final newline gets one.
+        features = ways.features | {"open_end": float(not ends_with_newline and ops[-1].kind != "keep")}
         if ends_with_newline:
             ops.append(LineOp("keep", len(lines) - 1, None, ""))
-        found.append((Reading(tuple(ops), ways.features, 0.0, ways.draft.name), ways))
+        found.append((Reading(tuple(ops), features, 0.0, ways.draft.name), ways))
     return found
 
 

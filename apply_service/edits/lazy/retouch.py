@@ -21,6 +21,8 @@ from apply_service.types import LineOp
 REACH = 40
 """The most hidden lines on each side of a change that are compared with its new lines."""
 MIN_ALIKE = 0.5
+MAX_CUT = 20
+"""The most lines beyond an edge of the snippet that may go without a word."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
@@ -152,8 +154,26 @@ def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     return out
 
 
+# -- lines beyond an edge of the snippet that no marker stands for ------------------------------------------------------
+def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
+    """The merge without the few hidden lines before the first or after the last shown line, where the snippet has no
+    marker there."""
+    blocks, hidden = reading.snippet.blocks, ops.hidden
+    out = list(ops)
+    if not hidden:
+        return out
+    head, tail = hidden[0], hidden[-1]
+    edges = [head] * (head[0] == 0 and not blocks[0].marked_before)
+    edges += [tail] * (tail[1] == len(ops) and not blocks[-1].marked_after)
+    for start, stop in edges:
+        if sum(bool(op.text.strip()) for op in ops[start:stop]) <= MAX_CUT:
+            out[start:stop] = [op._replace(kind="drop") for op in ops[start:stop]]
+    return out
+
+
 RETOUCHES: tuple[tuple[str, Callable[[ReadSnippet, Merge], list[LineOp]]], ...] = (
     ("renewed", renew),
     ("closed", close),
     ("deleted", delete),
+    ("cut", cut),
 )

@@ -115,3 +115,37 @@ def test_a_block_may_stand_where_it_is_indented() -> None:
     )
     original = "export default {\n  hooks: {\n" + old + "  },\n}\n"
     assert makers_of(original, update, original.replace(old, update), "typescript")
+
+
+def test_lines_beyond_an_edge_without_a_marker_may_be_gone() -> None:
+    original = "import io\nimport os\nimport sys\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 2\n"
+    update = "import os\nimport sys\n\n\ndef f():\n    return 3\n"
+    kept = original.replace("return 1", "return 3")
+    without_ends = "import os\nimport sys\n\n\ndef f():\n    return 3\n"
+    assert "literal+cut" in ways_to(original, update, without_ends)
+    assert "literal" in ways_to(original, update, kept)
+    marked = "# ... existing code ...\n" + update + "\n# ... existing code ...\n"
+    assert without_ends not in texts(original, marked)
+
+
+def test_many_lines_beyond_an_edge_stay() -> None:
+    original = "".join(f"x{n} = {n}\n" for n in range(40)) + "def f():\n    return 1\n"
+    cut = "def f():\n    return 3\n"
+    assert cut not in texts(original, cut)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_line_shown_in_a_file_without_a_final_newline_is_known_to_the_chooser(end: str) -> None:
+    original = f"a = 1\nb = 2{end}"
+    found = readings(original, "# ...\nb = 3\n", language="python")
+    assert [reading.features["open_end"] for reading, _ in found if reading.text == f"a = 1\nb = 3{end}"] == [not end]
+
+
+def test_a_replaced_neighbour_that_may_be_of_another_thing_is_known_to_the_chooser() -> None:
+    original = "def test_all():\n    check(result.status, is_pending)\n    check(result.error, is_none)\n"
+    update = "def test_all():\n    # ...\n    check(result.placeholder, is_none)\n"
+    found = readings(original, update, language="python")
+    others = {reading.text: reading.features["other_entries"] for reading, _ in found}
+    added = "    check(result.placeholder, is_none)\n"
+    assert others[original + added] == 0.0
+    assert others[original.replace("    check(result.error, is_none)\n", added)] == 1.0
