@@ -327,8 +327,7 @@ def load_settings(
     `environment` is the process's own unless passed.  The file is `config`, else APPLY_CONFIG, else the platform's
     configuration folder, where it may be missing.
 
-    Raises:
-        SettingsError: names the key, where it stands, its value and the range.
+    Raises SettingsError: names the key, where it stands, its value and the range.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}

@@ -211,11 +211,8 @@ class Target:
         return None if any(one.logprob is None for one in scored) else scored
 
     def refuse_hopeless(self, job: EditJob) -> None:
-        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.
-
-        Raises:
-            ContextLimitExceeded: the beginning of the text alone exceeds the context.
-        """
+        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.  Raises
+        ContextLimitExceeded: the beginning of the text alone exceeds the context."""
         limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
         while n_chars < max(len(job.original), len(job.update)):
             n_tokens = len(self.prompt_format.encode_prompt(_beginning(job, n_chars)))
@@ -279,11 +276,8 @@ class Target:
 def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits.
-
-    Raises:
-        ContextLimitExceeded: the job has far too much text.  Opening the decoding's session may still raise it.
-    """
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises ContextLimitExceeded: the
+    job has far too much text.  Opening the decoding's session may still raise it."""
     target.refuse_hopeless(job)
     prompt_format = target.prompt_format
     prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)

@@ -30,11 +30,8 @@ class CalibrationEdit(NamedTuple):
 
 
 def held_out_edits(source: Path) -> list[Edit]:
-    """The edits of `source` that training leaves out.
-
-    Raises:
-        ExcludedRepository: the source holds an evaluation repository.
-    """
+    """The edits of `source` that training leaves out.  Raises ExcludedRepository: the source holds an evaluation
+    repository."""
     return split_by_repository(read_edits(source))[1]
 
 

@@ -79,11 +79,8 @@ def boosted(
     targets: Sequence[bool],
     weights: Sequence[float],
 ) -> Sum:
-    """Gradient boosting of small trees.
-
-    Raises:
-        ArithmeticError: the exported trees do not give scikit-learn's own values.
-    """
+    """Gradient boosting of small trees.  Raises ArithmeticError: the exported trees do not give scikit-learn's own
+    values."""
     x = _matrix(rows, inputs)
     model = HistGradientBoostingClassifier(
         max_iter=300, max_leaf_nodes=16, learning_rate=0.05, min_samples_leaf=20, l2_regularization=PULL,
@@ -166,11 +163,8 @@ def score_all(choices: Sequence[Choice], score: Sum) -> Scores:
 
 
 def folds_of(choices: Sequence[Choice], n_folds: int) -> list[tuple[list[int], list[int]]]:
-    """(places to fit on, places held out), whole repositories on one side.
-
-    Raises:
-        ValueError: there are not two repositories.
-    """
+    """(places to fit on, places held out), whole repositories on one side.  Raises ValueError: there are not two
+    repositories."""
     groups = [choice.repo for choice in choices]
     n = min(n_folds, len(set(groups)))
     split = GroupKFold(n).split(groups, groups=groups)

@@ -95,10 +95,7 @@ def is_excluded(repo: str) -> bool:
 
 def read_edits(source: Path) -> list[Edit]:
     """The edits of a `.jsonl.xz` or `.jsonl` file of windows, or of a local git repository, sorted as they come.
-
-    Raises:
-        ExcludedRepository: the source holds an evaluation repository.
-    """
+    Raises ExcludedRepository: the source holds an evaluation repository."""
     edits = list(read_windows(source) if source.is_file() else read_history(source))
     for repo in {edit.repo for edit in edits}:
         if is_excluded(repo):
@@ -115,11 +112,8 @@ def read_windows(path: Path) -> Iterator[Edit]:
 
 
 def read_history(root: Path) -> Iterator[Edit]:
-    """Modified files of the newest commits of a local clone.
-
-    Raises:
-        ExcludedRepository: the clone's remote is an evaluation repository.
-    """
+    """Modified files of the newest commits of a local clone.  Raises ExcludedRepository: the clone's remote is an
+    evaluation repository."""
     repo = _remote_of(root)
     if is_excluded(repo):
         raise ExcludedRepository(f"{root}: {repo} belongs to the evaluation sets")

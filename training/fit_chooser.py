@@ -150,11 +150,8 @@ def recipes_of(options: argparse.Namespace) -> list[Recipe]:
 def read_choices(
     data: Sequence[tuple[Path, Path | None]], weights: Mapping[str, float], readings_of: Readings
 ) -> tuple[list[Choice], dict[str, int]]:
-    """The choices of all sets, and of each how many edits are in other formats.
-
-    Raises:
-        DataError: a set that nothing may be fitted to, a weight for a set that is not there, a set twice.
-    """
+    """The choices of all sets, and of each how many edits are in other formats.  Raises DataError: a set that nothing
+    may be fitted to, a weight for a set that is not there, a set twice."""
     names = [(updates or path).name for path, updates in data]
     if len(set(names)) < len(names) or (unknown := weights.keys() - set(names)):
         wrong = names if len(set(names)) < len(names) else sorted(unknown)

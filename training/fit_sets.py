@@ -86,11 +86,8 @@ def row_of(row: Row, update: str, style: str) -> dict[str, Any]:
 
 
 def join(written: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
-    """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.
-
-    Raises:
-        KeyError: a snippet is for an edit that is not there.
-    """
+    """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.  Raises
+    KeyError: a snippet is for an edit that is not there."""
     known = {edit_id(row): row for row in edits}
     return [{**known[snippet["id"]], **snippet, "id": f"{snippet['id']}#{n}"} for n, snippet in enumerate(written)]
 

@@ -32,11 +32,8 @@ def split_file(path: Path, folder: Path, *, max_bytes: int = MAX_BYTES) -> list[
 
 
 def join_parts(folder: Path, path: Path) -> None:
-    """Put the parts in `folder` together as `path`, whole or not at all.
-
-    Raises:
-        FileNotReadable: a part is missing, or they are not what was split.
-    """
+    """Put the parts in `folder` together as `path`, whole or not at all.  Raises FileNotReadable: a part is missing, or
+    they are not what was split."""
     partial = path.with_suffix(".partial")
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

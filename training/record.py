@@ -43,11 +43,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def record(stream: StreamOptions, n_chunks: int, n_held_out: int) -> Recorded:
-    """The first chunks of a stream, and some of held-out repositories.
-
-    Raises:
-        ValueError: a sample would not come back as it was.
-    """
+    """The first chunks of a stream, and some of held-out repositories.  Raises ValueError: a sample would not come back
+    as it was."""
     compact = Compact.from_directory(stream.tokenizer_dir)
     pad = compact.vocabulary.pad
     chunks: list[list[Unpadded]] = [[] for _ in range(n_chunks)]

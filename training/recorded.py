@@ -61,10 +61,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
-        """
-        Raises:
-            FileNotReadable: it is not there, or not such a file.
-        """
+        """Raises FileNotReadable: it is not there, or not such a file."""
         try:
             raw = lzma.decompress(path.read_bytes())
             arrays = load(raw)

@@ -211,11 +211,8 @@ def _log(run_dir: Path, progress: Progress, score: Score, losses: Sequence[float
 
 
 def read_mix(text: str) -> SampleMix:
-    """`no_hints=0.5,text_weight=1` -> the mix with these values, the others at their defaults.
-
-    Raises:
-        argparse.ArgumentTypeError: no such value, or no number.
-    """
+    """`no_hints=0.5,text_weight=1` -> the mix with these values, the others at their defaults.  Raises
+    argparse.ArgumentTypeError: no such value, or no number."""
     try:
         pairs = (part.partition("=") for part in text.split(",") if part)
         return replace(SampleMix(), **{name: float(value) for name, _, value in pairs})

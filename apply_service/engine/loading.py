@@ -68,10 +68,7 @@ class ModelRecord:
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
-        """
-        Raises:
-            ModelNotLoadable: a file is there and can't be used.
-        """
+        """Raises ModelNotLoadable: a file is there and can't be used."""
         path, calibration = directory / RECORD_FILE, Calibration.read(directory)
         if not path.is_file():
             return cls(calibration=calibration)
@@ -158,10 +155,7 @@ def load_model(
 def refuse_other_logits(engine: TorchEngine, name: str) -> None:
     """Hold a window of the engine to the library's own forward of the same weights: an architecture may do something
     with its logits, its positions or its attention that the engine does not know.  Costs two forwards of 32 tokens.
-
-    Raises:
-        ModelNotLoadable: they differ by more than rounding explains.
-    """
+    Raises ModelNotLoadable: they differ by more than rounding explains."""
     model, n_vocab = engine.model, engine.model.config.get_text_config().vocab_size
     ids = [(7 * i + 3) % n_vocab for i in range(N_PROMPT + N_WINDOW)]
     session = engine.open(ids[: N_PROMPT + 1], N_WINDOW)
@@ -203,11 +197,8 @@ def make_ready(
     engine_type: type[TorchEngine] = TorchEngine,
 ) -> LoadedModel:
     """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
-    to it and to the one that is tested, `room` (bytes) to it alone.
-
-    Raises:
-        ModelNotLoadable: the model does not run with our attention.
-    """
+    to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
+    with our attention."""
     fuse_norms(model)
     try:
         found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)

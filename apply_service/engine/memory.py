@@ -96,11 +96,8 @@ def plan_memory(
 
 
 def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
-    """The first plan that fits.
-
-    Raises:
-        ModelTooLarge: none does; names the needed and the free bytes of the smallest, and what would make it smaller.
-    """
+    """The first plan that fits.  Raises ModelTooLarge: none does; names the needed and the free bytes of the smallest,
+    and what would make it smaller."""
     found = next((plan for plan in plans if plan.fits), None)
     if found is not None:
         return found
@@ -127,10 +124,8 @@ def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
 
 
 def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
-    """
-    Raises:
-        ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the disk.
-    """
+    """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the
+    disk."""
     if needed > FITTING * free:
         raise ModelTooLarge(
             f"the weights of {name} do not fit into the free {what}",
@@ -141,11 +136,8 @@ def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memo
 
 
 def n_stored_weights(directory: Path) -> int:
-    """How many weights the safetensors files of a folder hold; reads their headers alone.
-
-    Raises:
-        SafetensorError, OSError: a file is damaged.
-    """
+    """How many weights the safetensors files of a folder hold; reads their headers alone.  Raises SafetensorError,
+    OSError: a file is damaged."""
     total = 0
     for path in directory.glob("*.safetensors"):
         with safe_open(path, "numpy") as file:

@@ -72,11 +72,8 @@ class SelfTest:
 @torch.inference_mode()
 def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
     """Compare every bucket of `engine` with its largest.  Where the largest does not agree with itself, ever coarser
-    query rows are tried; `engine.query_grain` is left at what was found.
-
-    Raises:
-        EngineFailure: what the passes run on gives wrong results.
-    """
+    query rows are tried; `engine.query_grain` is left at what was found.  Raises EngineFailure: what the passes run on
+    gives wrong results."""
     check_device_parts(engine, seed)
     largest = engine.buckets[-1]
     grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
@@ -225,11 +222,8 @@ REPLAY_TOLERANCE = 2e-2
 
 
 def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
-    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.
-
-    Raises:
-        EngineFailure: the attention kernel or a replayed pass is wrong; says by how much.
-    """
+    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.  Raises
+    EngineFailure: the attention kernel or a replayed pass is wrong; says by how much."""
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]

@@ -99,11 +99,7 @@ def find_self_test(
 ) -> SelfTest:
     """Pack the matrices of `model`, and tell what the self-test finds of it here with these options of the engine, from
     `store` where it is known there.  Matrices are multiplied in pieces only where more row counts agree that way.  Says
-    in the log what passes run on.
-
-    Raises:
-        Exception: whatever the model trips over, run with windows over slots.
-    """
+    in the log what passes run on.  Raises Exception: whatever the model trips over, run with windows over slots."""
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
     known = None if store is None else store.get(key)
@@ -141,11 +137,8 @@ def find_self_test(
 
 def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
     """The self-test with the first of the ways of running that passes it, from what was asked for to what is plainest;
-    its `notes` say why better ones did not.  What was asked for by name is not replaced.
-
-    Raises:
-        Exception: whatever the last way, or what was asked for by name, trips over.
-    """
+    its `notes` say why better ones did not.  What was asked for by name is not replaced.  Raises Exception: whatever
+    the last way, or what was asked for by name, trips over."""
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
         ways.append({**options, "cuda_graphs": "off"})

@@ -60,10 +60,7 @@ class TorchSession:
 
 
 def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
-    """
-    Raises:
-        ContextLimitExceeded: prompt and new tokens are more than `limit`.
-    """
+    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
             f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",

@@ -50,11 +50,7 @@ class Offer:
 
 
 def known(name: str) -> KnownModel:
-    """The model that a short name or an id of the form owner/name stands for.
-
-    Raises:
-        UnknownModel: it is neither.
-    """
+    """The model that a short name or an id of the form owner/name stands for.  Raises UnknownModel: it is neither."""
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
@@ -103,11 +99,8 @@ def find(name: str) -> Path | None:
 
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
-    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.
-
-    Raises:
-        UnknownModel: no such model, no network, or a short name whose model is not here.
-    """
+    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
+    UnknownModel: no such model, no network, or a short name whose model is not here."""
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
         return folder

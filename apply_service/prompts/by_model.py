@@ -17,11 +17,8 @@ TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis, AiXapply)}
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """The format that the model's folder names in its record, or that goes with its published name.
-
-    Raises:
-        ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format.
-    """
+    """The format that the model's folder names in its record, or that goes with its published name.  Raises
+    ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format."""
     return open_prompt_formats(source)[0]
 
 

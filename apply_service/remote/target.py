@@ -49,12 +49,8 @@ class RemoteTarget:
         is_streamed: bool,
     ) -> Deciding:
         """Let the model write all jobs together.  `is_streamed`: yield the text as it comes (for a single job only).
-
-        Raises:
-            UnsupportedParameter: the request has a field that no remote model takes.
-            ContextLimitExceeded, Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client`
-                and `prompts.chat`.
-        """
+        Raises UnsupportedParameter: the request has a field that no remote model takes; ContextLimitExceeded,
+        Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client` and `prompts.chat`."""
         del drafter  # the service's default, which says nothing about this target
         endpoint = self.client.endpoint
         refuse_unsupported(request, endpoint.takes)

@@ -72,12 +72,8 @@ def mine(
     licence: str = "",
 ) -> Iterator[EditRecord]:
     """At most `limit` edits, in an order that the seed draws.  `name` and `licence` are written into the records; the
-    name comes from the repository's origin or folder by default.
-
-    Raises:
-        GitError: no repository there, or git refused.
-        DataError: not one edit passed.
-    """
+    name comes from the repository's origin or folder by default.  Raises GitError: no repository there, or git refused;
+    DataError: not one edit passed."""
     n_found = 0
     by_path: Counter[str] = Counter()
     by_commit: Counter[str] = Counter()
@@ -170,11 +166,8 @@ def _draw_sketch(before: str, after: str, path: str, seed: str, styles: StyleMix
 
 def own_records(*, limit: int, max_lines: int, seed: int, root: Path = ROOT) -> list[EditRecord]:
     """The default data set: at most `limit` edits of files of at most `max_lines` out of the git history at `root`, the
-    project that this package is checked out from; the shipped ones where that gives too little.
-
-    Raises:
-        DataError: not even the shipped edits have one as short as that.
-    """
+    project that this package is checked out from; the shipped ones where that gives too little.  Raises DataError: not
+    even the shipped edits have one as short as that."""
     filters = MineFilter(max_lines=max_lines, min_lines=min(MineFilter().min_lines, max_lines))
     try:
         found = list(mine(root, filters=filters, limit=limit, seed=seed, styles="mixed", licence="Apache-2.0"))
@@ -229,10 +222,7 @@ class GitRepo:
 
     def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
         """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
-
-        Raises:
-            GitError: no repository there, or git refused.
-        """
+        Raises GitError: no repository there, or git refused."""
         options = ["--no-merges", "--no-renames", "--raw", "--no-abbrev", "-z", f"--max-count={max_commits}"]
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []

@@ -158,11 +158,7 @@ class RunRecord:
 
 
 def read_rows_file(path: Path) -> RunRecord:
-    """What a run has done so far.
-
-    Raises:
-        DataError: no such file, or not one of a run.
-    """
+    """What a run has done so far.  Raises DataError: no such file, or not one of a run."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -187,11 +183,8 @@ class RowsFile:
     """A rows file open for more.  A context manager."""
 
     def __init__(self, path: Path, plan: Mapping[str, Any]) -> None:
-        """Opens the run at `path`, or begins it with `plan`.
-
-        Raises:
-            DataError: another run lies there: continuing it would mix two.
-        """
+        """Opens the run at `path`, or begins it with `plan`.  Raises DataError: another run lies there: continuing it
+        would mix two."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.record = RunRecord(dict(plan))
         self._file: BinaryIO = path.open("ab+")

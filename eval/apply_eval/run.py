@@ -52,11 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
-    """The options of the command line as values.
-
-    Raises:
-        InvalidField: options that have no effect together.
-    """
+    """The options of the command line as values.  Raises InvalidField: options that have no effect together."""
     _refuse_idle_options(arguments)
     # What decides in a server is what it serves; here drafts are compared, and a merge that is only scored takes none.
     strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")

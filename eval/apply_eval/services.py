@@ -126,11 +126,7 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
 # -- HTTP --------------------------------------------------------------------------------------------------------------
 def open_client(url: str, *, timeout_s: float, api_key: str | None = None) -> httpx2.Client:
     """A client whose paths are relative to the service's `/v1` (added where `url` has no path of its own).  Proxies of
-    the environment are not used; redirects are not followed.
-
-    Raises:
-        SettingsError: that is no http or https URL.
-    """
+    the environment are not used; redirects are not followed.  Raises SettingsError: that is no http or https URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         message = "that is not the URL of a service"

@@ -52,11 +52,8 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """The edit in the arguments of a request; None if they hold none.
-
-    Raises:
-        InvalidField: the operations are no merge of the texts.
-    """
+    """The edit in the arguments of a request; None if they hold none.  Raises InvalidField: the operations are no merge
+    of the texts."""
     if not arguments or not KEYS & arguments.keys():
         return None
     original, update, numbers, format_name = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS, FORMAT))

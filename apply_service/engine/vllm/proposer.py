@@ -143,11 +143,7 @@ def open_drafter(
     formats: Mapping[str, PromptFormat], own: PromptFormat, arguments: Mapping[str, Any] | None
 ) -> Drafter | None:
     """The drafter of one request, which is asked in the model's `own` format unless it names another; None where it
-    sends no edit.
-
-    Raises:
-        InvalidField: it sends an edit that is no merge, or names another format than these.
-    """
+    sends no edit.  Raises InvalidField: it sends an edit that is no merge, or names another format than these."""
     sent = decode_edit(arguments)
     if sent is None:
         return None
@@ -229,10 +225,7 @@ def hook(runner_type: Any) -> None:
 # -- which vLLM --------------------------------------------------------------------------------------------------------
 # vLLM prints an error's message alone, so it holds limit and remedy as well.
 def check_version(version: str) -> None:
-    """
-    Raises:
-        MissingDependency: the plug-in does not know this vLLM.
-    """
+    """Raises MissingDependency: the plug-in does not know this vLLM."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
@@ -243,10 +236,7 @@ def check_version(version: str) -> None:
 
 
 def check_draft_length(n_tokens: int) -> None:
-    """
-    Raises:
-        SettingsError: `num_speculative_tokens` is past what vLLM verifies.
-    """
+    """Raises SettingsError: `num_speculative_tokens` is past what vLLM verifies."""
     if not 1 <= n_tokens <= MAX_DRAFT:
         limit, remedy = f"1 to {MAX_DRAFT}", "correct it in --speculative-config; 127 is a good choice"
         message = f"num_speculative_tokens is out of range ({n_tokens}, allowed: {limit}): {remedy}"
