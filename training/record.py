@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from apply_service.prompts.compact import Compact
-from training.batch import Batch, Place
+from training.batch import Batch, Place, Unpadded, padded
 from training.batches import StreamOptions, add_stream_arguments, batches_of_chunk, generate, stream_of
 from training.corpus import read_edits, split_by_repository
-from training.recorded import Recorded, Unpadded, padded, unpadded
+from training.recorded import Recorded, unpadded
 from training.samples import SampleMaker
 
 OUT = Path("runs/train-gpu/batches.safetensors.xz")

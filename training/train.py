@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from apply_service.models import embedded_directory
 from apply_service.prompts.compact import Compact
 from training.batch import Batch
 from training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from training.batches import StreamOptions
     from training.evaluate import EvalCase, Score
 
-MODEL_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
+MODEL_DIR = embedded_directory()
 WARM_UP = 20
 CLIP = 1.0
 TEXT_SHARE = 0.25

@@ -421,6 +421,18 @@ def sketch(
     return Sketch("\n".join(line.text for line in lines), tuple(lines), style, ops)
 
 
+def draw_sketch(
+    before: str, after: str, *, language: str | None, path: str | None, clean: float, rng: random.Random, tries: int
+) -> Sketch | None:
+    """A sketch in a style that `rng` draws, with the chance `clean` a clean one; up to `tries` styles are tried."""
+    for _ in range(tries):
+        is_clean = rng.random() < clean if 0 < clean < 1 else clean == 1
+        style = draw_style(rng, clean=is_clean)
+        if (drawn := sketch(before, after, language=language, path=path, style=style, rng=rng)) is not None:
+            return drawn
+    return None
+
+
 def _body_lines(before: str, after: str) -> tuple[list[str], list[str]] | None:
     """The lines without the empty last one; None for a change that no snippet can show."""
     old, new = before.split("\n"), after.split("\n")
