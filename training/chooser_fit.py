@@ -202,20 +202,12 @@ def samples_of(choices: Sequence[Choice], scores: Scores) -> list[Sample]:
     ]
 
 
-def _own_confidence(_samples: Sequence[Sample], _names: Sequence[str]) -> Sum:
-    """The score of the best reading as it is: nothing to fit."""
-    return Sum(("score",), 0.0, (1.0,), ())
-
-
-def _linear_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
-    return linear(*_parts(samples, [*names, *EVIDENCE]))
-
-
-def _parts(samples: Sequence[Sample], inputs: list[str]) -> tuple[list[Values], list[str], list[bool], list[float]]:
-    return [s.values for s in samples], inputs, [s.is_right for s in samples], [s.choice.weight for s in samples]
-
-
-CONFIDENCES: Mapping[str, FitConfidence] = {"score": _own_confidence, "linear": _linear_confidence}
+CONFIDENCES: Mapping[str, FitConfidence] = {
+    "score": lambda _samples, _names: Sum(("score",), 0.0, (1.0,), ()),  # nothing to fit
+    "linear": lambda samples, names: linear(
+        [s.values for s in samples], [*names, *EVIDENCE], [s.is_right for s in samples], _weights(samples)
+    ),
+}
 
 
 def confidence_out_of_fold(

@@ -56,7 +56,7 @@ PACKAGE = "apply_service.edits.lazy"
 def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None = None) -> int:
     """Fit, write, report.  `readings_of`: another merger than the package's."""
     options = parse_options(arguments)
-    choices, n_others = read_choices(options.data, weights_of(options.weight), readings_of or lazy_readings)
+    choices, n_others = read_choices(options.data, dict(options.weight), readings_of or lazy_readings)
     names = feature_names(choices)
     recipes = recipes_of(options)
     outcomes = cross_validate(choices, names, recipes, n_folds=options.folds)
@@ -132,10 +132,6 @@ def _weight(text: str) -> tuple[str, float]:
     if not sign or not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=W with a number above zero")
     return name, value
-
-
-def weights_of(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
-    return dict(pairs)
 
 
 def recipes_of(options: argparse.Namespace) -> list[Recipe]:

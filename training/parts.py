@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from apply_service.errors import FileNotReadable
@@ -22,10 +21,11 @@ def split_file(path: Path, folder: Path, *, max_bytes: int = MAX_BYTES) -> list[
         old.unlink(missing_ok=True)
     parts: list[Path] = []
     digest = hashlib.sha256()
-    for number, piece in enumerate(_pieces(path, max_bytes)):
-        digest.update(piece)
-        parts.append(folder / f"part-{number:03d}")
-        parts[-1].write_bytes(piece)
+    with path.open("rb") as file:
+        while piece := file.read(max_bytes):
+            digest.update(piece)
+            parts.append(folder / f"part-{len(parts):03d}")
+            parts[-1].write_bytes(piece)
     manifest = {"name": path.name, "sha256": digest.hexdigest(), "parts": [part.name for part in parts]}
     (folder / MANIFEST).write_text(json.dumps(manifest) + "\n", encoding="utf-8")
     return parts
@@ -49,9 +49,3 @@ def join_parts(folder: Path, path: Path) -> None:
         partial.unlink()
         raise FileNotReadable("the parts are not those of one file", value=str(folder), remedy="fetch them again")
     os.replace(partial, path)
-
-
-def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(max_bytes):
-            yield piece

@@ -10,10 +10,10 @@ from apply_service.errors import ContextLimitExceeded
 
 class TorchSession:
     """Owns `slots` until it is closed, which calls `release` once.  The first `length` of them hold keys and values of
-    the tokens that have been read, `n_cached` of them by an earlier session.
+    tokens that have been read, `n_cached` of them by an earlier session.
 
-    Slots from `cleared` on may hold what an earlier session left.  Once `is_sound` is false, the prefix cache must not
-    keep what the session has read.
+    Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix cache must not keep
+    anything of this session.
     """
 
     def __init__(

@@ -92,14 +92,10 @@ _LEFT_OUT = ("style", "split")
 _TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date", "style", "split")
 
 
-def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
+def read_records(path: Path) -> list[EditRecord]:
     """The records of a data set, in order.  Raises DataError: no such file, not JSONL, a field missing or of the wrong
     type, an id twice, or no record at all."""
-    records = []
-    for number, row in read_rows(path):
-        records.append(record_of_row(row, f"{path.name}, line {number}"))
-        if limit is not None and len(records) >= limit:
-            break
+    records = [record_of_row(row, f"{path.name}, line {number}") for number, row in read_rows(path)]
     _refuse_empty(records, path)
     for name, n_times in Counter(record.id for record in records).items():
         if n_times > 1:

@@ -95,8 +95,7 @@ def generate(
     forwards: list[Forward] = []
 
     def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
-        cache = inputs.get("past_key_values")
-        begun.append((time.perf_counter(), 0 if cache is None else int(cache.get_seq_length())))
+        begun.append((time.perf_counter(), _n_cached(inputs)))
 
     def after(_module: Any, _args: Any, _inputs: Any, output: Any) -> None:
         forwards.append(Forward(*begun[-1], output.logits.shape[1]))
@@ -157,8 +156,7 @@ def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -
 
     def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
         nonlocal n_past
-        cache = inputs.get("past_key_values")
-        n_past = 0 if cache is None else int(cache.get_seq_length())
+        n_past = _n_cached(inputs)
 
     def after(_module: Any, _args: Any, inputs: dict[str, Any], output: Any) -> None:
         logits = output.logits
@@ -167,12 +165,13 @@ def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -
         ids = [token for answer in answers for token in known_ids(answer, max(0, first), n_rows)]
         raise_known(logits.view(-1, logits.shape[-1]), torch.tensor(ids, device=logits.device))
 
-    hooks = [
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=True),
-    ]
-    try:
+    with ExitStack() as stack:
+        stack.callback(model.register_forward_pre_hook(before, with_kwargs=True).remove)
+        stack.callback(model.register_forward_hook(after, with_kwargs=True).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+
+def _n_cached(inputs: dict[str, Any]) -> int:
+    """The tokens in the cache before a forward with these arguments."""
+    cache = inputs.get("past_key_values")
+    return 0 if cache is None else int(cache.get_seq_length())

@@ -80,7 +80,13 @@ def mine(
     repo = GitRepo(repo_path)
     name = name or repo.name
     changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
-    wanted = [change for change in changes if _is_wanted(change, filters)]
+    wanted = []
+    for change in changes:
+        language = language_name(change.path)
+        is_language = language in filters.languages if filters.languages else language is not None
+        is_whole = change.n_files <= filters.max_files and change.parent and " " not in change.parent
+        if is_language and is_whole and not (_CHORE.match(change.subject) or _UNWANTED_PATH.search(change.path)):
+            wanted.append(change)
     random.Random(seed).shuffle(wanted)
     for change in wanted:
         if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
@@ -97,14 +103,6 @@ def mine(
     if not n_found:
         remedy = "widen the filters" + (": the clone is shallow, `git fetch --unshallow`" if repo.is_shallow() else "")
         raise DataError(f"no edit in {repo_path} passes the filters", value=0, limit=1, remedy=remedy)
-
-
-def _is_wanted(change: FileChange, filters: MineFilter) -> bool:
-    if change.n_files > filters.max_files or " " in change.parent or not change.parent or _CHORE.match(change.subject):
-        return False
-    language = language_name(change.path)
-    is_language = language in filters.languages if filters.languages else language is not None
-    return is_language and not _UNWANTED_PATH.search(change.path)
 
 
 def language_name(path: str) -> str | None:

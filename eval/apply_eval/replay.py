@@ -180,7 +180,7 @@ def load_replay(
     Raises UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
     fit."""
     shape, where = find_shape(name), pick_device(device)
-    record = ModelRecord(None, DEFAULT_BUCKETS if window is None else (window + 1,))
+    record = ModelRecord(DEFAULT_BUCKETS if window is None else (window + 1,))
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     planned = {"n_rows": record.buckets[-1], **room, **engine_options}
     model, plan = make_model(shape, where, dtype, weights=weights, room=planned)

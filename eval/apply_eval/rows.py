@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 from apply_eval.datasets import EditRecord, hash_texts, size_class
 from apply_eval.errors import DataError
-from apply_eval.runners import Answer
+from apply_eval.runners import Answer, Told
 from apply_eval.scores import diff_hunks, score_answer
 from apply_service.errors import ApplyError
 
@@ -28,7 +28,7 @@ MAX_DIFF_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Told):
     """One sample answered by the contestant `name`: what came back, what it cost, what the scorers said.  None is "not
     known" or "does not apply"."""
 
@@ -42,25 +42,9 @@ class RunRow:
     same_but_misquotes: bool | None = None
     same_tree: bool | None = None
     edit_similarity: float | None = None
-    change_similarity: float | None = None
     syntax_kept: bool | None = None
     lines_outside: int | None = None
-    findings: tuple[str, ...] = ()
-    confidence: float | None = None
-    certainty: str | None = None
-    strategy: str | None = None
-    agreement: bool | None = None
-    latency_s: float | None = None
-    ttft_s: float | None = None
-    tok_s: float | None = None
-    n_prompt_tokens: int | None = None
-    n_tokens: int | None = None
     n_chars: int | None = None
-    passes: int | None = None
-    n_drafted: int | None = None
-    n_accepted: int | None = None
-    rejections: int | None = None
-    accepted_by_source: Mapping[str, int] = field(default_factory=dict)
     diff: str | None = None
     """From the wanted text to a wrong answer; kept in the rows file, not in the results."""
 
@@ -93,7 +77,8 @@ def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tu
 def as_json(row: RunRow, *, with_diff: bool) -> dict[str, Any]:
     """The row as a JSON object; what stands at its default is left out."""
     plain, always = RunRow("", "", "answered"), ("id", "name", "outcome", "exact")
-    values = {own.name: getattr(row, own.name) for own in fields(row) if with_diff or own.name != "diff"}
+    names = dict.fromkeys((*always, *(own.name for own in fields(row) if with_diff or own.name != "diff")))
+    values = {name: getattr(row, name) for name in names}
     kept = {name: value for name, value in values.items() if name in always or value != getattr(plain, name)}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in kept.items()}
 

@@ -27,12 +27,11 @@ MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
 measurer's mistake."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer and its cost.  None is "not known here", never zero."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What an answer cost, and what it says of itself.  None is "not known here", never zero."""
 
-    text: str
-    latency_s: float
+    latency_s: float | None = None
     """From the request to the last byte, on the caller's clock."""
     ttft_s: float | None = None
     """To the first piece of text."""
@@ -52,6 +51,13 @@ class Answer:
     certainty: str | None = None
     strategy: str | None = None
     agreement: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Told):
+    """One answer: the merged text, with what is told of it."""
+
+    text: str
 
 
 class Runner(Protocol):

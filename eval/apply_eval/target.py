@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,40 +55,25 @@ class OpenTarget:
 def open_target(options: TargetOptions, records: Sequence[EditRecord], request: RequestOptions) -> OpenTarget:
     """Load it.  Raises ApplyError: no such model, not loadable, no such device."""
     name = options.name
-    settings = Settings(
-        model=name,
-        device=options.device,
-        dtype=options.dtype,
-        window=options.window,
-        torch_threads=options.torch_threads,
-        kv_cache_mb=options.kv_cache_mb,
-        prefix_cache_mb=0,
-        windows=options.windows,
-    )
+    same = {own.name: getattr(options, own.name) for own in fields(options) if own.name != "name"}
+    settings = Settings(model=name, prefix_cache_mb=0, **same)
     target = open_any(name, settings)
     runtime = replace(build_runtime(settings), load=lambda _: target)
-    _tell_answers(target, records, request)
-    undrafted: Any = target.engine
-    plain = type(target)(name, undrafted.plain(), target.prompt_format)
+    engine: Any = target.engine
+    if isinstance(target, ReplayTarget):
+        prompt_format = cast(Any, target.prompt_format)
+        for record in records:
+            asked = request_of(record, request)
+            with suppress(ApplyError):  # the run will meet the same refusal
+                job = read_edit(asked, detect_language(name=asked.language, path=asked.path))[1]
+                right = prompt_format.encode_output(normalise(record.after))
+                engine.answers.expect(prompt_format.encode_prompt(job), right)
+    plain = type(target)(name, engine.plain(), target.prompt_format)
     return OpenTarget(
         runtime,
         Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none", windows=options.windows),
         identify(name, target),
     )
-
-
-def _tell_answers(target: Target, records: Sequence[EditRecord], options: RequestOptions) -> None:
-    """Hand a replay target what is right; any other target is left to find out."""
-    if not isinstance(target, ReplayTarget):
-        return
-    answers, prompt_format = cast(Any, target.engine).answers, cast(Any, target.prompt_format)
-    for record in records:
-        request = request_of(record, options)
-        try:
-            job = read_edit(request, detect_language(name=request.language, path=request.path))[1]
-        except ApplyError:
-            continue  # the run will meet the same refusal
-        answers.expect(prompt_format.encode_prompt(job), prompt_format.encode_output(normalise(record.after)))
 
 
 def identify(name: str, target: Target) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The edit that a request sends to vLLM, in `vllm_xargs`: the original, the update as the merger reads it, and the
+"""The edit that a request sends to vLLM in `vllm_xargs`: the original, the update as the merger reads it, and the
 predicted merge as runs of operations over the two.
 
-The worker makes draft sources of it with the same code as an engine in this process.  A message can make drafts bad,
+The worker makes draft sources from it, with the same code as an engine in this process.  A message can make drafts bad,
 but never the output wrong.  A malformed one is refused."""
 
 from __future__ import annotations
