@@ -19,8 +19,8 @@ from typing import Any
 from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
 from apply_service.engine.calibration import CALIBRATION_FILE, Calibration, Signals, hash_weights
-from apply_service.engine.loading import embedded_directory
 from apply_service.errors import ModelNotLoadable
+from apply_service.models import embedded_directory
 from apply_service.settings import Settings
 from apply_service.types import Certainty
 from training.calibration_data import draw_edits, held_out_edits

@@ -242,16 +242,8 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())  # ends after the step under way, saved
-    options = TrainOptions(
-        run_dir=arguments.run,
-        minutes=arguments.minutes,
-        steps=arguments.steps,
-        lr=arguments.lr,
-        seed=arguments.seed,
-        n_layers=arguments.layers,
-        bf16=not arguments.fp32,
-        score_minutes=arguments.score_minutes,
-    )
+    same = {name: getattr(arguments, name) for name in ("minutes", "steps", "lr", "seed", "score_minutes")}
+    options = TrainOptions(run_dir=arguments.run, n_layers=arguments.layers, bf16=not arguments.fp32, **same)
     run(options, stream_of(arguments, arguments.mix), is_stopped=stopped.is_set)
 
 

@@ -42,8 +42,7 @@ from apply_service.engine.weights import (
     known_share,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
-from apply_service.models import EMBEDDED, RECORD_FILE
-from apply_service.models import embedded_directory as embedded_directory
+from apply_service.models import EMBEDDED, RECORD_FILE, embedded_directory
 from apply_service.models.hub import find_or_pull, first_line
 from apply_service.protocols import Prefill, SamplingParams, Window
 

@@ -1,8 +1,8 @@
 """The library's own `generate`, plain or with prompt lookup, over the same weights in the same process.
 
-Counts and times are taken by hooks on the model's forward, so `generate` runs as any user runs it.  Known answers are
-made the model's choice inside the forward, where it costs next to nothing: a logits processor would make assisted
-generation loop over the drafted tokens in Python.
+Hooks on the model's forward count and measure, so that `generate` runs as for any user.  A known answer is made the
+model's choice inside the forward, which costs almost nothing.  A logits processor would make assisted generation loop
+over the drafted tokens in Python.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def generate(
         return torch.full((len(input_ids),), stopped_at is not None, device=input_ids.device)
 
     def forbid(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """With prompt lookup the library asks once a candidate: what the cache has not seen yet is a draft."""
+        """With prompt lookup the library calls this once a candidate.  Tokens that are not in the cache are drafts."""
         new_ids, n_final = input_ids[0, width:].tolist(), max(0, begun[-1][1] + 1 - width)
         assert constraint is not None
         allowed = constraint.masks(new_ids[:n_final], new_ids[n_final:])[-1]
@@ -150,8 +150,8 @@ def generate(
 
 @contextmanager
 def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -> Iterator[None]:
-    """While it lasts, calls of `model` by its own library choose the known answers: one for each sequence of the batch,
-    after prompts of `prompt_length` tokens (padded on the left)."""
+    """Inside the block, forwards of `model` choose the known answers: one for each sequence of the batch, after prompts
+    of `prompt_length` tokens (padded on the left)."""
     n_past = 0
 
     def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:

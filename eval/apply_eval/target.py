@@ -1,7 +1,7 @@
-"""The target of a run in this process: loaded once, shared by all contestants, with its identity for the record.
+"""The target of a run in this process.  It is loaded once and shared by all contestants.
 
-The prefix cache is off, so that every contestant reads every prompt itself.  A replay target is told the right answer
-of every record beforehand.
+The prefix cache is off, so that every contestant reads every prompt.  A replay target gets the right answer of every
+record beforehand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What is loaded, and how it runs; as the service's settings of the same names."""
+    """The model and how it runs; see the service's settings of the same names."""
 
     name: str = "embedded"
     device: str = "auto"
@@ -40,12 +40,13 @@ class TargetOptions:
     torch_threads: int | None = None
     kv_cache_mb: int = 1024
     windows: str = "context"
-    """Not `auto`: a contestant that decides a part of the file can't be compared with one that writes all of it."""
+    """Not `auto`, because a contestant that decides parts of a file can't be compared with one that writes all of
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTarget:
-    """A loaded target.  `plain` is the same model undrafted, one unpadded row a pass."""
+    """A loaded target.  `plain` is the same model without drafts, with one unpadded row a pass."""
 
     runtime: Runtime
     plain: Runtime
@@ -77,7 +78,7 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
 
 
 def identify(name: str, target: Target) -> dict[str, Any]:
-    """Name, kind, and one hash over the files that make the model what it is; None where these can't be found."""
+    """Name, kind and device of a target, and a hash over the files of its model (None if they can't be found)."""
     import torch
     from huggingface_hub import try_to_load_from_cache
 
