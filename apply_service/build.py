@@ -123,9 +123,8 @@ def open_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
     A model in this process is loaded.  A model on a server is not contacted yet.
 
-    Raises:
-        SettingsError: the model is on a server, and the settings do not name the server.
-        ModelError, UnknownModel: see `load_target`.
+    Raises SettingsError: the model is on a server, and the settings do not name the server; ModelError, UnknownModel:
+    see `load_target`.
     """
     source = _source(name, settings)
     if not source.startswith(REMOTE_PREFIX):
@@ -141,8 +140,7 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
 
     `draft_model` gives the model that drafts for it; None if none is set.
 
-    Raises:
-        ModelError, UnknownModel: see `engine.loading.load_model`.
+    Raises ModelError, UnknownModel: see `engine.loading.load_model`.
     """
     from apply_service.prompts.by_model import open_prompt_format
 

@@ -1,7 +1,6 @@
-"""`apply-service`: the command line.  Parses, calls one of `commands`, turns an error into an exit code.
+"""`apply-service`: the command line.  It parses, calls one of `commands`, and turns errors into exit codes.
 
-Options that are settings are made from `settings`, so that each is explained in one place.  Nothing heavy is imported
-here: what a command needs it imports itself.
+Options for settings are made from `settings`.  Commands import what they need, so that this module stays light.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, mea
 
 
 class Parser(ArgumentParser):
-    """argparse, with errors of our tree instead of an exit, and options in full alone: an abbreviation would mean
-    another option once there are two, and a key behind one would escape whatever hides keys by their option."""
+    """argparse, with our errors instead of an exit, and without abbreviated options: a new option would change their
+    meaning, and what hides API keys by the name of their option would miss them."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def print_help(self, file: Any = None) -> None:
-        """argparse's own says nothing of an output that can't be written."""
+        """argparse's own ignores errors of writing."""
         if file is None:
             output.write_out(self.format_help())
         else:
@@ -54,7 +53,7 @@ class PrintVersion(Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     try:
         try:
             arguments = build_parser().parse_args(argv)
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> ArgumentParser:
-    """The parser of all commands.  `runs` of what it parsed is the function in `commands` that carries it out."""
+    """The parser of all commands.  It sets `runs` to the function in `commands` to call."""
     shape: dict[str, Any] = {"epilog": EXIT_CODES, "formatter_class": RawDescriptionHelpFormatter}
     text = "Apply code edits: original file + edit -> the whole merged file."
     parser = Parser(prog="apply-service", description=text, **shape)
@@ -134,7 +133,7 @@ def build_parser() -> ArgumentParser:
 
 
 def _add_apply_options(command: ArgumentParser) -> None:
-    """What is edited and how, who decides, and what is printed or written: one line or two an option, hence so long."""
+    """The options of `apply`.  Long, because each option takes a line or two."""
     add = command.add_argument
     text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
     add("file", nargs="?", metavar="FILE", help=text)

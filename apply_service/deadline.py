@@ -1,4 +1,4 @@
-"""How long the caller of a request waits: one object, from the acceptance of the request down to its decoding."""
+"""The deadline of a request: one object, from its acceptance down to its decoding."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from apply_service.errors import Cancelled, DeadlineExceeded
 
 
 class Deadline:
-    """A point in time, and whether the caller has gone away before it.  Thread-safe."""
+    """A point in time, and whether the request was cancelled before it.  Thread-safe."""
 
     def __init__(self, timeout_s: float | None = None, *, spent_s: float = 0.0) -> None:
-        """`timeout_s` from now on, less the `spent_s` that have passed already; None: no limit."""
+        """`timeout_s` from now on, less the `spent_s` that have passed already.  None: no limit."""
         self.timeout_s = timeout_s
         self._is_cancelled = False
         self._at = math.inf if timeout_s is None else time.monotonic() + timeout_s - spent_s
@@ -23,7 +23,7 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the deadline; infinite where there is none."""
+        """Seconds until the deadline; infinite if there is none."""
         return self._at - time.monotonic()
 
     @property
@@ -35,11 +35,11 @@ class Deadline:
         return self._is_cancelled
 
     def is_over(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether nobody waits for the answer."""
         return self.is_cancelled or self.is_late
 
     def cancel(self) -> None:
-        """The caller has gone away, or has its answer.  A second call does nothing."""
+        """To be called when the caller goes away or has its answer.  A second call does nothing."""
         with self._lock:
             self._is_cancelled = True
             callbacks, self._callbacks = self._callbacks, []
@@ -55,7 +55,7 @@ class Deadline:
         callback()
 
     def check(self) -> None:
-        """Raises DeadlineExceeded, Cancelled: nobody waits for the answer any more."""
+        """Raises DeadlineExceeded or Cancelled if nobody waits for the answer."""
         if self.is_late:
             raise late_error(self.timeout_s)
         if self.is_cancelled:

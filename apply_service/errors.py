@@ -1,4 +1,4 @@
-"""Every way in which a request can fail, as one tree.  Knows no HTTP; `api.errors` gives each its status.
+"""All errors of the service, as one tree.  `api.errors` has their HTTP statuses.
 
 ApplyError
 |-- RequestError    the caller can mend it
@@ -16,8 +16,8 @@ from typing import ClassVar
 
 
 class ApplyError(Exception):
-    """Base of the tree.  `code` is stable and machine-readable; `value` is what offended, `limit` what would have been
-    allowed, `remedy` what the caller can do."""
+    """Base of the tree.  `code` is stable.  `value` is the offending value, `limit` what is allowed, `remedy` what the
+    caller can do."""
 
     code: ClassVar[str] = "error"
 
@@ -33,12 +33,12 @@ class ApplyError(Exception):
         self.remedy = remedy
 
     def as_dict(self) -> dict[str, object]:
-        """The error as it goes over the wire."""
+        """The fields of the error in JSON."""
         return {name: getattr(self, name) for name in ("code", "message", "value", "limit", "remedy")}
 
 
 def shorten(value: object, max_chars: int) -> str:
-    """An error's value or limit as people read it: a text as it is, anything else as JSON, cut where it is longer."""
+    """An error's value or limit for people: a text as it is, anything else as JSON, cut after `max_chars`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 

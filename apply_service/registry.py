@@ -1,8 +1,7 @@
-"""name -> "module:attribute", imported on first use, so that naming a thing costs nothing and exact formats never
-load torch.
+"""Tables of name -> "module:attribute", imported on first use, so that exact formats never load torch.
 
-To add a drafter, edit format or check: write its class (a check is a function), add its line here.  Prompt formats are
-in `prompts.by_model`.
+To add a drafter, edit format or check, write its class (for a check, a function) and add a line here.  Prompt formats
+are in `prompts.by_model`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ EDIT_FORMATS = {
     "whole_file": "apply_service.edits.whole_file:WholeFile",
     "lazy_snippet": "apply_service.edits.lazy_snippet:LazySnippet",
 }
-"""`edits.reply` tells them apart by their markers; the last takes what has none."""
+"""`edits.reply` tells them apart by their markers; the last one has none."""
 
 CHECKS = {
     "marker_leak": "apply_service.checks.leaks:find_marker_leak",
@@ -48,7 +47,7 @@ DRAFTERS = {"none": "apply_service.drafting.drafter:NoDraft", **COPY_DRAFTERS, *
 
 
 def resolve(table: dict[str, str], name: str) -> Any:
-    """The object that `table` names.  KeyError for a name it does not hold: callers turn it into their own error."""
+    """The object with this name.  Raises KeyError for an unknown name."""
     module, _, attribute = table[name].partition(":")
     return getattr(import_module(module), attribute)
 

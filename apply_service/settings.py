@@ -1,10 +1,10 @@
-"""Every setting of the service: name, default, range and explanation, each said once, here.
+"""Every setting of the service, with its default, range and explanation.
 
-The only reader of the environment and of the configuration file.  It builds nothing: `build` turns a `Settings` into a
-running service, and `serve --help` and the reference in `docs/` are printed from the fields below.
+Only this module reads the environment and the configuration file.  `build` turns `Settings` into a running service.
+`serve --help` and the reference in `docs/` are made from the fields below.
 
 Precedence: command line > environment (`APPLY_QUEUE_LIMIT=8`) > file (`queue_limit = 8`, TOML) > default.  An unknown
-key and a value out of range stop the start.
+key or a value out of range stops the start.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class SettingSpec:
 
     name: str
     kind: type
-    """Of the value; of one item where the setting is a list."""
+    """The type of the value, or of an item if the setting is a list."""
     is_optional: bool
     is_list: bool
     default: object
     help: str
     group: str
     allowed: tuple[Any, ...]
-    """The least and the most of a number; the words to choose from; () where any text will do."""
+    """The least and the largest number, or the words to choose from; () for any text."""
 
     @property
     def flag(self) -> str:
@@ -65,7 +65,7 @@ class SettingSpec:
 
     @property
     def default_text(self) -> str:
-        """The default as it would be written in the environment."""
+        """The default, as written in the environment."""
         if self.default is None or self.default == ():
             return "none"
         if isinstance(self.default, tuple):
@@ -103,7 +103,7 @@ class SettingSpec:
 
 
 def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
-    """The value that `text`, from the environment or the command line, stands for.  Raises SettingsError."""
+    """The value of a text from the environment or the command line.  Raises SettingsError."""
     value: object = text
     if spec.is_list:
         value = () if text.lower() in NONE_WORDS else tuple(part.strip() for part in text.split(","))
@@ -119,14 +119,14 @@ def parse_setting(spec: SettingSpec, text: str, *, source: str) -> object:
 
 
 def check_setting(spec: SettingSpec, value: object, *, source: str) -> None:
-    """Raises SettingsError where the setting may not have this value."""
+    """Raises SettingsError if the setting may not have this value."""
     if not spec.allows(value):
         message = f"bad value for {spec.name} ({source}): {value!r}; allowed: {spec.range}"
         raise SettingsError(message, value=value, limit=spec.range, remedy=f"set {spec.name} within its range")
 
 
 def setting(default: Any, allowed: tuple[Any, ...], text: str, *, group: str, is_secret: bool = False) -> Any:
-    """A field of `Settings`: its default, what it may be, and what it means.  `is_secret`: no `repr` shows it."""
+    """A field of `Settings`: its default, allowed values and explanation.  `is_secret`: left out of `repr`."""
     return field(default=default, repr=not is_secret, metadata={"help": text, "group": group, "allowed": allowed})
 
 
@@ -136,7 +136,7 @@ _http, _engine, _command, _mcp, _backups = (partial(setting, group=name) for nam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, checked.  Build it with `load_settings`; built by hand it is checked just the same."""
+    """All settings, checked.  `load_settings` makes it."""
 
     # fmt: off
     host: str = _http("127.0.0.1", (), "Address to listen on. Anything but loopback opens the service to a network.")
@@ -284,8 +284,8 @@ class Settings:
 
     @property
     def model_sources(self) -> dict[str, str]:
-        """Name -> source of every model that a request may name: the service's own first, the embedded one among
-        them where models run here."""
+        """Name -> source of every model that a request may name.  The service's own is the first; the embedded one is
+        there if models run in this process."""
         more = {name: source or name for name, _, source in (entry.partition("=") for entry in self.models)}
         named = {self.model: self.model, **more}
         if self.engine == VLLM:
@@ -299,7 +299,7 @@ class Settings:
 
     @property
     def state_path(self) -> Path:
-        """Where backups go; never created here."""
+        """The folder for backups; not created here."""
         return Path(self.state_dir).expanduser() if self.state_dir is not None else platform_state_path(os.environ)
 
 
@@ -322,13 +322,10 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Settings:
-    """The settings in force.  `command_line` holds only what was given there; a None in it counts as not given.
+    """The settings in force.  A None in `command_line` counts as not given.  `environment`: by default the process's.
 
-    `environment` is the process's own unless passed.  The file is `config`, else APPLY_CONFIG, else the platform's
-    configuration folder, where it may be missing.
-
-    Raises:
-        SettingsError: names the key, where it stands, its value and the range.
+    The file is `config`, else APPLY_CONFIG, else in the platform's configuration folder, where it may be missing.
+    Raises SettingsError, which names the key, its source, its value and the range.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
@@ -365,7 +362,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def refuse_unknown(given: Iterable[str], source: str) -> None:
-    """Raises SettingsError where a name is no setting's."""
+    """Raises SettingsError if a name is not that of a setting."""
     known = [spec.name for spec in setting_specs()]
     for name in sorted(given):
         if name not in known:
@@ -374,9 +371,8 @@ def refuse_unknown(given: Iterable[str], source: str) -> None:
 
 
 def fleet_settings(args: Mapping[str, Any]) -> Settings:
-    """The settings of every server of a fleet, from the `args` of its configuration file alone: no environment or file
-    of a machine changes them.  Raises SettingsError: as `Settings`; a name means nothing in a fleet; or there are no
-    keys and nobody said so."""
+    """The settings of all servers of a fleet, from the `args` of its configuration file only.  Raises SettingsError: as
+    `Settings`; a setting has no meaning in a fleet; or there are neither keys nor `allow_open`."""
     refuse_unknown(args, "args")
     for spec in setting_specs():
         if spec.name in args and (spec.group in ("command", "mcp") or spec.name in ("host", "port", "backups_kept")):

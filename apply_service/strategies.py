@@ -217,8 +217,7 @@ def weigh(
     the target finds one too unlikely, it decides token by token instead, unless it is known to do that worse than the
     merger.
 
-    Raises:
-        ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
+    Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
     if thresholds.decides and any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING

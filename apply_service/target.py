@@ -211,14 +211,15 @@ class Target:
         return None if any(one.logprob is None for one in scored) else scored
 
     def refuse_hopeless(self, job: EditJob) -> None:
-        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.
-
-        Raises:
-            ContextLimitExceeded: the beginning of the text alone exceeds the context.
-        """
+        """Refuse a job with far too much text, without encoding all of it: that takes a second a megabyte.  Raises
+        ContextLimitExceeded: the beginning of the text alone exceeds the context."""
         limit, n_chars = self.engine.context_limit, CHARS_PER_TOKEN * self.engine.context_limit
         while n_chars < max(len(job.original), len(job.update)):
-            n_tokens = len(self.prompt_format.encode_prompt(_beginning(job, n_chars)))
+            # The first characters of the file and of the edit, with nothing merged.
+            original, lines = job.original[:n_chars], "\n".join(job.prediction.update_lines)[:n_chars].split("\n")
+            unmerged = replace(job.prediction, ops=keep_all(original), update_lines=tuple(lines))
+            beginning = replace(job, original=original, update=job.update[:n_chars], prediction=unmerged)
+            n_tokens = len(self.prompt_format.encode_prompt(beginning))
             if n_tokens > limit + SPARE_TOKENS:
                 raise ContextLimitExceeded(
                     f"the first {n_chars} characters alone have {n_tokens} prompt tokens, above the context limit",
@@ -279,11 +280,8 @@ class Target:
 def open_decoding(
     job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits.
-
-    Raises:
-        ContextLimitExceeded: the job has far too much text.  Opening the decoding's session may still raise it.
-    """
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises ContextLimitExceeded: the
+    job has far too much text.  Opening the decoding's session may still raise it."""
     target.refuse_hopeless(job)
     prompt_format = target.prompt_format
     prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
@@ -295,13 +293,6 @@ def open_decoding(
     constraint = target.constraint(request, job)
     made = open_drafter(drafter, context, constraint)
     return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
-
-
-def _beginning(job: EditJob, n_chars: int) -> EditJob:
-    """The job of the first characters of the file and of the edit, with nothing merged."""
-    original, lines = job.original[:n_chars], "\n".join(job.prediction.update_lines)[:n_chars].split("\n")
-    unmerged = replace(job.prediction, ops=keep_all(original), update_lines=tuple(lines))
-    return replace(job, original=original, update=job.update[:n_chars], prediction=unmerged)
 
 
 def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:

@@ -11,22 +11,21 @@ import multiprocessing
 import os
 import queue
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
+from apply_service.models import embedded_directory
 from apply_service.prompts.compact import Compact
 from training.batch import Batch as Batch
 from training.batch import Place as Place
+from training.batch import padded
 from training.corpus import read_edits, split_by_repository
 from training.sample_mix import SampleMix
-from training.samples import Floats, Ints, Sample, SampleMaker
+from training.samples import Sample, SampleMaker
 
-TOKENIZER_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
 CHUNK = 64
 """Samples that are sorted by length together."""
 QUEUE_BATCHES = 8
@@ -57,7 +56,7 @@ class StreamOptions:
 def add_stream_arguments(parser: argparse.ArgumentParser, *, batch_tokens: int = StreamOptions.batch_tokens) -> None:
     """The options of a command that makes batches."""
     parser.add_argument("--data", type=Path, default=Path(), help="windows (.jsonl.xz) or a local git repository")
-    parser.add_argument("--tokenizer-dir", type=Path, default=TOKENIZER_DIR)
+    parser.add_argument("--tokenizer-dir", type=Path, default=embedded_directory())
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch-tokens", type=int, default=batch_tokens)
     parser.add_argument("--max-lines", type=int, default=StreamOptions.last_lines)
@@ -101,17 +100,8 @@ def batches_of_chunk(maker: SampleMaker, options: StreamOptions, chunk: int, pad
     random.Random(f"order {options.seed} {chunk}").shuffle(groups)
     last = len(groups) - 1
     places = [Place(chunk, at + 1) if at < last else Place(chunk + 1) for at in range(len(groups))]
-    return [Batch(*_pad(group, pad), place) for group, place in zip(groups, places, strict=True)]
-
-
-def _pad(samples: Sequence[Sample], pad: int) -> tuple[Ints, Ints, Floats]:
-    shape = (len(samples), max(len(sample.ids) for sample in samples))
-    ids, positions = np.full(shape, pad, np.int64), np.zeros(shape, np.int64)
-    weights = np.zeros(shape, np.float32)
-    for row, sample in enumerate(samples):
-        n = len(sample.ids)
-        ids[row, :n], positions[row, :n], weights[row, :n] = sample.ids, sample.positions, sample.weights
-    return ids, positions, weights
+    parts = [[(sample.ids, sample.positions, sample.weights) for sample in group] for group in groups]
+    return [padded(group, pad, place) for group, place in zip(parts, places, strict=True)]
 
 
 class BatchWorker:
@@ -120,7 +110,7 @@ class BatchWorker:
     def __init__(self, options: StreamOptions, place: Place) -> None:
         context = multiprocessing.get_context("spawn")
         self._queue: multiprocessing.Queue[Batch] = context.Queue(QUEUE_BATCHES)
-        self._process = context.Process(target=_work, args=(options, place, self._queue), daemon=True)
+        self._process = context.Process(target=put_batches, args=(options, place, self._queue), daemon=True)
 
     def __enter__(self) -> Self:
         self._process.start()
@@ -141,7 +131,8 @@ class BatchWorker:
                     raise SystemExit(f"the batch worker ended with {self._process.exitcode}") from None
 
 
-def _work(options: StreamOptions, place: Place, out: multiprocessing.Queue[Batch]) -> None:
+def put_batches(options: StreamOptions, place: Place, out: multiprocessing.Queue[Batch]) -> None:
+    """The work of the process."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     for batch in generate(options, place):
         out.put(batch)

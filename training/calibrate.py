@@ -19,8 +19,8 @@ from typing import Any
 from apply_eval.provenance import provenance
 from apply_service.build import build_runtime
 from apply_service.engine.calibration import CALIBRATION_FILE, Calibration, Signals, hash_weights
-from apply_service.engine.loading import embedded_directory
 from apply_service.errors import ModelNotLoadable
+from apply_service.models import embedded_directory
 from apply_service.settings import Settings
 from apply_service.types import Certainty
 from training.calibration_data import draw_edits, held_out_edits
@@ -167,10 +167,11 @@ def describe(
     answers, hunks = answers_of(kept), hunks_of(kept)
     after = [Judged(calibration.of_answer(a.logprob, a.signals), *_outcome(a)) for a in answers]
     before = [Judged(math.exp(a.logprob), *_outcome(a)) for a in answers]
+    raw_hunks = [Judged(math.exp(hunk.logprob), hunk.is_right) for hunk in hunks]
     return {
         "sides": {side: _side(rows, side) for side in ("fit", "report")},
         "answer": {**chosen["answer"], **_before_after(before, after)},
-        "hunk": {**chosen["hunk"], **_before_after(_raw_hunks(hunks), _calibrated_hunks(kept, calibration))},
+        "hunk": {**chosen["hunk"], **_before_after(raw_hunks, _calibrated_hunks(kept, calibration))},
         "threshold": {
             "value": calibration.threshold,
             "before": alarms(before, OLD_THRESHOLD),
@@ -192,10 +193,6 @@ def _before_after(before: Sequence[Judged], after: Sequence[Judged]) -> dict[str
 
 def _outcome(counted: Counted) -> tuple[bool, bool]:
     return counted.is_right, not counted.signals.is_clean
-
-
-def _raw_hunks(hunks: Sequence[Counted]) -> list[Judged]:
-    return [Judged(math.exp(hunk.logprob), hunk.is_right) for hunk in hunks]
 
 
 def _calibrated_hunks(rows: Sequence[AnswerRow], calibration: Calibration) -> list[Judged]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from apply_eval.sketch import draw_style, sketch
+from apply_eval.sketch import draw_sketch
 from training.corpus import Edit, read_edits, split_by_repository
 
 Side = Literal["fit", "report"]
@@ -30,11 +30,8 @@ class CalibrationEdit(NamedTuple):
 
 
 def held_out_edits(source: Path) -> list[Edit]:
-    """The edits of `source` that training leaves out.
-
-    Raises:
-        ExcludedRepository: the source holds an evaluation repository.
-    """
+    """The edits of `source` that training leaves out.  Raises ExcludedRepository: the source holds an evaluation
+    repository."""
     return split_by_repository(read_edits(source))[1]
 
 
@@ -46,19 +43,14 @@ def draw_edits(edits: Sequence[Edit], *, n_sketches: int, max_lines: int, seed: 
         order = list(range(len(small)))
         random.Random(f"order {seed} {draw}").shuffle(order)
         for at in order:
-            if (update := _sketched(small[at], random.Random(f"sketch {seed} {draw} {at}"))) is not None:
-                yield CalibrationEdit(f"{draw}-{at}", side_of(small[at]), small[at], update)
+            edit, rng = small[at], random.Random(f"sketch {seed} {draw} {at}")
+            drawn = draw_sketch(
+                edit.before, edit.after, language=edit.language, path=edit.path, clean=0.0, rng=rng, tries=TRIES
+            )
+            if drawn is not None:
+                yield CalibrationEdit(f"{draw}-{at}", side_of(edit), edit, drawn.update)
 
 
 def side_of(edit: Edit) -> Side:
     """By a hash of the file's name, so that two edits of one file never stand on both sides."""
     return "fit" if hashlib.sha256(f"{edit.repo} {edit.path}".encode()).digest()[1] % 2 else "report"
-
-
-def _sketched(edit: Edit, rng: random.Random) -> str | None:
-    for _ in range(TRIES):
-        style = draw_style(rng, clean=False)
-        made = sketch(edit.before, edit.after, language=edit.language, path=edit.path, style=style, rng=rng)
-        if made is not None:
-            return made.update
-    return None

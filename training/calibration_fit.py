@@ -68,7 +68,8 @@ def fit_steps(samples: Sequence[Counted], scored: ProbabilityMap) -> Probability
     """The scores of `scored`, and at each the share of samples that is right: isotonic regression (pool adjacent
     violators, Ayer et al. 1955) in steps of at least MIN_STEP samples, joined by lines."""
     plain = ProbabilityMap(scored.intercept, scored.weights)
-    scores = [_score(plain, sample) for sample in samples]
+    values = [features(sample.logprob, sample.signals) for sample in samples]
+    scores = [plain.intercept + sum(w * found[name] for name, w in plain.weights.items()) for found in values]
     blocks: list[tuple[float, float, int]] = []  # sum of scores, right, samples
     for at in np.argsort(scores, kind="stable"):
         blocks.append((scores[at], float(samples[at].is_right), 1))
@@ -79,11 +80,6 @@ def fit_steps(samples: Sequence[Counted], scored: ProbabilityMap) -> Probability
         last, before = blocks.pop(), blocks.pop()
         blocks.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
     return ProbabilityMap(plain.intercept, plain.weights, _rising(blocks))
-
-
-def _score(plain: ProbabilityMap, sample: Counted) -> float:
-    values = features(sample.logprob, sample.signals)
-    return plain.intercept + sum(weight * values[name] for name, weight in plain.weights.items())
 
 
 def _must_join(low: tuple[float, float, int], high: tuple[float, float, int]) -> bool:

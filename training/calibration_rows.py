@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from apply_eval.line_diff import Hunk as LineHunk
 from apply_eval.line_diff import diff_lines
 from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.target import Runtime, Target, in_process
-from apply_service.types import ApplyRequest, ApplyResult, Hunk, Strategy
+from apply_service.types import ApplyRequest, ApplyResult, Strategy
 from training.calibration_data import CalibrationEdit, Side
 
 
@@ -86,11 +84,11 @@ def hunk_rows(result: ApplyResult, wanted: str) -> tuple[HunkRow, ...]:
     """A hunk is wrong where a difference between answer and wanted text touches its lines.  A change that the answer
     lacks far from every hunk makes none of them wrong."""
     wrong = diff_lines(result.merged_code.split("\n"), wanted.split("\n"))
-    return tuple(HunkRow(_log(hunk.confidence), not _touches(hunk, wrong)) for hunk in result.hunks)
-
-
-def _touches(hunk: Hunk, wrong: Sequence[LineHunk]) -> bool:
-    return any(place.a0 <= hunk.merged_end and place.a1 >= hunk.merged_start for place in wrong)
+    rows = []
+    for hunk in result.hunks:
+        is_touched = any(place.a0 <= hunk.merged_end and place.a1 >= hunk.merged_start for place in wrong)
+        rows.append(HunkRow(_log(hunk.confidence), not is_touched))
+    return tuple(rows)
 
 
 def _log(probability: float | None) -> float | None:
@@ -107,7 +105,8 @@ def collect(
     strategy: Strategy = "auto",
 ) -> list[AnswerRow]:
     """The rows of the first `limit` edits; those that `path` has already are not asked for again."""
-    _end_at_a_line(path)
+    if path.is_file() and not (text := path.read_bytes()).endswith(b"\n"):
+        path.write_bytes(text[: text.rfind(b"\n") + 1])  # what a kill left of a row
     rows = read_rows(path)
     known = {row.id for row in rows}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,15 +126,8 @@ def collect(
 def read_rows(path: Path) -> list[AnswerRow]:
     """The rows of a file, none where there is no such file."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [_row(json.loads(line)) for line in lines]
-
-
-def _end_at_a_line(path: Path) -> None:
-    """Take off what a kill left of a row."""
-    if path.is_file() and not (text := path.read_bytes()).endswith(b"\n"):
-        path.write_bytes(text[: text.rfind(b"\n") + 1])
-
-
-def _row(values: dict[str, Any]) -> AnswerRow:
-    hunks = tuple(HunkRow(**hunk) for hunk in values.pop("hunks"))
-    return AnswerRow(**{**values, "findings": tuple(values["findings"])}, hunks=hunks)
+    rows: list[AnswerRow] = []
+    for values in map(json.loads, lines):
+        hunks = tuple(HunkRow(**hunk) for hunk in values["hunks"])
+        rows.append(AnswerRow(**{**values, "findings": tuple(values["findings"]), "hunks": hunks}))
+    return rows

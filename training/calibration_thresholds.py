@@ -44,19 +44,18 @@ def pick_thresholds(rows: Sequence[AnswerRow], decided: Sequence[AnswerRow]) -> 
     """From answers given with thresholds of 0, and what the target wrote for the `doubted` ones; a threshold is 0 where
     there are too few right ones to spare any.  No margin: between the merge and a right alternative a model of this
     kind chooses at chance (docs/log.md)."""
-    found = {name: _pick(_of(rows, strategies)) for name, strategies in STRATEGIES.items()}
+    found = {}
+    for name, strategies in STRATEGIES.items():
+        right = [row for row in _of(rows, strategies) if row.is_right]
+        least = sorted(math.exp(row.logprob) for row in right if row.logprob is not None)
+        at = int(len(least) * SPARED)
+        found[name] = _rounded_down(least[at]) if at else 0.0
     counts = compare(rows, decided)
     return Thresholds(**found, margin=None, decides=counts["target_right"] > counts["merge_right"])
 
 
 def _of(rows: Sequence[AnswerRow], strategies: Sequence[str]) -> list[AnswerRow]:
     return [row for row in rows if row.strategy in strategies and row.logprob is not None]
-
-
-def _pick(rows: Sequence[AnswerRow]) -> float:
-    least = sorted(math.exp(row.logprob) for row in rows if row.is_right and row.logprob is not None)
-    at = int(len(least) * SPARED)
-    return _rounded_down(least[at]) if at else 0.0
 
 
 def _rounded_down(chance: float) -> float:

@@ -5,7 +5,6 @@ Facts come from the checkpoint and the run's log of scores; the table of results
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -115,8 +114,3 @@ def _validation_table(scores: Sequence[dict[str, Any]]) -> str:
             cells = " | ".join(f"{100 * group[share]:.1f}%" for share in shares)
             rows.append(f"| {hints} | {name} | {group['n']} | {cells} |")
     return "\n".join(rows)
-
-
-def read_scores(path: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log."""
-    return [json.loads(line) for line in path.read_text().splitlines()]

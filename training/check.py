@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def main() -> int:
     found, control = (check(name, compact, cases) for name in (arguments.model, UNTRAINED))
     reasons = verdict(found, control)
     result: dict[str, Any] = {"passed": not reasons, "reasons": reasons}
-    result |= {"found": as_dict(found), "control": as_dict(control), "least_turns": LEAST_TURNS}
+    result |= {"found": asdict(found), "control": asdict(control), "least_turns": LEAST_TURNS}
     if arguments.model != UNTRAINED and Path(arguments.model).is_file():
         progress = load_run(Path(arguments.model))[1]
         result |= {"steps": progress.step, "tokens": progress.tokens, "minutes": round(progress.seconds / 60, 2)}
@@ -98,11 +98,6 @@ def main() -> int:
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 1 if reasons else 0
-
-
-def as_dict(found: Checked) -> dict[str, float]:
-    """As JSON."""
-    return {"n_cases": found.n_cases, "n_turns": found.n_turns, "decisions": found.decisions, "turns": found.turns}
 
 
 if __name__ == "__main__":

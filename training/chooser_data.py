@@ -46,12 +46,8 @@ class Choice(NamedTuple):
 
 def read_fit_records(path: Path, updates: Path | None = None) -> list[EditRecord]:
     """The records of a set that may be fitted to, with other snippets where `updates` has some; those of a `check`
-    split are left out.
-
-    Raises:
-        DataError: a set that is reported on, a record of a repository that is, a record without a repository, or
-            nothing that is left.
-    """
+    split are left out.  Raises DataError: a set that is reported on, a record of a repository that is, a record without
+    a repository, or nothing that is left."""
     for file in (path, updates):
         if file is not None and REPORTED_ON.search(file.name.lower()):
             raise DataError(f"{file.name} is reported on: nothing may be fitted to it", value=file.name)
@@ -67,11 +63,8 @@ def read_fit_records(path: Path, updates: Path | None = None) -> list[EditRecord
 def collect(
     records: Iterable[EditRecord], readings_of: Readings, *, source: str, weight: float = 1.0
 ) -> tuple[list[Choice], int]:
-    """The choices of a set, and how many records it has in other formats than lazy snippets.
-
-    Raises:
-        DataError: readings of different features, or a feature that is not finite.
-    """
+    """The choices of a set, and how many records it has in other formats than lazy snippets.  Raises DataError:
+    readings of different features, or a feature that is not finite."""
     choices: list[Choice] = []
     n_others = 0
     for record in records:
@@ -95,11 +88,8 @@ def collect(
 
 
 def feature_names(choices: Sequence[Choice]) -> tuple[str, ...]:
-    """The features of all readings, in the order of the first.
-
-    Raises:
-        DataError: there is no reading, or sets differ in their features.
-    """
+    """The features of all readings, in the order of the first.  Raises DataError: there is no reading, or sets differ
+    in their features."""
     all_names = [tuple(reading) for choice in choices for reading in choice.features]
     if not all_names or any({*names} != {*all_names[0]} for names in all_names):
         raise DataError("there is no reading, or the sets differ in their features", value=len(all_names))

@@ -79,11 +79,8 @@ def boosted(
     targets: Sequence[bool],
     weights: Sequence[float],
 ) -> Sum:
-    """Gradient boosting of small trees.
-
-    Raises:
-        ArithmeticError: the exported trees do not give scikit-learn's own values.
-    """
+    """Gradient boosting of small trees.  Raises ArithmeticError: the exported trees do not give scikit-learn's own
+    values."""
     x = _matrix(rows, inputs)
     model = HistGradientBoostingClassifier(
         max_iter=300, max_leaf_nodes=16, learning_rate=0.05, min_samples_leaf=20, l2_regularization=PULL,
@@ -166,11 +163,8 @@ def score_all(choices: Sequence[Choice], score: Sum) -> Scores:
 
 
 def folds_of(choices: Sequence[Choice], n_folds: int) -> list[tuple[list[int], list[int]]]:
-    """(places to fit on, places held out), whole repositories on one side.
-
-    Raises:
-        ValueError: there are not two repositories.
-    """
+    """(places to fit on, places held out), whole repositories on one side.  Raises ValueError: there are not two
+    repositories."""
     groups = [choice.repo for choice in choices]
     n = min(n_folds, len(set(groups)))
     split = GroupKFold(n).split(groups, groups=groups)
@@ -208,20 +202,12 @@ def samples_of(choices: Sequence[Choice], scores: Scores) -> list[Sample]:
     ]
 
 
-def _own_confidence(_samples: Sequence[Sample], _names: Sequence[str]) -> Sum:
-    """The score of the best reading as it is: nothing to fit."""
-    return Sum(("score",), 0.0, (1.0,), ())
-
-
-def _linear_confidence(samples: Sequence[Sample], names: Sequence[str]) -> Sum:
-    return linear(*_parts(samples, [*names, *EVIDENCE]))
-
-
-def _parts(samples: Sequence[Sample], inputs: list[str]) -> tuple[list[Values], list[str], list[bool], list[float]]:
-    return [s.values for s in samples], inputs, [s.is_right for s in samples], [s.choice.weight for s in samples]
-
-
-CONFIDENCES: Mapping[str, FitConfidence] = {"score": _own_confidence, "linear": _linear_confidence}
+CONFIDENCES: Mapping[str, FitConfidence] = {
+    "score": lambda _samples, _names: Sum(("score",), 0.0, (1.0,), ()),  # nothing to fit
+    "linear": lambda samples, names: linear(
+        [s.values for s in samples], [*names, *EVIDENCE], [s.is_right for s in samples], _weights(samples)
+    ),
+}
 
 
 def confidence_out_of_fold(

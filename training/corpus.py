@@ -10,7 +10,6 @@ import hashlib
 import json
 import lzma
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,10 +94,7 @@ def is_excluded(repo: str) -> bool:
 
 def read_edits(source: Path) -> list[Edit]:
     """The edits of a `.jsonl.xz` or `.jsonl` file of windows, or of a local git repository, sorted as they come.
-
-    Raises:
-        ExcludedRepository: the source holds an evaluation repository.
-    """
+    Raises ExcludedRepository: the source holds an evaluation repository."""
     edits = list(read_windows(source) if source.is_file() else read_history(source))
     for repo in {edit.repo for edit in edits}:
         if is_excluded(repo):
@@ -111,62 +107,31 @@ def read_windows(path: Path) -> Iterator[Edit]:
     with lzma.open(path, "rt", encoding="utf-8", newline="\n") if path.suffix == ".xz" else path.open() as lines:
         for line in lines:
             row = json.loads(line)
-            yield Edit(row["repo"], row["path"], row["language"], _with_lf(row["before"]), _with_lf(row["after"]))
+            before, after = (row[name].replace("\r\n", "\n") for name in ("before", "after"))
+            yield Edit(row["repo"], row["path"], row["language"], before, after)
 
 
 def read_history(root: Path) -> Iterator[Edit]:
-    """Modified files of the newest commits of a local clone.
+    """Modified files of the newest commits of a local clone.  Raises ExcludedRepository: the clone's remote is an
+    evaluation repository."""
+    from apply_eval.mine import GitRepo  # loads the grammars, which a machine with torch alone lacks
 
-    Raises:
-        ExcludedRepository: the clone's remote is an evaluation repository.
-    """
-    repo = _remote_of(root)
-    if is_excluded(repo):
+    clone = GitRepo(root)
+    repo = clone.name
+    if is_excluded(repo) or is_excluded(clone.origin):
         raise ExcludedRepository(f"{root}: {repo} belongs to the evaluation sets")
-    log = _git(root, "log", "--no-merges", f"-{GIT_COMMITS}", "--diff-filter=M", "--name-only", "--format=%x00%H")
-    for entry in log.split("\0")[1:]:
-        commit, *paths = [line for line in entry.split("\n") if line]
-        for path in paths:
-            edit = _edit_of(root, repo, commit, path)
-            if edit is not None:
-                yield edit
-
-
-def _edit_of(root: Path, repo: str, commit: str, path: str) -> Edit | None:
-    language = LANGUAGES.get(Path(path).suffix)
-    if language is None:
-        return None
-    try:
-        before, after = (_git(root, "show", f"{at}:{path}") for at in (f"{commit}^", commit))
-    except (subprocess.CalledProcessError, UnicodeDecodeError):
-        return None
-    edit = Edit(repo, path, language, _with_lf(before), _with_lf(after))
-    return edit if _is_usable(edit) else None
-
-
-def _is_usable(edit: Edit) -> bool:
-    texts = (edit.before, edit.after)
-    return edit.before != edit.after and all(
-        text.count("\n") <= MAX_LINES and all(len(line) <= MAX_LINE_CHARS for line in text.split("\n"))
-        for text in texts
-    )
-
-
-def _remote_of(root: Path) -> str:
-    try:
-        url = _git(root, "remote", "get-url", "origin").strip()
-    except subprocess.CalledProcessError:
-        return f"local/{root.resolve().name}"
-    return "/".join(re.sub(r"\.git$", "", url).replace(":", "/").split("/")[-2:])
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, check=True, capture_output=True).stdout.decode("utf-8")
-
-
-def _with_lf(text: str) -> str:
-    return text.replace("\r\n", "\n")
+    for change in clone.changes(max_commits=GIT_COMMITS):
+        language = LANGUAGES.get(Path(change.path).suffix)
+        if language is None:
+            continue
+        old, new = clone.text(change.old_blob), clone.text(change.new_blob)
+        if old is None or new is None:
+            continue
+        before, after = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+        texts = (before.split("\n"), after.split("\n"))
+        is_short = all(len(lines) <= MAX_LINES + 1 and max(map(len, lines)) <= MAX_LINE_CHARS for lines in texts)
+        if before != after and is_short:
+            yield Edit(repo, change.path, language, before, after)
 
 
 def split_by_repository(edits: Iterable[Edit], *, share: float = 0.06) -> tuple[list[Edit], list[Edit]]:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from apply_service.engine.calibration import CALIBRATION_FILE
 from apply_service.prompts.compact_lines import LineVocabulary
-from training.card import read_scores, write_card
+from training.card import write_card
 from training.checkpoint import Progress, load_checkpoint
 from training.corpus import read_edits, split_by_repository
 from training.initialisation import initialise
@@ -130,7 +130,7 @@ def main() -> None:
         arguments.out,
         network=network,
         progress=progress,
-        scores=read_scores(arguments.run / "scores.jsonl"),
+        scores=[json.loads(line) for line in (arguments.run / "scores.jsonl").read_text().splitlines()],
         train=train,
         held_out=held_out,
         hardware=arguments.hardware,

@@ -56,7 +56,7 @@ PACKAGE = "apply_service.edits.lazy"
 def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None = None) -> int:
     """Fit, write, report.  `readings_of`: another merger than the package's."""
     options = parse_options(arguments)
-    choices, n_others = read_choices(options.data, weights_of(options.weight), readings_of or lazy_readings)
+    choices, n_others = read_choices(options.data, dict(options.weight), readings_of or lazy_readings)
     names = feature_names(choices)
     recipes = recipes_of(options)
     outcomes = cross_validate(choices, names, recipes, n_folds=options.folds)
@@ -134,10 +134,6 @@ def _weight(text: str) -> tuple[str, float]:
     return name, value
 
 
-def weights_of(pairs: Sequence[tuple[str, float]]) -> dict[str, float]:
-    return dict(pairs)
-
-
 def recipes_of(options: argparse.Namespace) -> list[Recipe]:
     """The recipes to compare, the simplest first."""
     kinds = [
@@ -150,11 +146,8 @@ def recipes_of(options: argparse.Namespace) -> list[Recipe]:
 def read_choices(
     data: Sequence[tuple[Path, Path | None]], weights: Mapping[str, float], readings_of: Readings
 ) -> tuple[list[Choice], dict[str, int]]:
-    """The choices of all sets, and of each how many edits are in other formats.
-
-    Raises:
-        DataError: a set that nothing may be fitted to, a weight for a set that is not there, a set twice.
-    """
+    """The choices of all sets, and of each how many edits are in other formats.  Raises DataError: a set that nothing
+    may be fitted to, a weight for a set that is not there, a set twice."""
     names = [(updates or path).name for path, updates in data]
     if len(set(names)) < len(names) or (unknown := weights.keys() - set(names)):
         wrong = names if len(set(names)) < len(names) else sorted(unknown)

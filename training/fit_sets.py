@@ -24,7 +24,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from apply_eval.sketch import draw_style, sketch
+from apply_eval.sketch import draw_sketch
 
 WRITTEN = "written_snippets.jsonl.xz"
 CARELESS = "misquoted_context"
@@ -86,11 +86,8 @@ def row_of(row: Row, update: str, style: str) -> dict[str, Any]:
 
 
 def join(written: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
-    """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.
-
-    Raises:
-        KeyError: a snippet is for an edit that is not there.
-    """
+    """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.  Raises
+    KeyError: a snippet is for an edit that is not there."""
     known = {edit_id(row): row for row in edits}
     return [{**known[snippet["id"]], **snippet, "id": f"{snippet['id']}#{n}"} for n, snippet in enumerate(written)]
 
@@ -106,20 +103,13 @@ def sketch_windows(windows: Sequence[Row], used: set[str]) -> list[dict[str, Any
         name = edit_id(row)
         if drawn[row["repo"]] >= A_REPOSITORY or name in used or "\r" in row["before"]:
             continue
-        update = _sketched(row, rng)
-        if update is not None:
-            drawn[row["repo"]] += 1
-            found.append(row_of({**row, "id": f"sketch-{name}"}, update, "sketched"))
-    return found
-
-
-def _sketched(row: Row, rng: random.Random) -> str | None:
-    for _ in range(TRIES):
-        style = draw_style(rng, clean=rng.random() < CLEAN)
-        made = sketch(row["before"], row["after"], language=row["language"], path=row["path"], style=style, rng=rng)
+        made = draw_sketch(
+            row["before"], row["after"], language=row["language"], path=row["path"], clean=CLEAN, rng=rng, tries=TRIES
+        )
         if made is not None:
-            return made.update
-    return None
+            drawn[row["repo"]] += 1
+            found.append(row_of({**row, "id": f"sketch-{name}"}, made.update, "sketched"))
+    return found
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import nn
 
 from training.initialisation import FREE_DIMS
 from training.model import Network
@@ -36,18 +35,16 @@ class Muon(torch.optim.Optimizer):
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group["lr"], group["momentum"], group["decay"])
-
-    def _update(self, parameter: nn.Parameter, grad: torch.Tensor, lr: float, momentum: float, decay: float) -> None:
-        state = self.state[parameter]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(parameter)
-        average: torch.Tensor = state["momentum"]
-        average.lerp_(grad, 1 - momentum)
-        update = orthogonalise(grad.lerp(average, momentum))
-        parameter.mul_(1 - lr * decay)
-        parameter.add_(update, alpha=-0.2 * lr * max(parameter.shape) ** 0.5)
+                if parameter.grad is None:
+                    continue
+                state, lr, momentum = self.state[parameter], group["lr"], group["momentum"]
+                if "momentum" not in state:
+                    state["momentum"] = torch.zeros_like(parameter)
+                average: torch.Tensor = state["momentum"]
+                average.lerp_(parameter.grad, 1 - momentum)
+                update = orthogonalise(parameter.grad.lerp(average, momentum))
+                parameter.mul_(1 - lr * group["decay"])
+                parameter.add_(update, alpha=-0.2 * lr * max(parameter.shape) ** 0.5)
 
 
 def orthogonalise(matrix: torch.Tensor, *, steps: int = 5) -> torch.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from apply_service.errors import FileNotReadable
@@ -22,21 +21,19 @@ def split_file(path: Path, folder: Path, *, max_bytes: int = MAX_BYTES) -> list[
         old.unlink(missing_ok=True)
     parts: list[Path] = []
     digest = hashlib.sha256()
-    for number, piece in enumerate(_pieces(path, max_bytes)):
-        digest.update(piece)
-        parts.append(folder / f"part-{number:03d}")
-        parts[-1].write_bytes(piece)
+    with path.open("rb") as file:
+        while piece := file.read(max_bytes):
+            digest.update(piece)
+            parts.append(folder / f"part-{len(parts):03d}")
+            parts[-1].write_bytes(piece)
     manifest = {"name": path.name, "sha256": digest.hexdigest(), "parts": [part.name for part in parts]}
     (folder / MANIFEST).write_text(json.dumps(manifest) + "\n", encoding="utf-8")
     return parts
 
 
 def join_parts(folder: Path, path: Path) -> None:
-    """Put the parts in `folder` together as `path`, whole or not at all.
-
-    Raises:
-        FileNotReadable: a part is missing, or they are not what was split.
-    """
+    """Put the parts in `folder` together as `path`, whole or not at all.  Raises FileNotReadable: a part is missing, or
+    they are not what was split."""
     partial = path.with_suffix(".partial")
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -52,9 +49,3 @@ def join_parts(folder: Path, path: Path) -> None:
         partial.unlink()
         raise FileNotReadable("the parts are not those of one file", value=str(folder), remedy="fetch them again")
     os.replace(partial, path)
-
-
-def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(max_bytes):
-            yield piece

@@ -8,17 +8,16 @@ A chunk is 64 samples, about 65,000 tokens; they are kept as `training.batches` 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from apply_service.prompts.compact import Compact
-from training.batch import Batch, Place
+from training.batch import Batch, Place, Unpadded, padded
 from training.batches import StreamOptions, add_stream_arguments, batches_of_chunk, generate, stream_of
 from training.corpus import read_edits, split_by_repository
-from training.recorded import Recorded, Unpadded, padded, unpadded
+from training.recorded import Recorded, unpadded
 from training.samples import SampleMaker
 
 OUT = Path("runs/train-gpu/batches.safetensors.xz")
@@ -43,17 +42,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def record(stream: StreamOptions, n_chunks: int, n_held_out: int) -> Recorded:
-    """The first chunks of a stream, and some of held-out repositories.
-
-    Raises:
-        ValueError: a sample would not come back as it was.
-    """
+    """The first chunks of a stream, and some of held-out repositories.  Raises ValueError: a sample would not come back
+    as it was."""
     compact = Compact.from_directory(stream.tokenizer_dir)
     pad = compact.vocabulary.pad
     chunks: list[list[Unpadded]] = [[] for _ in range(n_chunks)]
-    batches = takewhile(lambda pair: pair[0] < n_chunks, _numbered(generate(stream, Place())))
-    for chunk, batch in batches:
+    chunk = 0
+    for batch in generate(stream, Place()):
+        if chunk >= n_chunks:
+            break
         chunks[chunk].append(_kept(batch, pad))
+        chunk = batch.following.chunk
     _, edits = split_by_repository(read_edits(stream.data))
     maker = SampleMaker(edits, compact, seed=stream.seed + 1, mix=stream.mix)
     held_out = [
@@ -61,14 +60,6 @@ def record(stream: StreamOptions, n_chunks: int, n_held_out: int) -> Recorded:
     ]
     origin = {"data": stream.data.name, "seed": stream.seed, "batch_tokens": stream.batch_tokens}
     return Recorded([chunk for chunk in chunks if chunk], held_out, pad, origin)
-
-
-def _numbered(batches: Iterator[Batch]) -> Iterator[tuple[int, Batch]]:
-    """Each batch with the chunk that it is of."""
-    chunk = 0
-    for batch in batches:
-        yield chunk, batch
-        chunk = batch.following.chunk
 
 
 def _kept(batch: Batch, pad: int) -> Unpadded:

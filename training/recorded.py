@@ -15,15 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from safetensors.numpy import load, save
 
 from apply_service.errors import FileNotReadable
-from training.batch import Batch, Place
-
-Array = npt.NDArray[Any]
-Unpadded = list[tuple[Array, Array, Array]]
-"""Ids, positions and weights of each sample of a batch, longest first."""
+from training.batch import Array, Batch, Place, Unpadded, padded
 
 
 @dataclass(frozen=True)
@@ -61,10 +56,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
-        """
-        Raises:
-            FileNotReadable: it is not there, or not such a file.
-        """
+        """Raises FileNotReadable: it is not there, or not such a file."""
         try:
             raw = lzma.decompress(path.read_bytes())
             arrays = load(raw)
@@ -78,16 +70,6 @@ class Recorded:
             ) from error
         chunks = [groups[int(a) : int(b)] for a, b in pairwise(bounds)]
         return cls(chunks, _groups("held_out", arrays), int(header["pad"]), json.loads(header["origin"]))
-
-
-def padded(group: Unpadded, pad: int, following: Place) -> Batch:
-    """A batch as `training.batches` pads it."""
-    shape = (len(group), max(len(ids) for ids, _, _ in group))
-    ids, positions, weights = np.full(shape, pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    for row, (own_ids, own_positions, own_weights) in enumerate(group):
-        n = len(own_ids)
-        ids[row, :n], positions[row, :n], weights[row, :n] = own_ids, own_positions, own_weights
-    return Batch(ids, positions, weights, following)
 
 
 def unpadded(batch: Batch, pad: int) -> Unpadded:

@@ -12,14 +12,15 @@ import argparse
 import hashlib
 import json
 import lzma
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 from apply_eval.replay import CONTROL_TOKENS, FILES, TOKENIZER_FILE
 from training.corpus import Edit, read_edits, split_by_repository
-from training.tokenizer import sample_texts
+from training.tokenizer import sample_texts, train_tokenizer
 
 N_TEXT_TOKENS = 32_768
 N_CHARS = 64_000_000
@@ -28,28 +29,8 @@ PIECES = r"[^\S\n]?[\p{L}\p{M}_]+|\p{N}{1,3}|[^\S\n]?[^\s\p{L}\p{M}\p{N}_]+\n?|\
 """Words and runs of punctuation take one blank before them, punctuation the line's end too; indentation but for its
 last column is a piece of its own.  Numbers fall into groups of at most three digits."""
 
-
-def train_tokenizer(texts: Iterable[str], *, n_text_tokens: int = N_TEXT_TOKENS) -> Tokenizer:
-    """A tokenizer with exactly `n_text_tokens` text tokens, the 256 bytes among them, then the control tokens."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=n_text_tokens,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        max_token_length=MAX_TOKEN_CHARS,
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    if tokenizer.get_vocab_size() != n_text_tokens:
-        raise SystemExit(f"the corpus gives only {tokenizer.get_vocab_size()} tokens of {n_text_tokens}: use more text")
-    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROL_TOKENS])
-    return tokenizer
+learn = partial(train_tokenizer, pieces=PIECES, controls=CONTROL_TOKENS, max_token_chars=MAX_TOKEN_CHARS)
+"""The tokenizer of some texts with `n_text_tokens` text tokens."""
 
 
 def pack(tokenizer: Tokenizer) -> bytes:
@@ -96,7 +77,7 @@ def main() -> None:
     arguments = parser.parse_args()
     train, held_out = split_by_repository(read_edits(arguments.data))
     texts = [text.removeprefix("\n") for text in sample_texts(train, n_chars=arguments.chars)]
-    tokenizer = train_tokenizer(texts)
+    tokenizer = learn(texts, n_text_tokens=N_TEXT_TOKENS)
     packed = pack(tokenizer)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / TOKENIZER_FILE).write_bytes(packed)

@@ -18,7 +18,7 @@ from apply_eval.line_diff import diff_lines
 from apply_eval.sketch import draw_style, sketch
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import ApplyError
-from apply_service.prompts.compact import Compact, Hints, hints_of
+from apply_service.prompts.compact import Compact, hints_of
 from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction
 from training.corpus import Edit
@@ -105,24 +105,23 @@ class SampleMaker:
             kind, hinted = "spoilt", corrupt_ops(hinted, case.update_lines, rng)
         if hinted is None:
             case = case._replace(truth=case.canonical)
-        hints = None if hinted is None else self._hints(hinted, original, case.update_lines)
-        return Listing(case, self._compact.encode_listing(original, case.update_lines, hints), hinted, kind)
+        lines, vocabulary = case.update_lines, self._compact.vocabulary
+        hints = None if hinted is None else hints_of(vocabulary, hinted, len(original), len(lines))
+        return Listing(case, self._compact.encode_listing(original, lines, hints), hinted, kind)
 
     def _encode(self, listing: Listing, rng: random.Random) -> Sample:
         case, prompt, hinted, kind = listing
         output = self._compact.encode_ops(case.truth)
         weights = self._weights(output, case.truth, hinted)
         ids = np.array([*prompt, *output], dtype=np.int64)
+        gap_places = np.flatnonzero(ids >= self._compact.vocabulary.n_text)
         return Sample(
             self._permuted(ids, rng),
-            _positions(ids, len(prompt), self._gap_places(ids), rng, self.mix.position_gaps),
+            _positions(ids, len(prompt), gap_places, rng, self.mix.position_gaps),
             np.concatenate([np.zeros(len(prompt), np.float32), weights]),
             len(prompt),
             kind,
         )
-
-    def _hints(self, ops: Sequence[LineOp], original: Sequence[str], update: Sequence[str]) -> Hints:
-        return hints_of(self._compact.vocabulary, ops, len(original), len(update))
 
     def _weights(self, output: Sequence[int], truth: Sequence[LineOp], hinted: Sequence[LineOp] | None) -> Floats:
         ids = np.array(output)
@@ -139,9 +138,6 @@ class SampleMaker:
                 weights[place] = self.mix.contested_weight
             before = op
         return weights
-
-    def _gap_places(self, ids: Ints) -> Ints:
-        return np.flatnonzero(ids >= self._compact.vocabulary.n_text)
 
     def _permuted(self, ids: Ints, rng: random.Random) -> Ints:
         """Now and then with the text tokens permuted, so that only copying explains them."""
@@ -163,11 +159,6 @@ def _key(op: LineOp | None) -> Key:
     return (op.kind, op.original_line, op.update_line if op.kind == "take" else None)
 
 
-def _successors(ops: Sequence[LineOp]) -> dict[Key, Key]:
-    keys = [_key(None), *(_key(op) for op in ops), _key(None)]
-    return dict(pairwise(keys))
-
-
 def matches_of(ops: Sequence[LineOp]) -> dict[int, int]:
     """Which update line each original line is paired with."""
     pairs = ((op.original_line, op.update_line) for op in ops if op.kind == "both")
@@ -176,8 +167,8 @@ def matches_of(ops: Sequence[LineOp]) -> dict[int, int]:
 
 def contested_steps(truth: Sequence[LineOp], hinted: Sequence[LineOp]) -> list[bool]:
     """For every operation of the truth and its end [n + 1]: whether obeying the hints would go wrong there."""
-    follows = _successors(hinted)
-    keys = [_key(None), *(_key(op) for op in truth), _key(None)]
+    told, keys = ([_key(None), *map(_key, ops), _key(None)] for ops in (hinted, truth))
+    follows = dict(pairwise(told))
     return [follows.get(before) != key for before, key in pairwise(keys)]
 
 

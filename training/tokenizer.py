@@ -21,22 +21,34 @@ PIECES = r"\n[ \t]*| ?[\p{L}_]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}_]+|[ \t]+(?=\S)|\s+"
 """Every character is in exactly one piece: what lies between matches is a piece too."""
 
 
-def train_tokenizer(texts: Iterable[str], *, n_text_tokens: int = N_TEXT_TOKENS) -> Tokenizer:
-    """A tokenizer with exactly `n_text_tokens` text tokens, the 256 bytes among them, then the control tokens."""
+def train_tokenizer(
+    texts: Iterable[str],
+    *,
+    n_text_tokens: int,
+    pieces: str,
+    controls: Iterable[str],
+    max_token_chars: int | None = None,
+) -> Tokenizer:
+    """A tokenizer with exactly `n_text_tokens` text tokens, the 256 bytes among them, then the control tokens.  Text is
+    first cut into matches of `pieces`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.Split(Regex(pieces), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(vocab_size=n_text_tokens, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=n_text_tokens,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        max_token_length=max_token_chars,
+        show_progress=False,
+    )
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() != n_text_tokens:
         raise SystemExit(f"the corpus gives only {tokenizer.get_vocab_size()} tokens of {n_text_tokens}: use more text")
-    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in control_tokens()])
+    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in controls])
     return tokenizer
 
 
@@ -60,7 +72,8 @@ def main() -> None:
     parser.add_argument("--chars", type=int, default=16_000_000)
     arguments = parser.parse_args()
     train, _ = split_by_repository(read_edits(arguments.data))
-    tokenizer = train_tokenizer(sample_texts(train, n_chars=arguments.chars))
+    texts = sample_texts(train, n_chars=arguments.chars)
+    tokenizer = train_tokenizer(texts, n_text_tokens=N_TEXT_TOKENS, pieces=PIECES, controls=control_tokens())
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(arguments.out), pretty=False)
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from apply_service.models import embedded_directory
 from apply_service.prompts.compact import Compact
 from training.batch import Batch
 from training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from training.batches import StreamOptions
     from training.evaluate import EvalCase, Score
 
-MODEL_DIR = Path(__file__).parent.parent / "apply_service" / "models" / "embedded"
+MODEL_DIR = embedded_directory()
 WARM_UP = 20
 CLIP = 1.0
 TEXT_SHARE = 0.25
@@ -211,11 +212,8 @@ def _log(run_dir: Path, progress: Progress, score: Score, losses: Sequence[float
 
 
 def read_mix(text: str) -> SampleMix:
-    """`no_hints=0.5,text_weight=1` -> the mix with these values, the others at their defaults.
-
-    Raises:
-        argparse.ArgumentTypeError: no such value, or no number.
-    """
+    """`no_hints=0.5,text_weight=1` -> the mix with these values, the others at their defaults.  Raises
+    argparse.ArgumentTypeError: no such value, or no number."""
     try:
         pairs = (part.partition("=") for part in text.split(",") if part)
         return replace(SampleMix(), **{name: float(value) for name, _, value in pairs})
@@ -244,16 +242,8 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())  # ends after the step under way, saved
-    options = TrainOptions(
-        run_dir=arguments.run,
-        minutes=arguments.minutes,
-        steps=arguments.steps,
-        lr=arguments.lr,
-        seed=arguments.seed,
-        n_layers=arguments.layers,
-        bf16=not arguments.fp32,
-        score_minutes=arguments.score_minutes,
-    )
+    same = {name: getattr(arguments, name) for name in ("minutes", "steps", "lr", "seed", "score_minutes")}
+    options = TrainOptions(run_dir=arguments.run, n_layers=arguments.layers, bf16=not arguments.fp32, **same)
     run(options, stream_of(arguments, arguments.mix), is_stopped=stopped.is_set)
 
 

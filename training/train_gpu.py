@@ -65,11 +65,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> Progress:
-    """One piece.
-
-    Raises:
-        FileNotReadable: there are no recorded batches, or the parts of the checkpoint are damaged.
-    """
+    """One piece.  Raises FileNotReadable: there are no recorded batches, or the parts of the checkpoint are damaged."""
     stop_s = time.monotonic() + options.piece_s - END_S
     recorded = Recorded.read(options.batches)
     trainer = open_trainer(options)

@@ -1,7 +1,6 @@
-"""The one model of a result, field by field: every dialect, the batch and MCP write from it.
+"""The JSON of results.  All dialects and batches write it, and the documentation is made from it.
 
-The shape is the documentation's and the JSON's at once; parts that are the same inside and outside are those of
-`types`.  `clients.http` reads it back.
+Parts that look the same inside the service are those of `types`.  `clients.http` reads this JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from apply_service.types import (
 
 
 class AnswerPart(BaseModel):
-    """A part of an answer; a field without a rule of its own is the attribute of that name (`model_validate`)."""
+    """A part of an answer.  `model_validate` takes each field from the attribute of the same name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 

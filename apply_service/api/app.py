@@ -1,7 +1,7 @@
 """The HTTP application: one FastAPI app with the dialects and health routes, inside the middleware.
 
-A request passes the middleware in this order: cross-origin rules, its id and log line, authentication, limits.  Then
-it reaches its dialect.  This module neither opens nor closes the service.
+A request passes the middleware in this order: cross-origin rules, id and log line, authentication, limits.  Then it
+reaches its dialect.  This module neither opens nor closes the service.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
 
 
 async def on_http_error(request: Request, error: Exception) -> NoReturn:
-    """The framework's own errors become ours.  `CallMiddleware` answers all that are raised, here as everywhere."""
+    """Turn the framework's errors into ours.  `CallMiddleware` answers them."""
     assert isinstance(error, HTTPException)
     this_call().headers.update(error.headers or {})
     raise from_status(error.status_code, request.url.path, request.method)

@@ -1,6 +1,6 @@
-"""Who calls: an API key where keys are configured; where none are, anyone who can reach the address, but no web page.
+"""Checks API keys (`Authorization: Bearer KEY` or `X-API-Key: KEY`).  Health and documentation need no key.
 
-The key comes as `Authorization: Bearer KEY` or `X-API-Key: KEY`.  Health and documentation are open.
+Without configured keys, anyone who can reach the address may call, but no web page of another origin.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
 
 
 class AuthMiddleware:
-    """Finds the caller, or raises Unauthorized or OriginRefused."""
+    """Finds the caller's key.  Raises Unauthorized or OriginRefused."""
 
     def __init__(
         self, app: ASGIApp, *, keys: KeyRing | None, cors_origins: tuple[str, ...], own_host: str | None = None
     ) -> None:
-        """`own_host`: a name besides the usual ones by which loopback may be asked without a key; None: by any."""
+        """`own_host`: a host name, besides the usual ones, under which loopback may be called without a key.  None
+        allows every name."""
         self._app = app
         self._own_host = own_host
         self._keys = keys
@@ -33,27 +34,23 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             headers = Headers(scope=scope)
-            if self._keys is not None:
-                self._find_caller(headers, self._keys)
-            else:
+            if self._keys is None:
                 self._refuse_web_pages(headers, scope.get("server"))
+            else:
+                kind, _, text = headers.get("authorization", "").partition(" ")
+                sent = text.strip() if kind.lower() == "bearer" else ""
+                sent = sent or headers.get("x-api-key", "")
+                call, key = this_call(), self._keys.find(sent) if sent else None
+                if key is None:
+                    call.headers["WWW-Authenticate"] = "Bearer"
+                    what = "the API key is not one of this service" if sent else "the API key is missing"
+                    raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
+                call.key = key
         await self._app(scope, receive, send)
 
-    def _find_caller(self, headers: Headers, keys: KeyRing) -> None:
-        call = this_call()
-        kind, _, text = headers.get("authorization", "").partition(" ")
-        sent = text.strip() if kind.lower() == "bearer" else ""
-        sent = sent or headers.get("x-api-key", "")
-        key = keys.find(sent) if sent else None
-        if key is None:
-            call.headers["WWW-Authenticate"] = "Bearer"
-            what = "the API key is not one of this service" if sent else "the API key is missing"
-            raise Unauthorized(what, remedy="send the header Authorization: Bearer KEY")
-        call.key = key
-
     def _refuse_web_pages(self, headers: Headers, server: tuple[str, int | None] | None) -> None:
-        """A page says in `Origin` where it comes from, but for plain GETs to its own host name.  That name can be
-        pointed at this machine, so loopback is answered by its own names alone."""
+        """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
+        machine, so on loopback only its own names are accepted."""
         origin, host = headers.get("origin"), headers.get("host")
         if origin is not None and not {"*", origin} & set(self._cors_origins):
             message = "web pages of this origin may not call the service"
@@ -81,7 +78,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def refuse_open_network(address: str, settings: Settings) -> None:
-    """Raises SettingsError where the service would listen beyond loopback and let everyone in."""
+    """Raises SettingsError if the service would listen beyond loopback without keys and without `allow_open`."""
     if settings.keys_file is None and not settings.allow_open and not _is_loopback(address):
         message = f"{settings.host} can be reached from a network, and no API keys are configured"
         remedy = "name a --keys-file (`apply-service key` makes keys), or ask for it with --allow-open"

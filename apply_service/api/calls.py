@@ -1,7 +1,7 @@
-"""One HTTP request as operations sees it: its id, its caller, its results and errors, and its one line in the log.
+"""Each HTTP request: its id, key, results, errors and log line.  Logs hold names and numbers, never code.
 
-`CallMiddleware` is the outermost layer.  It makes an `HttpCall` and puts it into a context variable, where the layers
-below, the tickets of the request and the log formatters find it.  Logs hold names and numbers, never code.
+`CallMiddleware` is the outermost layer.  It keeps the request's `HttpCall` in a context variable, for the layers below,
+the tickets of the request and the log formatters.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ log = logging.getLogger("apply_service.access")
 
 @dataclass(slots=True)
 class HttpCall:
-    """One request on its way.  Results and errors are appended from the engine's thread too."""
+    """One request in progress.  The engine's thread also appends results and errors."""
 
     request_id: str
     key: Key = NO_KEY
     results: list[ApplyResult] = field(default_factory=list)
     errors: list[ApplyError] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
-    """What the response carries besides its own headers."""
+    """Additional headers of the response."""
     count_edits: Callable[[int], None] = lambda _: None
-    """Counts so many more edits against the key's rate (`limits`)."""
+    """Counts that many more edits against the key's rate limit (see `limits`)."""
 
     def note_error(self, error: ApplyError) -> None:
-        """Remember an error once, however many places it passes."""
+        """Add an error unless it was added before."""
         if not any(error is known for known in self.errors):
             self.errors.append(error)
 
 
 current_call: ContextVar[HttpCall | None] = ContextVar("apply_call", default=None)
-"""The call that a task, or a ticket's context, belongs to; None outside of any."""
+"""The call of the current task or ticket; None outside of a request."""
 
 
 def this_call() -> HttpCall:
-    """The current call, for code that only runs below `CallMiddleware`."""
+    """The current call.  Only for code that runs below `CallMiddleware`."""
     call = current_call.get()
     assert call is not None, "CallMiddleware is the outermost layer"
     return call
 
 
 def note_outcome(ticket: Ticket) -> None:
-    """Tell the call how its edit ended."""
+    """Add the result or error of an edit to its call."""
     if (call := current_call.get()) is None:
         return
     if isinstance(ticket.terminal, FinalEvent):
@@ -78,17 +78,17 @@ def note_outcome(ticket: Ticket) -> None:
 
 
 def error_response(error: ApplyError, path: str) -> Response:
-    """The answer that an error is at this path: status, headers and body."""
+    """The response for an error at this path."""
     body, headers = error_json(error, path), headers_of(error, path)
     return Response(body, status_of(error), headers, media_type="application/json")
 
 
 class CallMiddleware:
-    """Gives every request an id, one log line and one answer, whatever is raised further in.  Foreign exceptions end
-    here too: the server would log their messages, which may quote code."""
+    """Gives every request an id, one log line and one answer, whatever is raised below.  It also catches foreign
+    exceptions, because the server would log their messages, which may quote code."""
 
     def __init__(self, app: ASGIApp, on_end: Callable[[HttpCall, Scope, int, float], None] = lambda *_: None) -> None:
-        """`on_end` is told the status (499 where none was sent) and the seconds."""
+        """`on_end` gets the status (499 if none was sent) and the seconds."""
         self._app = app
         self._on_end = on_end
 
@@ -129,7 +129,8 @@ class CallMiddleware:
 
 
 def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]) -> None:
-    """The log line.  Probes and scrapes come every few seconds, and say nothing as long as they are answered."""
+    """Write the log line.  Successful probes and scrapes are logged only at level debug: they come every few
+    seconds."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     if status >= 500 and status not in EXPECTED:
         level = logging.ERROR
@@ -161,7 +162,7 @@ def _log_call(call: HttpCall, scope: Scope, status: int, sizes: dict[str, float]
 
 # -- how lines are written ---------------------------------------------------------------------------------------------
 def configure_logging(settings: Settings) -> None:
-    """Send the process's logs to standard error, as the settings say."""
+    """Log to standard error, with the level and format of the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
@@ -191,7 +192,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The message, and where an exception came from; not what the exception says, which may quote code."""
+    """The message, with type and place of an exception, but not its text, which may quote code."""
     text = record.getMessage()
     if record.exc_info is not None and record.exc_info[0] is not None:
         frames = traceback.extract_tb(record.exc_info[2])

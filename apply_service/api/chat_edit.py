@@ -1,16 +1,16 @@
-"""What a chat asks for: the file, the edit, and how the merged file is to be written back.  Or that it is no edit.
+"""Reads the file and the edit from a chat, and how to write the merged file back.
 
-Three kinds of chat are answered, in this order; every other one is refused, as nothing here can hold a conversation.
+Three kinds of chat are accepted, tried in this order.  All others are refused: the service holds no conversations.
 
 1. A tagged message: `<instruction>..</instruction> <code>FILE</code> <update>EDIT</update>`.
-2. A prediction and an edit: the predicted text is the file, the one user message that is not that text is the edit, if
+2. A prediction and an edit: the predicted text is the file.  The one user message that differs from it is the edit, if
    it surely is one (`is_edit`).
-3. A prediction and anything else: the message is an instruction, which an instruct model can follow and others refuse.
+3. A prediction and any other message: the message is an instruction, which only instruct models accept.
 
-File and edit may hold every one of the tags, and stay whole.  What counts is the *seam* `</code><update>`, with nothing
-but white space inside; the code starts at the first `<code>` that opens a line (or follows `</instruction>`), the edit
-ends at the last `</update>`.  A message in which a seam stands twice can be read in two ways, and is refused.  All text
-between tags is taken as it is; text before the first and after the last tag is a prompt, and no part of the edit.
+File and edit may contain any of the tags.  They are split at the *seam* `</code><update>`, which may contain white
+space only.  The code starts at the first `<code>` at the start of a line (or after `</instruction>`); the edit ends at
+the last `</update>`.  A message with two seams is ambiguous and refused.  Text between tags is taken as it is.  Text
+before the first and after the last tag is not part of the edit.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ from apply_service.errors import AmbiguousTags, NotAnEdit
 from apply_service.registry import EDIT_FORMATS
 
 APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
-"""What one client appends to mark its message; no part of the edit."""
+"""A mark that one client appends to its message; not part of the edit."""
 REMEDY = "send file and edit as fields of their own: POST /v1/code/apply or /v1/apply"
 OPENING, CLOSING = "<updated-code>", "</updated-code>"
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 ESCAPED = re.compile(r"(?:[^&<>\"']++|&(?:amp|lt|gt|quot|apos);)*+")
 MIN_ANCHOR = 3
-"""A line with fewer visible characters says nothing about where it comes from."""
+"""A line with fewer visible characters does not show which file it is from."""
 
 
 class TagSet(NamedTuple):
-    """One spelling of the tags.  `is_padded`: one line break after an opening and before a closing tag belongs to the
-    tag."""
+    """One spelling of the tags.  If `is_padded`, each tag includes one line break towards the text."""
 
     seam: re.Pattern[str]
     opening: re.Pattern[str]
@@ -60,7 +59,7 @@ STRAY = re.compile(r"^[ \t]*<(?:code|update|instructions?)>", re.MULTILINE)
 
 
 class Tagged(NamedTuple):
-    """What stood between the tags, and the text around them."""
+    """The text between the tags, and around them."""
 
     code: str
     update: str
@@ -78,7 +77,7 @@ class ChatEdit:
     wrapping: Literal["bare", "tagged", "escaped"] = "bare"
 
     def write(self, merged: str) -> str:
-        """The merged file, or any piece of it, as the client reads it; without `head` and `tail`."""
+        """The merged file, or a piece of it, as the client expects it, without `head` and `tail`."""
         return merged.translate(ESCAPES) if self.wrapping == "escaped" else merged
 
     @property
@@ -91,8 +90,8 @@ class ChatEdit:
 
 
 def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet) -> ChatEdit:
-    """The edit that these messages and this prediction ask for.  Raises NotAnEdit: they ask for none, or say more than
-    one edit; AmbiguousTags: see `read_tags`; or tagged code and prediction are two different files."""
+    """The edit in these messages and this prediction.  Raises NotAnEdit: there is none, or more than one;
+    AmbiguousTags: see `read_tags`, or tagged code and prediction differ."""
     tagged = read_tags(user[-1], tags) if user else None
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
@@ -120,9 +119,11 @@ def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None
 
 
 def is_edit(text: str, original: str) -> bool:
-    """Whether a message is surely an edit of the file, and no prose about one: a diff, patch or search/replace blocks;
-    one fenced block and nothing else; or, without fences and without repeating the whole file, a snippet with a line
-    for what stays, or one that begins with a line of the file."""
+    """Whether a message is surely an edit of the file, not prose about one.
+
+    It is one of: a diff, a patch or search/replace blocks; a single fenced block; or a snippet without fences that does
+    not repeat the whole file, and has a marker or begins with a line of the file.
+    """
     *_, otherwise = EDIT_FORMATS
     if detect_format(text, named=None, original=original) != otherwise:
         return True
@@ -138,8 +139,8 @@ def is_edit(text: str, original: str) -> bool:
 
 
 def read_tags(text: str, tags: TagSet) -> Tagged | None:
-    """The tagged parts of a message; None where it has no seam.  Raises AmbiguousTags: a seam stands twice; NotAnEdit:
-    a seam, but no opening before or no closing after it, or tags in an order that is not known."""
+    """The tagged parts of a message; None if it has no seam.  Raises AmbiguousTags: there are two seams; NotAnEdit: the
+    opening or closing tag is missing, or the tags are in an unknown order."""
     text = text.removesuffix(APPLY_TOKEN)
     if tags.seam.search(text) is None:
         return None
@@ -163,7 +164,7 @@ def read_tags(text: str, tags: TagSet) -> Tagged | None:
 
 
 def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
-    """Raises AmbiguousTags unless the seam stands there exactly once."""
+    """Raises AmbiguousTags unless there is exactly one seam."""
     found = list(seam.finditer(text))
     if len(found) != 1:
         twice = "the tags can be read in more than one way: the file or the edit holds them too"

@@ -1,8 +1,8 @@
-"""What all dialects share: a body is read, its edit admitted, its events awaited, its answer sent whole or as a stream.
+"""The part of a request's path that all dialects share.
 
-A dialect reads its own bodies into an `ApplyRequest` and writes its own answers (`ReplyWriter`); between the two every
-request goes through `respond`.  An error before the first bytes has a status of its own; after them, it is the stream's
-last event.  `service` and `settings` are in the state of the application.
+A dialect turns a body into an `ApplyRequest`, and writes the answer (`ReplyWriter`).  In between, every request goes
+through `respond`.  An error before the first byte has a status; later it is the last event of the stream.  The
+application's state holds `service` and `settings`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ T = TypeVar("T")
 
 SSE = "text/event-stream"
 SSE_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""No proxy may keep or hold back a stream."""
+"""Tells proxies not to store or buffer a stream."""
 PARSED_AT_ONCE = 64 * 1024
-"""Bytes of JSON up to which the event loop parses them itself: the worst of so many take some 40 ms."""
+"""Larger bodies are not parsed on the event loop; at this size the slowest JSON takes 40 ms."""
 DRAIN_FACTOR = 4
-"""An oversized body is read on, and thrown away, up to so many times the limit: a client that is still sending when the
+"""An oversized body is read and dropped up to this multiple of the limit.  A client that is still sending when the
 connection closes would not see the answer."""
 LARGE_CHARS = 500_000
-"""An answer of so much text takes some ten milliseconds to write as JSON."""
+"""Writing an answer with this much text as JSON takes ten milliseconds."""
 LARGE_EDIT_CHARS = 1000
-"""A text edit or a hunk takes about as long as so much text."""
+"""Writing a text edit or a hunk takes as long as writing this much text."""
 
 
 class ReplyWriter(Protocol):
-    """How one dialect writes the answer to one request: the answer's JSON, what the stream says of an event (nothing
-    where it is held back), and the stream's last words where it cannot end well.  The first two raise ApplyError where
-    the dialect cannot hand the answer out.  One object a request."""
+    """Writes the answer to one request in one dialect: as JSON (`whole`), or as a stream (`frames`, possibly none, for
+    each event, and `error_frame` at the end).  `whole` and `frames` raise ApplyError if the dialect can't hand out the
+    answer."""
 
     def whole(self, result: ApplyResult) -> str: ...
     def frames(self, event: ApplyEvent) -> Iterable[bytes]: ...
@@ -59,14 +59,13 @@ def sse_event(data: str, name: str = "") -> bytes:
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
-    """What `parse` makes of the body; of a large one where edits are read, as others wait for the event loop.
+    """Parse the body with `parse`, in a worker process if it is large.
 
     Raises:
-        UnsupportedMediaType: not declared as JSON (a web page cannot send JSON to another origin unasked), or
-            compressed.
+        UnsupportedMediaType: not declared as JSON (which a web page can't send to other origins), or compressed.
         TooLarge: more than `max_body_bytes`.
         Cancelled: the client went away while sending.
-        ApplyError: as `parse`; DeadlineExceeded where parsing takes too long.
+        ApplyError: the errors of `parse`, or DeadlineExceeded if parsing takes too long.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -95,14 +94,13 @@ async def read_call(request: Request, parse: Callable[[bytes], T]) -> T:
 
 
 def state_of(request: Request) -> tuple[Service, Settings]:
-    """What the application was made of."""
+    """The service and the settings of the application."""
     return request.app.state.service, request.app.state.settings
 
 
 def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
-    """The request as the service takes it: of this call's key, with its model by its own name.  A name that is neither
-    a model nor an alias stays, and is refused by the pipeline.  Raises TooLarge: original or update have more lines
-    than `max_lines`."""
+    """The request with its owner, and with the model's own name in place of an alias.  The pipeline refuses unknown
+    names.  Raises TooLarge: original or update have more lines than `max_lines`."""
     for name, text in (("original", wanted.original), ("update", wanted.update)):
         if (n_lines := text.count("\n") + 1) > settings.max_lines:
             remedy = "send a part of it, or raise max_lines"
@@ -112,15 +110,15 @@ def admissible(wanted: ApplyRequest, settings: Settings) -> ApplyRequest:
 
 
 def model_names(settings: Settings) -> dict[str, str]:
-    """Every name that a request may give -> the model that answers for it; models first, then aliases."""
+    """Every model name that a request may use -> the model that it means; models first, then aliases."""
     own = {name: name for name in settings.model_sources}
     pairs = (entry.partition("=") for entry in settings.model_aliases)  # `NAME` is the service's own model
     return own | {alias: model or settings.model for alias, _, model in pairs if alias not in own}
 
 
 def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Task[None]:
-    """A task that calls `on_gone` when the client disconnects; cancel it when the answer is out.  The body must have
-    been read: what comes after it is the disconnection."""
+    """A task that calls `on_gone` when the client disconnects.  The body must have been read.  Cancel the task when the
+    answer is out."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -132,7 +130,7 @@ def watch_client(request: Request, on_gone: Callable[[], object]) -> asyncio.Tas
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *, stream: bool) -> Response:
-    """Admit the request and answer it; the body must have been read.  Raises ApplyError before the first byte."""
+    """Admit the request and answer it.  The body must have been read.  Raises ApplyError only before the first byte."""
     service, settings = state_of(request)
     ticket = service.submit(admissible(wanted, settings))
     watcher = watch_client(request, ticket.cancel)
@@ -176,8 +174,8 @@ async def respond(request: Request, wanted: ApplyRequest, reply: ReplyWriter, *,
 
 # -- the OpenAPI page --------------------------------------------------------------------------------------------------
 def documented(path: str, body: type[BaseModel], answer: type[BaseModel], events: Sequence[str] = ()) -> dict[str, Any]:
-    """What the OpenAPI page is told of a POST route; `events` are the kinds of its stream's events, none where it has
-    no stream.  An event without a name is a `message`."""
+    """The OpenAPI description of a POST route.  `events`: the kinds of events in its stream, if it has one.  An event
+    without a name is a `message`."""
     responses: dict[int | str, Any] = {200: {"description": "The answer.", "model": answer}, **error_responses(path)}
     if events:
         event = {"event": {"type": "string", "enum": list(events)}, "data": {"type": "string"}}
@@ -189,7 +187,7 @@ def documented(path: str, body: type[BaseModel], answer: type[BaseModel], events
 
 
 def error_responses(path: str) -> dict[int | str, Any]:
-    """Every status of an error, with the codes that it stands for."""
+    """The OpenAPI description of each error status, with its codes."""
     model = error_model(path)
     return {
         status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": model}
@@ -198,7 +196,7 @@ def error_responses(path: str) -> dict[int | str, Any]:
 
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a body without references, as it can stand anywhere in the OpenAPI page."""
+    """The JSON schema of a body, without references to other parts of the OpenAPI page."""
     schema = model.model_json_schema()
     shapes = schema.pop("$defs", {})
 

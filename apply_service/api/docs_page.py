@@ -1,4 +1,4 @@
-"""The OpenAPI description as a page for people, drawn here so that it needs nothing from elsewhere."""
+"""The OpenAPI description as an HTML page that loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ td, th { border-bottom: 1px solid #8886; padding: .3rem .6rem; text-align: left;
 
 
 def render_docs(schema: Mapping[str, Any]) -> str:
-    """One self-contained HTML page of all routes."""
+    """The page with all routes."""
     return Environment(autoescape=True).from_string(PAGE).render(schema)

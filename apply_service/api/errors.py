@@ -1,8 +1,8 @@
-"""Errors on their way out: the status of each class, and the same facts in the shape that each dialect's clients read.
+"""The HTTP status of each error, its JSON in each dialect, and the translation of foreign errors.
 
-Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`, and the message
-says the remedy, as clients show nothing else.  `/v1/code/` is flat: `error` is the message itself, the rest beside it.
-Foreign errors (pydantic's, Starlette's) are translated into the tree of `errors.py` here and nowhere else.
+Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`; their message
+includes the remedy, because clients show only the message.  On `/v1/code/`, `error` is the message and the other fields
+stand beside it.  Only this module translates errors of pydantic and Starlette into those of `errors.py`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ KINDS_BY_STATUS: Mapping[int, tuple[type[ApplyError], ...]] = {
     503: (errors.ServiceError, errors.ModelError),
     504: (errors.DeadlineExceeded,),
 }
-"""A class that is not listed has the status of its base."""
+"""Other classes have the status of their base class."""
 STATUS = {kind: status for status, kinds in KINDS_BY_STATUS.items() for kind in kinds}
 NEVER_SENT = (errors.FileError, errors.SettingsError, errors.Unreachable)
-"""The command line's own; the service has no files and is no client."""
+"""Errors of the command line only."""
 RETRY_AFTER_S = 1
-"""After an overload; what else says how long has a time of its own."""
+"""How long clients should wait after an overload."""
 MAX_VALUE_CHARS = 200
-"""An error quotes at most so much of what offended."""
+"""An error quotes at most this much of the offending value."""
 
 FLAT_PATH = "/v1/code/"
 OPENAI_PATHS = tuple(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models"))
@@ -93,7 +93,7 @@ def status_of(error: ApplyError | type[ApplyError]) -> int:
 
 
 def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
-    """The tree, each base before its own; other programs derive classes of their own, which never travel."""
+    """The classes of `errors.py`, base classes first.  Classes of other programs are left out."""
     if kind.__module__ == ApplyError.__module__:
         yield kind
     for child in kind.__subclasses__():
@@ -101,7 +101,7 @@ def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError
 
 
 def codes_by_status() -> dict[int, list[str]]:
-    """What each status can mean, for the documentation."""
+    """The codes of each status, for the documentation."""
     table: dict[int, list[str]] = {}
     for kind in error_kinds():
         if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
@@ -110,7 +110,7 @@ def codes_by_status() -> dict[int, list[str]]:
 
 
 def headers_of(error: ApplyError, path: str = "") -> dict[str, str]:
-    """What the response to an error carries at this path."""
+    """The headers of an error's response at this path."""
     headers = {}
     if isinstance(error, errors.Overloaded | errors.NotReady):
         headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -128,7 +128,7 @@ def error_model(path: str) -> type[BaseModel]:
 
 
 def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
-    """The error's body in the shape of this path (the native one by default), always encodable as JSON."""
+    """The error's body at this path (by default the native one).  It can always be encoded as JSON."""
     details: dict[str, Any] = {name: _jsonable(value) for name, value in error.as_dict().items()}
     shape = error_model(path)
     if shape is ErrorBody:
@@ -165,15 +165,15 @@ def _jsonable(value: object) -> object:
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 def from_validation(error: ValidationError, model: type[BaseModel]) -> ApplyError:
-    """The first of pydantic's findings on a `model` as an error of ours; unknown fields first, since a typo explains
-    the rest."""
+    """The first finding of pydantic on a `model` as one of our errors.  An unknown field comes first, because a typo
+    explains the other findings."""
     findings: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     parts = [str(part) for part in finding["loc"]]
     # pydantic names the types that it tried on the way
     name = ".".join(part for part in parts if part != "str" and not part.startswith("list[")) or "body"
     if finding["type"] == "extra_forbidden":
-        for part in parts[:-1]:  # the fields that there are where the unknown one stands
+        for part in parts[:-1]:  # find the model that the unknown field is in
             field = model.model_fields.get(part)
             model = model if field is None else next(_models_in(field.annotation), model)
         known = list(model.model_fields)
@@ -199,7 +199,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def from_status(status: int, path: str, method: str) -> ApplyError:
-    """An error of the framework (no such path, wrong method) as one of ours."""
+    """An error of the framework (unknown path, wrong method) as one of ours."""
     if status == 404:
         return errors.NotFound(f"there is nothing at {path}", value=path, remedy="see /openapi.json for what there is")
     if status == 405:

@@ -1,12 +1,12 @@
-"""API keys: made at random, kept as hashes in a TOML file, found again in constant time.
+"""API keys: random, stored as hashes in a TOML file, compared in constant time.
 
     [[key]]
     name = "ci"
     sha256 = "..."              # of the key; `apply-service key ci` makes both
-    rate_limit = 600            # requests a minute; left out: the setting's
-    concurrency_limit = 8       # requests at once; left out: the setting's
+    rate_limit = 600            # requests a minute; default: the setting
+    concurrency_limit = 8       # requests at once; default: the setting
 
-A key is 256 random bits, so a plain SHA-256 of it cannot be searched, and salts would add nothing.
+A key is 256 random bits, so nobody can search for it by its plain SHA-256, and a salt would add nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from apply_service.errors import SettingsError
 
 ANONYMOUS = "anonymous"
 MIN_KEY_CHARS = 24
-"""Of a key that was made elsewhere: a short one could be guessed from its hash."""
+"""A key made elsewhere must have this length: a short key can be guessed from its hash."""
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 GOOD_KEY = re.compile(rf"[!-~]{{{MIN_KEY_CHARS},}}")
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -32,7 +32,7 @@ LIMITS = ("rate_limit", "concurrency_limit")
 
 
 class Key(NamedTuple):
-    """One caller; limits of None are the settings'."""
+    """One caller.  A limit of None means that of the settings."""
 
     name: str
     sha256: str
@@ -41,23 +41,20 @@ class Key(NamedTuple):
 
 
 NO_KEY = Key(ANONYMOUS, "")
-"""Who calls where no keys are configured."""
+"""The caller if no keys are configured."""
 
 
 class KeyRing(NamedTuple):
-    """All keys that the service knows."""
-
     keys: tuple[Key, ...]
 
     def find(self, text: str) -> Key | None:
-        """The key that the caller sent.  Every key is compared, so the time tells nothing."""
+        """The key with this text.  Comparing takes the same time for every text."""
         digest = hash_key(text)
         found = [key for key in self.keys if hmac.compare_digest(digest, key.sha256)]
         return found[0] if found else None
 
 
 def make_key() -> str:
-    """A new key."""
     return f"apply-{secrets.token_urlsafe(32)}"
 
 
@@ -66,8 +63,8 @@ def hash_key(text: str) -> str:
 
 
 def format_entry(name: str, text: str) -> str:
-    """What stands in the file for a key.  Raises SettingsError: the name is not one of `NAME`, or the key is short or
-    could not stand in a header."""
+    """The key's entry in the file.  Raises SettingsError: the name does not match `NAME`, or the key is too short or
+    can't be sent in a header."""
     if not NAME.fullmatch(name) or name == ANONYMOUS:
         remedy = "use letters, digits, . _ and -"
         raise SettingsError("that cannot be a key's name", value=name, limit=NAME.pattern, remedy=remedy)
@@ -79,8 +76,8 @@ def format_entry(name: str, text: str) -> str:
 
 
 def load_keys(path: str | None) -> KeyRing | None:
-    """The keys in a file; None where no file is named.  Raises SettingsError: the file cannot be read, holds no key, or
-    an entry is not as it should be."""
+    """The keys in a file; None if no file is given.  Raises SettingsError: the file can't be read, has no keys, or a
+    malformed entry."""
 
     def bad(message: str) -> SettingsError:
         return SettingsError(message, value=path, remedy="mend the file; `apply-service key` writes entries")

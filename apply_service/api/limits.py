@@ -1,10 +1,9 @@
-"""How much one caller, and all of them together, may ask at a time, and how long a body may take to arrive.
+"""Limits on requests: how many, how many at once, how many bytes, and how long a body may take.
 
 Four limits are answered 429 with `Retry-After`: requests a minute of a key, requests at once of a key, requests at once
-of all, and the bytes of all their bodies.  All but the last are checked before the body is read; no key can use up
-another's share of those that are for all.  A body that is late is answered 408: a client that sends a byte a minute
-would hold its place.  The queues of edits have
-limits of their own (`service`), and the edit's deadline is kept by its ticket.
+of all keys, and the bytes of all their bodies.  All but the last are checked before the body is read.  No key can use
+up the share of another.  A body that takes too long is answered 408, so that slow clients can't hold their places.
+`service` limits the queues of edits, and a ticket keeps the edit's deadline.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from apply_service.settings import Settings
 
 UNLIMITED_PATHS = OPEN_PATHS | {"/metrics"}
 RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-"""Requests a minute, how many are left of them, and when (in seconds since 1970) the oldest one stops to count."""
+"""Requests allowed a minute; how many are left; when the oldest request stops counting (seconds since 1970)."""
 
 
 class BodyBudget:
-    """The bytes of the bodies of all requests in progress, by key: what was sent of them, until they are answered."""
+    """The bytes received for all requests in progress, by key."""
 
     def __init__(self, settings: Settings) -> None:
         self._max_body_bytes = settings.max_body_bytes
@@ -48,13 +47,13 @@ class BodyBudget:
 
     @property
     def is_full(self) -> bool:
-        """Whether a body of the largest size would find no room."""
+        """Whether there is no room for a body of the largest size."""
         return self.n_held + self._max_body_bytes > self.limit
 
     @contextlib.contextmanager
     def counted(self, key: str, receive: Receive) -> Iterator[Receive]:
-        """`receive`, with what it gives counted until the end of the block.  It raises Overloaded."""
-        n_held = 0  # what exceeds the largest body is thrown away where it is read
+        """`receive`, with its bytes counted until the block ends.  It raises Overloaded."""
+        n_held = 0  # `read_call` drops what exceeds the largest body
 
         async def receive_counted() -> Message:
             nonlocal n_held
@@ -77,7 +76,7 @@ class BodyBudget:
 
 
 class LimitMiddleware:
-    """Raises RateLimited, Overloaded or RequestTimeout; otherwise says in headers how much is left."""
+    """Raises RateLimited, Overloaded or RequestTimeout, else tells in headers how many requests are left."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class LimitMiddleware:
         budget: BodyBudget | None = None,
         methods: frozenset[str] | None = None,
     ) -> None:
-        """`budget`: one that others look at.  `methods`: what counts; None: whatever the method is."""
+        """`budget`: shared with others.  `methods`: the HTTP methods that count; None: all."""
         self._app = app
         self._budget = budget or BodyBudget(settings)
         self._methods = methods
@@ -113,7 +112,7 @@ class LimitMiddleware:
 
     @contextlib.contextmanager
     def _place(self, key: Key) -> Iterator[None]:
-        """A place among the requests at once, of the key and of all."""
+        """Count the request as in progress, for its key and for all."""
         own, total, n_callers = self._in_flight[key.name], self._in_flight.total(), len({key.name, *self._in_flight})
         limit, of_all = key.concurrency_limit or self._settings.concurrency_limit, self._settings.in_flight_limit
         if not has_room(1, own=own, total=total, limit=of_all, n_callers=n_callers):
@@ -128,7 +127,7 @@ class LimitMiddleware:
             self._in_flight += Counter()  # keys without a request are no callers
 
     def _count(self, call: HttpCall, n_edits: int = 1) -> None:
-        """Count so many more requests of the key.  Raises RateLimited where they are not left; none counts then."""
+        """Count that many more requests of the key.  Raises RateLimited, and counts none, if fewer are left."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return
@@ -145,7 +144,7 @@ class LimitMiddleware:
             )
 
     def _tell_rate(self, call: HttpCall) -> float:
-        """Put the key's rate into the headers, where it has one; when the oldest request stops to count."""
+        """Put the key's rate, if it has a limit, into the headers.  Returns when the oldest request stops counting."""
         limit = call.key.rate_limit or self._settings.rate_limit
         if limit is None:
             return 0.0
@@ -160,7 +159,7 @@ def _overloaded(who: str, n_requests: int, limit: int) -> Overloaded:
 
 
 def _in_time(receive: Receive, timeout_s: float) -> Receive:
-    """`receive`, with one deadline for the whole body and none for what follows it.  It raises RequestTimeout."""
+    """`receive` with a deadline for the whole body.  It raises RequestTimeout."""
     deadline: float | None = asyncio.get_running_loop().time() + timeout_s
 
     async def receive_in_time() -> Message:

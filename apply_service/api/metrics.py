@@ -1,7 +1,7 @@
-"""`/metrics`: what the service does, for Prometheus.
+"""The metrics of `/metrics`, for Prometheus.
 
-Counts are taken at two places: for each ticket when it has ended (`observe_ticket`), and for each HTTP request when its
-answer has been sent (`observe_call`).  Labels are names from fixed sets; no text of a request becomes a label.
+They are counted when a ticket ends (`observe_ticket`) and when the answer to an HTTP request has been sent
+(`observe_call`).  Labels come from fixed sets, never from the text of a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REJECTIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 
 
 class Metrics:
-    """All of one application's metrics, in a registry of their own."""
+    """The metrics of one application, with their own registry."""
 
     def __init__(self, service: Service, settings: Settings) -> None:
         self.registry = prometheus.CollectorRegistry()

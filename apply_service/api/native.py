@@ -1,7 +1,7 @@
 """The native dialect: `POST /v1/apply` (JSON in, JSON or server-sent events out) and `POST /v1/apply/batch`.
 
-A batch is answered whole; a client that goes away cancels what is left of it.  What makes a request malformed is an
-error with a status, as everywhere; what goes wrong with one file of a batch is told at that file.
+A batch is answered as a whole.  It is cancelled if the client goes away.  A malformed request is an error with a
+status; what goes wrong with one file of a batch is reported at that file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from apply_service.batch.edits import apply_edits, share_deadline
 from apply_service.batch.patch import apply_patch_request
 from apply_service.deadline import cancelled_error
 from apply_service.errors import ApplyError
-from apply_service.service import Service
-from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, FinalEvent
 
 EVENTS = ("token", "hunk", "verdict", "final", "error")
@@ -32,7 +30,7 @@ router = APIRouter()
 
 
 class NativeReply:
-    """The dialect's `ReplyWriter`: a result as `NativeAnswer`, with the file's bytes where it came as bytes."""
+    """Writes results as `NativeAnswer`s (`ReplyWriter`), with the file's bytes if it came as bytes."""
 
     def __init__(self, *, with_bytes: bool) -> None:
         self._with_bytes = with_bytes
@@ -41,7 +39,8 @@ class NativeReply:
         return NativeAnswer.of(result, with_bytes=self._with_bytes).model_dump_json()
 
     def frames(self, event: ApplyEvent) -> Iterator[bytes]:
-        """Hunks and verdicts come before the final event, which repeats them: clients can show them one by one."""
+        """Hunks and verdicts come before the final event, which repeats them, so that clients can show them one by
+        one."""
         if not isinstance(event, FinalEvent):
             yield sse_event(json.dumps({"text": event.text}, ensure_ascii=False), "token")
             return
@@ -81,8 +80,20 @@ async def batch(request: Request) -> Response:
     call = await read_call(request, partial(BatchRequest.parse, max_edits=settings.max_batch_edits))
     if len(call.edits or []) > 1:
         this_call().count_edits(len(call.edits or []) - 1)  # the first one counts already
-    apply_batch = _apply_patch if call.edits is None else _apply_edits
-    work = asyncio.create_task(apply_batch(call, service, settings))
+
+    async def apply_batch() -> BatchResult:
+        if call.edits is not None:
+            requests = [admissible(edit, settings) for edit in call.to_requests()]
+            timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
+            return await apply_edits(partial(service.submit, is_patient=True), timed, call.mode)
+        patch = call.to_patch()
+        texts = [patch.patch, *(source.text for source in patch.files)]
+        for text in texts:
+            admissible(ApplyRequest(text), settings)
+        n_chars = sum(map(len, texts))  # in a process beside the engine, where there are any
+        return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)
+
+    work = asyncio.create_task(apply_batch())
     watcher = watch_client(request, work.cancel)
     try:
         result = await work
@@ -94,19 +105,3 @@ async def batch(request: Request) -> Response:
         watcher.cancel()
         work.cancel()
     return Response(BatchAnswer.of(result, call).model_dump_json(), media_type="application/json")
-
-
-async def _apply_edits(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
-    requests = [admissible(edit, settings) for edit in call.to_requests()]
-    timed = share_deadline(requests, settings.default_timeout_s, settings.max_timeout_s)
-    return await apply_edits(partial(service.submit, is_patient=True), timed, call.mode)
-
-
-async def _apply_patch(call: BatchRequest, service: Service, settings: Settings) -> BatchResult:
-    """In a process beside the engine, where there are any.  Raises DeadlineExceeded, as an edit without a deadline."""
-    patch = call.to_patch()
-    texts = [patch.patch, *(source.text for source in patch.files)]
-    for text in texts:
-        admissible(ApplyRequest(text), settings)
-    n_chars = sum(map(len, texts))
-    return await service.call(partial(apply_patch_request, patch), n_chars, timeout_s=settings.default_timeout_s)

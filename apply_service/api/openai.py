@@ -1,14 +1,12 @@
 """The dialects of other services: OpenAI's chats, completions and models, and Morph's and Relace's `/v1/code/apply`.
 
-`/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions`
-(chat-shaped, in spite of its name) Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads what is asked.
-`/v1/code/apply` is the structured endpoint of Morph and Relace, with an answer and errors of its own and OpenAI's
-streams.
+`/v1/chat/completions` and `/v1/apply/chat/completions` take Morph's tags or a prediction, `/v1/apply/completions` takes
+a chat with Mercury's tags, `/v1/completions` a tagged prompt.  `chat_edit` reads the edit.  `/v1/code/apply` is the
+structured endpoint of Morph and Relace: its answer and errors are its own, its stream is OpenAI's.
 
-The clients of these paths see no verdicts: an answer in which a check found an error is refused (`refuse_unseen`).  A
-stream holds its text back until the result is there: before, another strategy or the original's line ends may still
-replace it.  Sent at once, it can be wrong only in a way that the client sees: a stream whose text turns out not to be
-the answer ends in an error, without a finish reason.
+Clients of these paths do not look at verdicts, so an answer with an error of a check is refused (`refuse_unseen`).  A
+stream holds its text back until the result is known: another strategy, or the original's line ends, may still change
+it.  With `stream_at_once`, a stream whose text is not the answer ends in an error and has no finish reason.
 """
 
 from __future__ import annotations
@@ -46,17 +44,17 @@ SAMPLING = "No effect: what is written is decided by file and edit, and `tempera
 DRAFTING = "No effect: the service drafts by itself, and drafts change no answer."
 REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage: strategy, verdicts, edits, confidence."
 EVENTS = ("message",)
-"""Of a stream: every event is data without a name."""
+"""All events of these streams are unnamed."""
 DONE = b"data: [DONE]\n\n"
 PIECE_CHARS = 4096
-"""A held text goes out in pieces of about so many characters, cut at line ends."""
+"""Text that was held back is sent in pieces of about this size, cut at line ends."""
 CHAT, TEXT = "chat.completion", "text_completion"
 Kind = Literal["chat.completion", "text_completion"]
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
 class ApplyOptions(EditOptions):
-    """What this service can do beyond the other services' fields."""
+    """Options that the other services do not have."""
 
     stream_at_once: bool | None = Field(
         None, description="Stream text as it is decoded, though the end may still refuse it. Default: the setting."
@@ -64,7 +62,7 @@ class ApplyOptions(EditOptions):
 
 
 class EditBody(RequestModel):
-    """What all bodies of these dialects have in common."""
+    """The fields of all bodies of these dialects."""
 
     model: str | None = Field(None, description="Model by name or alias; left out, the service's own.")
     stream: bool | None = Field(None, description="Answer as server-sent events: OpenAI's chunks.")
@@ -103,10 +101,8 @@ class ChatMessage(_Content):
 
 
 class CompletionFields(EditBody):
-    """What chat completions and completions have in common.
-
-    The fields with no effect are those that clients send without being asked, and that say nothing about a merge.
-    """
+    """The fields of chat completions and completions.  Those without effect are sent by clients by default, and say
+    nothing about a merge."""
 
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
@@ -151,7 +147,7 @@ SPELLINGS = {
     "instruction": "instructions",
     "relace_metadata": "relaceMetadata",
 }
-"""Field -> what else it is called.  One spelling of each may be sent."""
+"""Field -> its other spelling.  Only one of them may be sent."""
 
 
 def _spelled(name: str, default: Any, description: str) -> Any:
@@ -229,13 +225,13 @@ def usage_of(stats: DecodeStats) -> dict[str, Any]:
 
 
 def report_of(result: ApplyResult) -> dict[str, Any]:
-    """What is known of a result beside the file: JSON values."""
+    """The native answer without the file and usage, as JSON values."""
     answer = NativeAnswer.of(result, with_bytes=False)
     return answer.model_dump(mode="json", exclude={"merged_code", "merged_b64", "usage"})
 
 
 class OpenAIReply:
-    """The `ReplyWriter` of the chat and completion endpoints; all of its chunks share id, time and model."""
+    """The `ReplyWriter` of the chat and completion endpoints.  All chunks share id, time and model."""
 
     def __init__(
         self,
@@ -260,7 +256,7 @@ class OpenAIReply:
         }
         asked = call.apply_service.stream_at_once
         at_once = settings.stream_at_once if asked is None else asked
-        # What is decoded has LF line ends and no byte-order mark: it is not what such a file will get.
+        # Decoded text has LF line ends and no byte-order mark, so it would not be such a file's answer.
         self._at_once = at_once and "\r" not in edit.original and not edit.original.startswith("\ufeff")
         self._sent = ""
         self._is_open = False
@@ -302,9 +298,8 @@ class OpenAIReply:
         return sse_event(error_json(error, "/v1/chat/"))
 
     def refuse_unseen(self, result: ApplyResult) -> None:
-        """Refuse what the clients of other services would write to a file without a look at the verdicts.  Raises
-        Truncated: the answer has more tokens than were allowed; CheckFailed: a check found an error, and `on_verdict`
-        does not say `warn`."""
+        """Refuse a result that these clients would write to a file although they should not.  Raises Truncated: it has
+        more tokens than allowed; CheckFailed: a check found an error, and `on_verdict` does not say `warn`."""
         n_tokens, limit = result.stats.completion_tokens, self._token_limit
         if limit is not None and n_tokens > limit:
             message = "the merged file has more tokens than were allowed"
@@ -316,7 +311,7 @@ class OpenAIReply:
             raise CheckFailed(message, value=sorted({verdict.check for verdict in failed}), remedy=remedy)
 
     def _opening(self) -> Iterator[bytes]:
-        """Once, before the first text: who speaks (in chats alone), and the tag that the prompt asks for."""
+        """Once, before the first text: the role (in chats), and the opening tag if the prompt asks for tags."""
         if self._is_open:
             return
         self._is_open = True
@@ -339,7 +334,7 @@ class OpenAIReply:
 
 
 class CodeApplyReply(OpenAIReply):
-    """The dialect's `ReplyWriter`: OpenAI's chunks, but an answer and errors of its own."""
+    """The `ReplyWriter` of `/v1/code/apply`: OpenAI's chunks, but its own answer and errors."""
 
     def whole(self, result: ApplyResult) -> str:
         self.refuse_unseen(result)
@@ -352,7 +347,7 @@ class CodeApplyReply(OpenAIReply):
 
 
 def _with_spellings(options: dict[str, Any]) -> dict[str, Any]:
-    """The route's description with every spelling, each of which stands for the other."""
+    """The route's description, with both spellings of each field."""
     schema = body_schema(CodeApplyRequest)
     needed = schema.pop("required")
     for name, other in SPELLINGS.items():
@@ -365,7 +360,7 @@ def _with_spellings(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces of whole lines; a piece is longer than `PIECE_CHARS` where a line is."""
+    """The text in pieces of whole lines, of about `PIECE_CHARS` characters."""
     start = 0
     while start < len(text):
         cut = text.find("\n", start + PIECE_CHARS - 1)
@@ -421,7 +416,7 @@ async def completion(request: Request) -> Response:
 async def _complete(
     request: Request, kind: Kind, call: CompletionFields, reading: Callable[[], ChatEdit], token_limit: int | None
 ) -> Response:
-    """Have the edit read out of the chat, apply it and answer as the call asks, all of it by one deadline."""
+    """Read the edit from the chat, apply it and answer, with one deadline for all of it."""
     deadline = Deadline(call.apply_service.timeout_s)
     edit = await state_of(request)[0].call(reading, timeout_s=deadline.timeout_s)
     with_usage = call.stream_options is not None and call.stream_options.include_usage
@@ -435,7 +430,7 @@ async def _complete(
 
 
 async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **more: Any) -> Response:
-    """Apply the edit and answer as the call asks.  `more`: fields of the request that go before the call's own."""
+    """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
     return await respond(request, wanted, reply, stream=bool(call.stream))

@@ -1,7 +1,7 @@
-"""What the native dialect and the batch take, field by field, translated into the service's own requests.
+"""The fields of native requests and of batches, and their translation into the service's own requests.
 
-The command line reads `--request -` and `--batch` by the same schema, so nothing here imports the HTTP framework.  What
-the other dialects take of it is `EditOptions`.
+The command line reads `--request -` and `--batch` with the same models, so this module does not import the HTTP
+framework.  The other dialects use `EditOptions`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OF_THE_PATCH = ("files", "on_verdict", "diff")
 
 
 class RequestModel(BaseModel):
-    """A body whose fields are all known: one that is not listed is refused by name."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """The request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding: names the field, its value and
-        its range."""
+        """The request in a JSON text.  Raises UnknownField, InvalidField, BadEncoding, which name field, value and
+        range."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -55,7 +55,7 @@ class SourceFields(RequestModel):
     encoding: str = Field("utf-8", description="What the file's bytes are encoded in.", min_length=1, max_length=40)
 
     def refuse_unclear(self) -> None:
-        """Raises InvalidField unless the file is there in exactly one form."""
+        """Raises InvalidField unless the file is given in exactly one form."""
         if (self.original is None) == (self.original_b64 is None):
             message, forms = "give the file as `original` or as `original_b64`, one of the two", list(FORMS)
             raise InvalidField(message, value="original", limit=forms, remedy='for a new file send "original": ""')
@@ -114,21 +114,21 @@ class NativeRequest(EditOptions, EditTexts):
 
     @classmethod
     def parse(cls, body: bytes | str) -> Self:
-        """As `RequestModel.parse`; the file must be there in exactly one form."""
+        """As `RequestModel.parse`.  The file must be given in exactly one form."""
         call = super().parse(body)
         call.refuse_unclear()
         return call
 
     def refuse_in_batch(self) -> None:
-        """Raises UnsupportedParameter or InvalidField where it cannot be an edit of a batch."""
+        """Raises UnsupportedParameter or InvalidField if this can't be an edit of a batch."""
         if "stream" in self.model_fields_set:
             remedy = "leave it out, or send the edit to /v1/apply"
             raise UnsupportedParameter("a batch is answered whole", value="stream", remedy=remedy)
         self.refuse_unclear()
 
     def to_request(self) -> ApplyRequest:
-        """The service's own request; a model or drafter that was left out stays so, for the service to choose.  Raises
-        InvalidField, BadEncoding: the bytes are no base64, or not in that encoding."""
+        """The service's own request.  Raises InvalidField: the bytes are not base64; BadEncoding: they are not in that
+        encoding."""
         source = self.read()
         values = self.model_dump(exclude={*FORMS, "encoding", "stream"})
         return ApplyRequest(original=source.text, encoding=source.encoding, **values)
@@ -200,7 +200,7 @@ class BatchRequest(RequestModel):
 
 
 def _each(name: str, items: Iterable[T], work: Callable[[T], R]) -> list[R]:
-    """What `work` makes of each; its errors say which edit or file they mean."""
+    """The results of `work`.  Its errors get the name of the edit or file in front."""
     done = []
     for number, item in enumerate(items):
         try:

@@ -1,9 +1,8 @@
-"""The client of a running service, over the standard library alone: the command line starts in milliseconds with it.
+"""The client of a running service.  It uses only the standard library, so that the command line starts fast.
 
-It sends what `api.schema` reads and reads what `api.answer` writes; a test holds the two sides against each other.  The
-server's errors come back as the classes that were raised there.  A server that cannot be reached, or does not speak the
-dialect, is `Unreachable`; one that is silent for longer than the deadline is `DeadlineExceeded`.  Proxies of the
-environment are not used.
+It sends what `api.schema` reads, and reads what `api.answer` writes; a test compares the two.  Errors of the server are
+raised here as the same classes.  A server that can't be reached, or is no apply service, raises `Unreachable`; one that
+is silent for too long, `DeadlineExceeded`.  Proxies of the environment are not used.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ APPLY_PATH = "/v1/apply"
 BATCH_PATH = "/v1/apply/batch"
 DEFAULT_TIMEOUT_S = 120.0
 GRACE_S = 5.0
-"""The server keeps the deadline itself; the client waits a little longer for it to say so."""
+"""The server keeps the deadline.  The client waits this much longer for its answer."""
 CHUNK_BYTES = 65536
 DECODE_TIMES = ("prefill_s", "decode_s", "draft_s")
 
@@ -55,7 +54,7 @@ class Model:
 
     id: str
     alias_of: str | None = None
-    """The model that answers for this name; None where it is one."""
+    """The model that this name means; None if it is a model's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,12 @@ class ServerReadiness:
 
 
 class HttpClient:
-    """Talks to one server; each call has a connection of its own, so threads may share a client.
-
-    Every method raises ApplyError.
-    """
+    """Talks to one server.  Each call opens a connection, so threads may share a client.  All methods raise
+    ApplyError."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """`url`: where the service is, for instance http://127.0.0.1:8765.  `timeout_s`: deadline of a request that
-        names none.  Raises SettingsError: that is no http or https URL, or no key."""
+        """`url`: for instance http://127.0.0.1:8765.  `timeout_s`: the deadline of requests without one.  Raises
+        SettingsError: a malformed URL or key."""
         try:
             self._parts = urlsplit(url)
             is_service = (
@@ -111,7 +108,7 @@ class HttpClient:
                 raise ConnectionError("the stream was cut off")
 
     def apply_batch(self, requests: Sequence[ApplyRequest], *, mode: BatchMode = "all_or_nothing") -> BatchResult:
-        """Apply several edits, each of a file of its own.  The server ends each by its own deadline."""
+        """Apply several edits, each of another file.  Each has its own deadline on the server."""
         timeout_s = sum(self._timeout_s if one.timeout_s is None else one.timeout_s for one in requests)
         payload = {"mode": mode, "edits": [encode_request(one) for one in requests]}
         return self._send(BATCH_PATH, decode_batch, payload, timeout_s)
@@ -132,7 +129,7 @@ class HttpClient:
         return self._send("/v1/models", decode)
 
     def health(self) -> ServerReadiness:
-        """What a service that takes requests says of itself.  Raises NotReady where it takes none."""
+        """The state of a service that takes requests.  Raises NotReady if it takes none."""
 
         def decode(answer: Json) -> ServerReadiness:
             return ServerReadiness(answer["model"], answer["queue_length"], answer["queue_limit"])
@@ -150,11 +147,11 @@ class HttpClient:
     def post(
         self, payload: Mapping[str, object] | bytes, *, path: str = APPLY_PATH, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Send a request that is JSON already, as an object or as text; the answer's JSON object."""
+        """Send a request that is a JSON object or text.  Returns the JSON object of the answer."""
         return self._send(path, lambda answer: answer, payload, timeout_s)
 
     def close(self) -> None:
-        """Break off the calls that other threads are in: the server stops what it does for them."""
+        """Break off the calls of other threads.  The server then cancels them."""
         for connection in tuple(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
@@ -174,7 +171,7 @@ class HttpClient:
     def _open(
         self, path: str, payload: Mapping[str, object] | bytes | None, timeout_s: float | None
     ) -> Iterator[HTTPResponse]:
-        """The server's response.  Errors of the connection, and of reading the answer, become errors of ours."""
+        """The server's response.  Errors of the connection and of reading the answer become our errors."""
         connect = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         wait_s = (self._timeout_s if timeout_s is None else timeout_s) + GRACE_S
         connection = connect(self._parts.netloc, timeout=wait_s)
@@ -205,9 +202,9 @@ class HttpClient:
 
 
 # -- to JSON and back --------------------------------------------------------------------------------------------------
-# What is no answer of this service raises KeyError, TypeError or ValueError.
+# JSON that is no answer of this service raises KeyError, TypeError or ValueError.
 def encode_request(request: ApplyRequest) -> dict[str, object]:
-    """The request's JSON object, without fields at their default and without the owner, whom the server knows."""
+    """The request's JSON object, without the owner and without fields that have their default."""
     encoded: dict[str, object] = {"original": request.original}
     for item in fields(request):
         value, default = getattr(request, item.name), getattr(ApplyRequest(""), item.name)
@@ -256,7 +253,7 @@ def decode_batch(answer: Json) -> BatchResult:
 
 
 def decode_error(body: Json) -> ApplyError:
-    """The error in an error body, of the class that has its code; a code from a newer server is a ServiceError."""
+    """The error in an error body, as the class with its code.  An unknown code becomes a ServiceError."""
     error = body["error"]
     kinds: list[type[ApplyError]] = [ApplyError]
     for kind in kinds:  # grows by the subclasses of each
@@ -270,7 +267,7 @@ def _decode_verdicts(verdicts: list[Json]) -> tuple[Verdict, ...]:
 
 
 def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
-    """What the response says.  Raises the server's error, or as `decode` does."""
+    """The decoded answer.  Raises the server's error, and those of `decode`."""
     answer = json.loads(response.read())
     if not isinstance(answer, dict):
         raise TypeError
@@ -280,10 +277,8 @@ def _read(response: HTTPResponse, decode: Callable[[dict[str, Any]], T]) -> T:
 
 
 class EventReader:
-    """Server-sent events, in whatever pieces they arrive.  Lines end at `\\n` alone: text may hold other separators.
-
-    An event of a kind that this client does not know is skipped: a newer server may send more.
-    """
+    """Reads server-sent events from pieces of any size.  Lines end with `\\n` only, because text may contain other
+    separators.  Unknown kinds of events, perhaps of a newer server, are skipped."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []

@@ -176,10 +176,7 @@ class Scheduler:
 # -- one sequence at a time -------------------------------------------------------------------------------------------
 def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, None]) -> Generator[T]:
     """Run the passes that `task` asks for, without other sequences.  Yields all other items of `task`, and closes it.
-
-    Raises:
-        Overloaded: the engine has no room, because others hold it.
-    """
+    Raises Overloaded: the engine has no room, because others hold it."""
     scheduler = Scheduler()
     outcome: Answer | None = None
     try:

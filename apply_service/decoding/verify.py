@@ -86,11 +86,8 @@ class Decoding:
                 self.session.close()
 
     def admit(self) -> bool:
-        """Ask the engine for room unless the sequence has some; whether it has.
-
-        Raises:
-            ContextLimitExceeded: prompt and output can never fit.
-        """
+        """Ask the engine for room unless the sequence has some; whether it has.  Raises ContextLimitExceeded: prompt
+        and output can never fit."""
         if self.session is None:
             self.session = self.engine.open(self.prompt_ids, self.max_new_tokens, owner=self.owner)
             self.stats.prompt_tokens = len(self.prompt_ids)
@@ -107,11 +104,8 @@ class Decoding:
         return self._draft
 
     def window(self, n_drafted: int) -> Window:
-        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it.
-
-        Raises:
-            EngineFailure: the constraint does not give one mask for each place of the window.
-        """
+        """The window of the coming pass, with the first `n_drafted` tokens of the draft in it.  Raises EngineFailure:
+        the constraint does not give one mask for each place of the window."""
         assert self.session is not None
         started = time.perf_counter()
         draft_ids = self._draft.token_ids[:n_drafted]

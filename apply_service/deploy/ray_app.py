@@ -1,8 +1,8 @@
 """Many whole servers on Ray Serve: `serve run apply_service.deploy.ray_app:build_app` with one of the YAML files here.
 
 Each replica is what `apply-service serve` runs on one machine: HTTP application, queue and engine.  Ray's proxy sends
-the requests of a session (header `x-session-id`) to the same replica, whose prefix cache then knows their files.  Ray
-adds replicas when requests pile up, drains those it replaces and starts others for the dead.
+requests of a session (header `x-session-id`) to the same replica, whose prefix cache then has their files.  Ray adds
+replicas when requests pile up, drains those that it replaces, and replaces dead ones.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from apply_service.settings import Settings, fleet_settings
 
 ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 TARGET_ONGOING = 2
-"""Requests in a replica that autoscaling aims at; with more, another replica comes too late (docs/log.md)."""
+"""Requests per replica that autoscaling aims at.  With more, new replicas come too late (docs/log.md)."""
 SPARE_ONGOING = 64
-"""Beyond `in_flight_limit`, what a replica takes so that the application refuses, with an error of ours, and so that
+"""Requests that a replica takes beyond `in_flight_limit`, so that the application refuses them with our own error, and
 probes get through."""
 CLOSING_S = 5.0
-"""A draining replica has so much more time than the edits in it."""
+"""A draining replica has this much more time than the edits in it."""
 
 
 class Server:

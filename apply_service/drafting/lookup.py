@@ -1,5 +1,4 @@
-"""Drafts looked up in what was written: where the last tokens occurred before, in prompt or output, go on as it did
-there."""
+"""Drafts from prompt and output: if the last tokens occurred before, the draft is what followed them there."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from apply_service.protocols import EMPTY_DRAFT, Draft, DraftContext, TokenIds
 
 Positions = npt.NDArray[np.int64]
 MAX_MATCH = 32
-"""Tokens that are compared at most."""
+"""The most tokens that are compared."""
 LEAST_CHANCE = 0.005
 """A draft ends where its next token is reached and accepted with less than this probability."""
 NGRAM_PRIORS = {"1": (2.0, 2.0), "2": (5.0, 1.0), "4": (8.0, 1.0), "8": (20.0, 1.0)}
@@ -21,12 +20,12 @@ NGRAM_PRIORS = {"1": (2.0, 2.0), "2": (5.0, 1.0), "4": (8.0, 1.0), "8": (20.0, 1
 SEVERAL = {"1": (0.4, 1.0), "2": (2.4, 1.6), "4": (2.8, 1.2), "8": (6.0, 1.0), "16": (12.0, 1.0), "32": (30.0, 1.0)}
 SOLE = {"1": (2.0, 1.3), "2": (6.5, 1.0), "4": (9.0, 1.0), "8": (14.0, 1.0), "16": (30.0, 1.0), "32": (50.0, 1.0)}
 SUFFIX_PRIORS = SEVERAL | {f"{length} sole": counts for length, counts in SOLE.items()}
-"""As above, and by whether one token alone has followed the match so far."""
+"""As above, and by whether only one token has followed the match so far."""
 
 
 def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: int = MAX_MATCH) -> Positions:
-    """For every place of `tail[-1]` in `ids`: how many tokens up to it (it included) agree with `tail`, at most
-    `longest`.  Narrows the places token by token; no loop over `ids`."""
+    """For every place of `tail[-1]` in `ids`: how many tokens up to and including it agree with `tail`, at most
+    `longest`.  Narrows the places token by token, without a loop over `ids`."""
     lengths = np.ones(len(places), dtype=np.int64)
     rows = np.arange(len(places))
     for back in range(1, min(len(tail), longest)):
@@ -40,7 +39,7 @@ def agreement(ids: TokenIds, places: Positions, tail: Sequence[int], longest: in
 
 
 class LookupDrafter(LearningDrafter):
-    """Base: goes on from one of the places where the longest suffix of the text, at most `longest` tokens of it,
+    """Base class: continues from one of the places where the longest suffix of the text, of at most `longest` tokens,
     occurred before."""
 
     longest: int
@@ -54,12 +53,11 @@ class LookupDrafter(LearningDrafter):
         self._ids[: self._n_prompt] = context.prompt_ids
 
     def choose(self, starts: Positions) -> tuple[int, str]:
-        """The place to go on from, of those after a match (`starts`, rising), and a note on the kind of match."""
+        """The place to continue from, one of `starts` (rising, each after a match), and a note on the kind of match."""
         raise NotImplementedError
 
     def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """What was written from the chosen place on, over and over where it ends: so a run goes on past what there is
-        of it."""
+        """The tokens from the chosen place on, repeated if they end, so that a run can grow longer."""
         new = output_ids[self._n_known - self._n_prompt :]
         self._n_known += len(new)
         if self._n_known > len(self._ids):
@@ -79,8 +77,8 @@ class LookupDrafter(LearningDrafter):
 
 
 class PromptLookup(LookupDrafter):
-    """By n-gram; of its places the nearest one after the place that the last draft was copied from, as copying goes
-    forward, else the last one."""
+    """Looks up an n-gram.  Copying goes forward, so it continues from the next place after that of the last draft, or
+    else from the last place."""
 
     longest = 8
     priors = NGRAM_PRIORS
@@ -100,8 +98,8 @@ class PromptLookup(LookupDrafter):
 
 
 class Suffix(LookupDrafter):
-    """By a suffix; the last of its places.  After SuffixDecoding's idea (Oliaro et al. 2024) that the length of a match
-    and the number of tokens that followed it tell how much to draft, for a single request."""
+    """Looks up a suffix, and continues from its last place.  As in SuffixDecoding (Oliaro et al. 2024), the length of
+    the match and the number of tokens that followed it tell how much to draft; here within a single request."""
 
     longest = MAX_MATCH
     priors = SUFFIX_PRIORS

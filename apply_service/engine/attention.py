@@ -222,10 +222,7 @@ class KernelPass:
 
 def find_kernels(setting: AttentionSetting, device: torch.device) -> tuple[Kernels | None, str]:
     """The kernels for `setting` on `device`, and an empty text; or None for PyTorch's own attention, and the reason.
-
-    Raises:
-        MissingDependency: the kernels are asked for by name and can't run here.
-    """
+    Raises MissingDependency: the kernels are asked for by name and can't run here."""
     if setting == "sdpa":
         return None, "attention is set to sdpa"
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"

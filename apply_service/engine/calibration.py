@@ -146,11 +146,8 @@ class Calibration:
 
     @classmethod
     def read(cls, directory: Path) -> Calibration | None:
-        """The calibration of the model in a folder; None if it has no file.
-
-        Raises:
-            ModelNotLoadable: the file is unusable, or was made for other weights.
-        """
+        """The calibration of the model in a folder; None if it has no file.  Raises ModelNotLoadable: the file is
+        unusable, or was made for other weights."""
         path = directory / CALIBRATION_FILE
         if not path.is_file():
             return None

@@ -132,11 +132,8 @@ class CudaCapture:
 def open_passes(
     setting: GraphSetting, device: torch.device, *, has_kernels: bool
 ) -> tuple[EagerPasses | GraphedPasses, str]:
-    """What runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).
-
-    Raises:
-        MissingDependency: graphs were asked for by name and can't be captured here.
-    """
+    """What runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).  Raises
+    MissingDependency: graphs were asked for by name and can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
     if not lack and not has_kernels:
         lack = "PyTorch's attention needs its lengths on the host"

@@ -79,11 +79,8 @@ class SlotPool:
         return next((range(start, start + n_slots) for start, stop in free if stop - start >= n_slots), None)
 
     def give_back(self, slots: range) -> None:
-        """Free a range, or a part of one, that `take` gave.
-
-        Raises:
-            EngineFailure: part of it is free already, or not of this pool.  Nothing has changed then.
-        """
+        """Free a range, or a part of one, that `take` gave.  Raises EngineFailure: part of it is free already, or not
+        of this pool.  Nothing has changed then."""
         if not slots:
             return
         bounds = [slots.start, slots.stop]

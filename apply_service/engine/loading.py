@@ -1,6 +1,6 @@
-"""From a name to a model in memory: the embedded model, a folder, a GGUF file, a short name or a Hugging Face id.
+"""Loads a model by its name: the embedded model, a folder, a GGUF file, a short name or a Hugging Face id.
 
-Weights come from safetensors or GGUF only; Python code that ships with a model runs only where the settings allow it.
+Weights come from safetensors or GGUF only.  Python code of a model runs only if the settings allow it.
 """
 
 from __future__ import annotations
@@ -42,36 +42,30 @@ from apply_service.engine.weights import (
     known_share,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
-from apply_service.models import EMBEDDED, RECORD_FILE
-from apply_service.models import embedded_directory as embedded_directory
+from apply_service.models import EMBEDDED, RECORD_FILE, embedded_directory
 from apply_service.models.hub import find_or_pull, first_line
 from apply_service.protocols import Prefill, SamplingParams, Window
 
 WINDOWS = ("context", "always")
 N_PROMPT, N_WINDOW = 24, 8
-"""Tokens on which the engine is held to the library's own forward."""
+"""Tokens on which the engine is compared with the library's own forward."""
 ROUNDING, COARSE_ROUNDING = 1e-3, 0.25
-"""By how many standard deviations of the logits both may differ: in float32 on a CPU, and elsewhere."""
+"""The largest difference of the two, in standard deviations of the logits: in float32 on a CPU, and elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """What a model's own folder says of how to run it (`apply_service.json`, and `calibration.json` of its
-    confidence); a missing file means the defaults."""
+    """What a model's own folder says of how to run it: `apply_service.json`, whose `prompt_format` `prompts.by_model`
+    reads, and `calibration.json`.  A missing file means the defaults."""
 
-    prompt_format: str | None = None
     buckets: tuple[int, ...] = DEFAULT_BUCKETS
     calibration: Calibration | None = None
     windows: str = "context"
-    """When it decides the touched regions of a file alone, unless the settings say: past its `context`, or `always`
-    where that saves half of a long file."""
+    """When it decides only the touched regions of a file, unless the settings say: see `TargetInfo.windows`."""
 
     @classmethod
     def read(cls, directory: Path) -> ModelRecord:
-        """
-        Raises:
-            ModelNotLoadable: a file is there and can't be used.
-        """
+        """Raises ModelNotLoadable: a file is there and can't be used."""
         path, calibration = directory / RECORD_FILE, Calibration.read(directory)
         if not path.is_file():
             return cls(calibration=calibration)
@@ -88,12 +82,12 @@ class ModelRecord:
             raise ModelNotLoadable(message, value=buckets, limit=limit, remedy=mend)
         if (windows := values.get("windows", "context")) not in WINDOWS:
             raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
-        return cls(values.get("prompt_format"), buckets, calibration, windows)
+        return cls(buckets, calibration, windows)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """An engine, the folder of its files, its record, its self-test and the plan of the device's memory."""
+    """A loaded model: engine, folder, record, self-test and memory plan."""
 
     engine: TorchEngine
     directory: Path
@@ -116,9 +110,9 @@ def load_model(
     unpack_to: Path | None = None,
     **engine_options: Any,
 ) -> LoadedModel:
-    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal (or look up what an
-    earlier one in `self_tests` found).  `engine_options` go to `TorchEngine`; GGUF files are unpacked into `unpack_to`
-    (None: the platform's place for state).
+    """Load weights, plug our attention in, and find by self-test which buckets are bit-equal, unless `self_tests` knows
+    it.  `engine_options` go to `TorchEngine`.  GGUF files are unpacked into `unpack_to` (None: the platform's folder
+    for state).
 
     Raises:
         UnknownModel: no such file, folder or id.
@@ -156,12 +150,9 @@ def load_model(
 
 
 def refuse_other_logits(engine: TorchEngine, name: str) -> None:
-    """Hold a window of the engine to the library's own forward of the same weights: an architecture may do something
-    with its logits, its positions or its attention that the engine does not know.  Costs two forwards of 32 tokens.
-
-    Raises:
-        ModelNotLoadable: they differ by more than rounding explains.
-    """
+    """Compare a window of the engine with the library's own forward of the same weights.  An architecture may treat its
+    logits, positions or attention in a way that the engine does not know.  Costs two forwards of 32 tokens.
+    Raises ModelNotLoadable: they differ by more than rounding explains."""
     model, n_vocab = engine.model, engine.model.config.get_text_config().vocab_size
     ids = [(7 * i + 3) % n_vocab for i in range(N_PROMPT + N_WINDOW)]
     session = engine.open(ids[: N_PROMPT + 1], N_WINDOW)
@@ -203,11 +194,8 @@ def make_ready(
     engine_type: type[TorchEngine] = TorchEngine,
 ) -> LoadedModel:
     """An engine of `engine_type` around `model`, in the buckets that its self-test finds bit-equal; `engine_options` go
-    to it and to the one that is tested, `room` (bytes) to it alone.
-
-    Raises:
-        ModelNotLoadable: the model does not run with our attention.
-    """
+    to it and to the one that is tested, `room` (bytes) to it alone.  Raises ModelNotLoadable: the model does not run
+    with our attention."""
     fuse_norms(model)
     try:
         found = find_self_test(model, name, buckets_on(model, record.buckets), self_tests, engine_options)
@@ -226,7 +214,7 @@ def make_ready(
 
 
 def pick_device(device: str) -> torch.device:
-    """`auto`: CUDA where there is one, else the CPU."""
+    """`auto`: CUDA if there is a device, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():
@@ -235,7 +223,7 @@ def pick_device(device: str) -> torch.device:
 
 
 def find_directory(name: str, unpack_to: Path | None = None, *, allow_remote_code: bool = False) -> Path:
-    """The folder of a model by its name; unpacked or downloaded into it if need be.  Raises as `load_model`."""
+    """The folder of a model, which is unpacked or downloaded if necessary.  Raises as `load_model`."""
     path = embedded_directory() if name == EMBEDDED else Path(name).expanduser()
     if path.is_dir():
         return path

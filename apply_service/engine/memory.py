@@ -1,7 +1,6 @@
-"""What a model will take of a device's memory, counted before it is brought there.
+"""Counts the memory that a model needs on a device, before it is moved there.
 
-A plan is an upper bound of all that is large: weights, slots of keys and values, what a pass holds on the way, and what
-captured passes keep.
+A plan is an upper bound for weights, slots of keys and values, the activations of a pass, and captured passes.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from apply_service.engine.weights import Weights, weight_bytes
 from apply_service.errors import ModelTooLarge
 
 GRAPH_BYTES = 2**30
-"""Kept for captured passes: their buffers are shared, so this is driver state and the logits of the largest bucket."""
+"""For captured passes.  Their buffers are shared, so this is driver state and the logits of the largest bucket."""
 WORKSPACE_BYTES = 2**29
-"""Workspaces of the matrix library, code of the kernels, and what the allocator can't use."""
+"""For workspaces of the matrix library, code of the kernels, and fragmentation."""
 FITTING = 0.97
-"""Share of the free bytes that may be planned with; the rest is for what is not foreseen."""
+"""The share of the free bytes that a plan may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes on a device, of which `free` are free now (infinite where the system doesn't say)."""
+    """Bytes needed on a device, and the bytes that are `free` now (infinite if the system doesn't say)."""
 
     weights_format: Weights
     weights: int
@@ -66,22 +65,22 @@ def plan_memory(
     free: float | None = None,
     **_options: Any,
 ) -> MemoryPlan:
-    """The plan of an engine around `model` (on the meta device, or on the CPU before it is brought to `device`), whose
-    largest pass has `n_rows` rows; further options of the engine take no memory.  `free` None: the device is asked.
+    """The plan of an engine whose largest pass has `n_rows` rows.  `model` is on the meta device, or still on the CPU.
+    Further options of the engine take no memory.  `free` None: ask the device.
 
-    At least one full context of slots is taken.  On the CPU weights that are there already and slots, whose pages come
-    when they are first touched, do not count.
+    There are slots for at least one full context.  On the CPU two things do not count: weights that are there already,
+    and slots, whose pages come when they are first touched.
     """
     config = model.config.get_text_config()
     dtype, where = next(model.parameters()).dtype, next(model.parameters()).device
     shape = KVShape.of(config, dtype, device)
     is_cuda = device.type == "cuda"
-    # What a row of a pass holds at most: its logits, twice in float32 besides; and one layer's states, of which the
-    # feed-forward's are the widest, its product in float32 among them where fp8 is scaled afterwards.
+    # At most a row of a pass holds its logits, also twice in float32, and the states of one layer.  The widest states
+    # are those of the feed-forward, with a product in float32 if fp8 is scaled afterwards.
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     row_bytes = config.vocab_size * (dtype.itemsize + 8) + 8 * (config.hidden_size + inner) * dtype.itemsize
     if is_cuda and attention != "sdpa":
-        # What the kernel keeps of a row of the longest sequence: a partial sum for every stretch of positions.
+        # For a row of the longest sequence the kernel keeps a partial sum of every stretch of positions.
         n_splits = power_of_two(TileShape().n_splits(config.max_position_embeddings))
         row_bytes += n_splits * config.num_attention_heads * (shape.head_dim + 2) * 4
     slot = shape.bytes_per_slot
@@ -96,11 +95,8 @@ def plan_memory(
 
 
 def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
-    """The first plan that fits.
-
-    Raises:
-        ModelTooLarge: none does; names the needed and the free bytes of the smallest, and what would make it smaller.
-    """
+    """The first plan that fits.  Raises ModelTooLarge: none does; names the needed and the free bytes of the smallest,
+    and what would make it smaller."""
     found = next((plan for plan in plans if plan.fits), None)
     if found is not None:
         return found
@@ -127,10 +123,8 @@ def first_fitting(plans: Sequence[MemoryPlan], name: str) -> MemoryPlan:
 
 
 def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memory") -> None:
-    """
-    Raises:
-        ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the disk.
-    """
+    """Raises ModelTooLarge: weights of `needed` bytes do not fit into the `free` bytes of main memory, or of the
+    disk."""
     if needed > FITTING * free:
         raise ModelTooLarge(
             f"the weights of {name} do not fit into the free {what}",
@@ -141,11 +135,8 @@ def refuse_too_large(name: str, needed: float, free: float, *, what: str = "memo
 
 
 def n_stored_weights(directory: Path) -> int:
-    """How many weights the safetensors files of a folder hold; reads their headers alone.
-
-    Raises:
-        SafetensorError, OSError: a file is damaged.
-    """
+    """How many weights the safetensors files of a folder hold; reads their headers alone.  Raises SafetensorError,
+    OSError: a file is damaged."""
     total = 0
     for path in directory.glob("*.safetensors"):
         with safe_open(path, "numpy") as file:
@@ -158,7 +149,7 @@ def _gb(size: float) -> str:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device now; infinite where the system doesn't say."""
+    """Memory that is free on a device now; infinite if the system doesn't say."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:

@@ -65,9 +65,8 @@ def pack(
     `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `n_padded(n)`: to
     how many query rows attention pads n rows.
 
-    Raises:
-        EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
-            session.  It would write into other sessions' slots or break the device.
+    Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
+    session.  It would write into other sessions' slots or break the device.
     """
     if len({id(part.session) for part in parts}) < len(parts):
         raise EngineFailure("two parts of a pass belong to one session", value=len(parts))

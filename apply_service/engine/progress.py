@@ -17,21 +17,20 @@ log = logging.getLogger(__name__)
 @contextmanager
 def telling(text: str) -> Iterator[None]:
     """Tell `text` once the block has taken longer than `PATIENCE_S`."""
-    timer = threading.Timer(PATIENCE_S, tell, [text])
+
+    def tell() -> None:
+        if is_terminal():
+            print(f"apply-service: {text} ...", file=sys.stderr, flush=True)
+        else:
+            log.info("%s", text)
+
+    timer = threading.Timer(PATIENCE_S, tell)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-
-
-def tell(text: str) -> None:
-    """One line."""
-    if is_terminal():
-        print(f"apply-service: {text} ...", file=sys.stderr, flush=True)
-    else:
-        log.info("%s", text)
 
 
 def is_terminal() -> bool:

@@ -1,10 +1,9 @@
-"""Which row counts give bit-equal rows on this device with this model, and how long their passes take: measured, not
-assumed.
+"""Measures which row counts give bit-equal rows with this model on this device, and how long their passes take.
 
-A verified window may lie at any row of any bucket, beside any neighbour, and have any length.  The lossless law holds
-bit for bit if a token's logits are the same in all these places.  So the same known tokens go through one pass of every
-bucket, in windows of several lengths at once, and through one pass of the smallest buckets alone.  All of them must
-agree with the largest bucket; one that does not is left out.  This costs less than three passes of the largest bucket.
+A window may start at any row of any bucket, have any length and any neighbours.  Decoding is lossless bit for bit if a
+token's logits are the same in all these places.  So the same known tokens go through one pass of every bucket, in
+windows of several lengths, and alone through one pass of the smallest buckets.  A bucket that does not agree with the
+largest is left out.  This costs less than three passes of the largest bucket.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ from apply_service.protocols import Part, Prefill, SamplingParams, Window
 N_PROBES = 8
 """Tokens whose logits are compared."""
 PROMPT_LENGTH = KEY_GRAIN - 6
-"""So that some windows attend to one block of keys and some to two: other lengths, same bits."""
+"""Some windows then attend to one block of keys and some to two."""
 N_READ = 64
-"""Tokens of the prompt that are really read; the other keys and values are drawn like theirs."""
+"""Tokens of the prompt that are really read.  The other keys and values are random, with the same distribution."""
 WINDOW_SIZES = (1, 3, N_PROBES)
-"""Windows of a pass, as far as it has rows for them; one more takes the rows that are left."""
+"""Windows of a pass, as far as it has rows for them.  One more window takes the remaining rows."""
 N_SESSIONS = 5
 PROBE_SLOTS = N_SESSIONS * 2 * KEY_GRAIN
 """Slots that a self-test needs."""
 SMALL_BUCKET = 64
-"""On a GPU passes of up to so many rows take the time of one row."""
+"""On a GPU, passes of up to this many rows take the time of one row."""
 LONE_BUCKET = 16
-"""Buckets of up to so many rows also have a pass with one token: there the libraries change their ways most often."""
+"""Buckets up to this size also get a pass with a single token: there the libraries switch algorithms most often."""
 CHEAP_S = 0.1
-"""Where a pass of the largest bucket takes less, every bucket is timed several times, with one token."""
+"""If a pass of the largest bucket takes less, every bucket is timed several times, with one token."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What was found.  `differing_rows` is the share of probed rows whose logits differed in any bit, by bucket;
-    `flipped_choices` the share whose argmax did: the divergence rate.  `pass_times`: seconds of the fastest pass of
-    each of `buckets`.  `attention` and `has_graphs`: what the passes ran on, `notes` why on nothing better.  `piece`:
-    rows of a bfloat16 matrix that a CPU multiplies at a time; None: all of them."""
+    """The results.  By bucket: `differing_rows` is the share of probed rows whose logits differed in any bit,
+    `flipped_choices` the share whose argmax differed, `pass_times` the seconds of the fastest pass.  `attention` and
+    `has_graphs`: how the passes ran; `notes`: why not in a better way.  `piece`: the rows that a CPU multiplies with a
+    bfloat16 matrix at a time; None: all."""
 
     buckets: tuple[int, ...]
     query_grain: int
@@ -65,18 +64,15 @@ class SelfTest:
 
     @property
     def divergence(self) -> float:
-        """The share of choices that another row count or neighbour changed, over the buckets in use."""
+        """The largest share of changed choices in a bucket that is used."""
         return max(self.flipped_choices[bucket] for bucket in self.buckets)
 
 
 @torch.inference_mode()
 def run_self_test(engine: TorchEngine, *, seed: int = 0) -> SelfTest:
     """Compare every bucket of `engine` with its largest.  Where the largest does not agree with itself, ever coarser
-    query rows are tried; `engine.query_grain` is left at what was found.
-
-    Raises:
-        EngineFailure: what the passes run on gives wrong results.
-    """
+    query rows are tried; `engine.query_grain` is left at what was found.  Raises EngineFailure: what the passes run on
+    gives wrong results."""
     check_device_parts(engine, seed)
     largest = engine.buckets[-1]
     grains = (QUERY_GRAIN, 4 * QUERY_GRAIN, largest) if engine.attention == "sdpa" else (QUERY_GRAIN,)
@@ -109,10 +105,10 @@ def time_passes(engine: TorchEngine, *, seed: int = 0) -> dict[int, float]:
 
 
 def usable(differing: Mapping[int, float], *, small: int | None) -> tuple[int, ...]:
-    """The row counts whose rows agree with the largest's, if that agrees with itself, else that alone.
+    """The row counts that agree with the largest, or only the largest if it does not agree with itself.
 
-    With `small`, all of them where none up to that size is among these: on a GPU a pass of the largest takes several
-    times as long as one of few rows, and choices that may differ in the last bit cost less than that.
+    With `small`, all row counts if none of these is that small.  On a GPU a pass of the largest takes several times as
+    long as one with few rows, which costs more than choices that may differ in the last bit.
     """
     largest = max(differing)
     equal = tuple(sorted(bucket for bucket, share in differing.items() if share == 0.0))
@@ -146,7 +142,7 @@ class _Probe:
             if target != slots[0]:
                 engine.pool.copy(slots[0], target)
             session.cleared = self.n_prompt
-            session.is_sound = False  # nobody's prompt has these keys and values
+            session.is_sound = False  # no prompt has these keys and values
         self.is_cheap = True
         self.oracle = torch.empty(0)
         """Logits of the first tokens [up to N_PROBES, vocab], as the widest window of the largest bucket gives them;
@@ -190,12 +186,12 @@ class _Probe:
         return float(is_other.float().mean()), float(is_flipped.float().mean()), taken_s
 
     def _offset(self, bucket: int, size: int) -> int:
-        """Where a window of so many tokens begins among those of the oracle: elsewhere in every bucket."""
+        """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
     def look(self, n_rows: int, plan: Sequence[tuple[TorchSession, int, int]]) -> tuple[list[torch.Tensor], float]:
-        """One pass of `n_rows` rows over windows, each a session, its first token and its length: the logits of each
-        one's probed tokens, and the seconds."""
+        """Run a pass of `n_rows` rows over windows (session, first token, length).  Returns the logits of the probed
+        tokens of each, and the seconds."""
         parts: list[Part] = []
         for session, offset, size in plan:
             if offset:  # the tokens before it, as the oracle read them
@@ -217,7 +213,7 @@ class _Probe:
 # -- what replaces PyTorch on a device ---------------------------------------------------------------------------------
 KERNEL_ROWS = 5
 KERNEL_POSITIONS = (0, 58, 530)
-"""Of the first rows that are compared: an empty cache, one block of keys, two stretches."""
+"""Positions of the first compared row: an empty cache, one block of keys, two stretches."""
 KERNEL_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2, torch.float16: 1e-2}
 """Of the largest value."""
 REPLAY_TOLERANCE = 2e-2
@@ -225,11 +221,8 @@ REPLAY_TOLERANCE = 2e-2
 
 
 def check_device_parts(engine: TorchEngine, seed: int = 0) -> None:
-    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.
-
-    Raises:
-        EngineFailure: the attention kernel or a replayed pass is wrong; says by how much.
-    """
+    """Look for a broken driver, compiler or capture; that rows keep their bits is the self-test's matter.  Raises
+    EngineFailure: the attention kernel or a replayed pass is wrong; says by how much."""
     errors = []
     if engine.kernels is not None:
         limit = KERNEL_TOLERANCE[engine.pool.shape.dtype]

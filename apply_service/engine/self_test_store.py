@@ -1,7 +1,6 @@
-"""The self-test at start: looked up where an earlier start kept it, else made, in the best way of running that passes.
+"""The self-test at start: taken from a record of an earlier start, or run with the best options that pass it.
 
-A record is found again only by the same weights, libraries, device and thread count; one that can't be read is
-measured anew.
+A record is valid only for the same weights, libraries, device and thread count.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine, consi
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
 VERSION = 6
-"""Of the self-test itself: another one finds nothing that this one left."""
+"""Of the self-test.  Records of other versions are ignored."""
 CUDA_BUCKETS = (32, 64, 128, 192, 256)
-"""In the place of the default ones: fewer rows take no less time there."""
+"""Used in place of the default ones, because fewer rows take no less time on CUDA."""
 LARGE_BUCKET = 512
-"""On CUDA, for models of up to `SMALL_MODEL` weights: the time around a pass is a good part of the time in it."""
+"""On CUDA, also for models of up to `SMALL_MODEL` weights, where the overhead of a pass counts most."""
 SMALL_MODEL = 3e9
 RETIMED_WEIGHTS = 3e7
-"""On a CPU, passes of models of up to so many weights are timed again at every start, which takes a tenth of a second:
-a machine that was busy once is not so for ever.  Larger models learn from what they serve."""
+"""On a CPU, passes of models of up to this size are timed again at every start, in a tenth of a second: the machine may
+have been busy before.  Larger models correct their times while they serve."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class SelfTestStore:
         self._directory = directory
 
     def get(self, key: str) -> SelfTest | None:
-        """The record under a key (`fingerprint`); None where there is none."""
+        """The record of a key (`fingerprint`); None if there is none that can be read."""
         try:
             values: dict[str, Any] = json.loads(self._path(key).read_text(encoding="utf-8"))
             for name in ("differing_rows", "flipped_choices", "pass_times"):
@@ -72,8 +71,8 @@ class SelfTestStore:
 
 
 def fingerprint(model: Any, buckets: Sequence[int], wanted: str = "") -> str:
-    """A digest of everything that the self-test's outcome may depend on: kernels, threads, shapes, number format, the
-    `wanted` options of the engine, and a sample of every weight."""
+    """A digest of everything that the self-test may depend on: kernels, threads, shapes, number format, the `wanted`
+    options of the engine, and a sample of every weight."""
     device = next(model.parameters()).device
     cpu = triton = ""
     with contextlib.suppress(OSError):
@@ -99,11 +98,7 @@ def find_self_test(
 ) -> SelfTest:
     """Pack the matrices of `model`, and tell what the self-test finds of it here with these options of the engine, from
     `store` where it is known there.  Matrices are multiplied in pieces only where more row counts agree that way.  Says
-    in the log what passes run on.
-
-    Raises:
-        Exception: whatever the model trips over, run with windows over slots.
-    """
+    in the log what passes run on.  Raises Exception: whatever the model trips over, run with windows over slots."""
     key = fingerprint(model, buckets, repr(sorted(options.items())))  # packed weights can't be sampled
     pack_matrices(model)
     known = None if store is None else store.get(key)
@@ -141,11 +136,8 @@ def find_self_test(
 
 def find_options(model: Any, name: str, buckets: Sequence[int], options: Mapping[str, Any]) -> SelfTest:
     """The self-test with the first of the ways of running that passes it, from what was asked for to what is plainest;
-    its `notes` say why better ones did not.  What was asked for by name is not replaced.
-
-    Raises:
-        Exception: whatever the last way, or what was asked for by name, trips over.
-    """
+    its `notes` say why better ones did not.  What was asked for by name is not replaced.  Raises Exception: whatever
+    the last way, or what was asked for by name, trips over."""
     ways = [dict(options)]
     if torch.cuda.is_available() and options.get("cuda_graphs", "auto") == "auto":
         ways.append({**options, "cuda_graphs": "off"})
@@ -177,7 +169,7 @@ def found_options(options: Mapping[str, Any], found: SelfTest) -> dict[str, Any]
 
 
 def buckets_on(model: Any, buckets: Sequence[int]) -> tuple[int, ...]:
-    """Row counts of passes on the model's device: those of its record, where it asks for any of its own."""
+    """Row counts of passes on the model's device, or those of its record if they are not the default ones."""
     if tuple(buckets) != DEFAULT_BUCKETS or next(model.parameters()).device.type == "cpu":
         return tuple(buckets)
     n_weights = sum(weight.numel() for weight in model.parameters())

@@ -10,10 +10,10 @@ from apply_service.errors import ContextLimitExceeded
 
 class TorchSession:
     """Owns `slots` until it is closed, which calls `release` once.  The first `length` of them hold keys and values of
-    the tokens that have been read, `n_cached` of them by an earlier session.
+    tokens that have been read, `n_cached` of them by an earlier session.
 
-    Slots from `cleared` on may hold what an earlier session left.  Once `is_sound` is false, the prefix cache must not
-    keep what the session has read.
+    Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix cache must not keep
+    anything of this session.
     """
 
     def __init__(
@@ -60,10 +60,7 @@ class TorchSession:
 
 
 def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
-    """
-    Raises:
-        ContextLimitExceeded: prompt and new tokens are more than `limit`.
-    """
+    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`."""
     if n_prompt + max_new_tokens > limit:
         raise ContextLimitExceeded(
             f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",

@@ -74,8 +74,7 @@ class TorchEngine:
     keeps no prompt.  `attention`: the Triton kernel or PyTorch's own attention.  `cuda_graphs`: whether passes are
     captured.  `auto` uses the kernel, or graphs, wherever they can run.  `kernels` replace the kernel in tests.
 
-    Raises:
-        MissingDependency: the kernel or graphs are asked for by name and can't run here.
+    Raises MissingDependency: the kernel or graphs are asked for by name and can't run here.
     """
 
     def __init__(
@@ -167,11 +166,8 @@ class TorchEngine:
         self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
 
     def check_integrity(self) -> None:
-        """To be called while no session is open.
-
-        Raises:
-            EngineFailure: a slot is neither free nor in the prefix cache, or it is both.
-        """
+        """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
+        or it is both."""
         n_held = self.pool.n_slots - self.pool.n_free
         n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
         if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:

@@ -27,11 +27,8 @@ LEAST_SHARE = 0.5
 
 # -- what the setting means --------------------------------------------------------------------------------------------
 def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, ...]:
-    """The formats to try, best first: the model's own, and with `auto` on CUDA the first smaller one that fits.
-
-    Raises:
-        MissingDependency: the device has no such format.
-    """
+    """The formats to try, best first: the model's own, and with `auto` on CUDA the first smaller one that fits.  Raises
+    MissingDependency: the device has no such format."""
     # GPUs from Hopper on can multiply fp8 matrices with one scale per row.
     has_fp8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
     if setting == "bf16" or (setting == "auto" and device.type != "cuda"):
@@ -49,11 +46,8 @@ def candidates(setting: WeightsSetting, device: torch.device) -> tuple[Weights, 
 
 
 def dtype_of(setting: WeightsSetting, dtype: str, device: torch.device) -> torch.dtype:
-    """The type of all weights that are not in 8 bits.  `dtype` auto: float32 on the CPU, bfloat16 elsewhere.
-
-    Raises:
-        SettingsError: `weights` and `dtype` contradict each other.
-    """
+    """The type of all weights that are not in 8 bits.  `dtype` auto: float32 on the CPU, bfloat16 elsewhere.  Raises
+    SettingsError: `weights` and `dtype` contradict each other."""
     if setting == "bf16" and dtype not in ("auto", "bfloat16"):
         raise SettingsError("weights bf16 needs dtype bfloat16", value=dtype, remedy="leave out dtype or weights")
     if dtype == "auto":
@@ -103,10 +97,7 @@ def layers_of(model: Any) -> list[nn.Module]:
 
 
 def refuse_unknown_layers(model: Any, weights: Weights) -> None:
-    """
-    Raises:
-        ModelNotLoadable: see `bring`.
-    """
+    """Raises ModelNotLoadable: see `bring`."""
     if (share := known_share(model, weights)) < LEAST_SHARE:
         raise ModelNotLoadable(
             f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",

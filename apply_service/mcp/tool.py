@@ -1,10 +1,10 @@
 """MCP: the tool `edit_file` for coding agents, on the official SDK's server.
 
 `path`, `code_edit`, `instruction` and `dryRun` are the names of the best-known tool of this kind; the aliases are those
-of others.  The answer is a few lines and a diff, and the same as fields.  The file must lie in an allowed folder, is
-written only where no check found an error (or the caller accepts it), only if it still is as it was read, and wholly or
-not at all; one that was not written is an error of the tool, so that no agent takes it for done.  What the file held is
-kept for `apply-service undo`.  Who applies the edit is handed in: an engine in this process, or a running service.
+of others.  The answer is a short text with a diff, and the same as fields.  A file is written only if it lies in an
+allowed folder, no check found an error (unless the caller accepts it) and it is still as it was read.  A file that was
+not written is an error, so that no agent takes the edit for done.  `apply-service undo` restores the old text.  The
+caller passes in what applies the edit: an engine in this process, or a running service.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 }
 KINDS = {"string": (str, "a string"), "boolean": (bool, "true or false"), "object": (dict, "an object")}
 QUIET = frozenset({"instruction"})
-"""Findings that the text leaves out, as agents always send an instruction beside the edit; the fields have them."""
+"""Findings that only the fields have: agents send an instruction with every edit."""
 MAX_VALUE_CHARS = 500
 
 log = logging.getLogger(__name__)
@@ -114,13 +114,13 @@ class EditCall:
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """What became of a call on one file."""
+    """The outcome of a call for one file."""
 
     path: str
     status: Literal["written", "created", "unchanged", "dry_run", "refused"]
     result: ApplyResult | ApplyError
     refused: tuple[Verdict, ...] = ()
-    """Findings that stand against writing the result: why it was refused, or would be."""
+    """The findings that forbid writing the result."""
 
 
 class FileEditor:
@@ -135,7 +135,7 @@ class FileEditor:
         strategy: Strategy = "auto",
         max_bytes: int = 16 * 2**20,
     ) -> None:
-        """`max_bytes`: larger files are refused unread."""
+        """`max_bytes`: larger files are refused without reading them."""
         self._roots = roots
         self._apply = apply
         self._store = store
@@ -144,9 +144,9 @@ class FileEditor:
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def edit_all(self, call: EditCall) -> list[EditOutcome]:
-        """Carry out one call on its own file, first, and where the edit is a reply over several files with this one
-        among them, on the others; each file for itself.  Edits of one file wait for each other.  Raises ApplyError: the
-        call's own file could not be edited; the others were left alone."""
+        """Edit the call's own file, and then the others if the edit is a reply over several files that includes it.
+        Edits of one file wait for each other.  Raises ApplyError: the call's own file could not be edited, and no other
+        was."""
         outcomes = [await self._edit(call)]
         named = await anyio.to_thread.run_sync(named_files, normalise(call.code_edit))
         paths = [name for name in named if not is_same_file(name, call.path)]
@@ -158,7 +158,7 @@ class FileEditor:
         return outcomes
 
     async def _edit(self, call: EditCall) -> EditOutcome:
-        """Carry out one call on one file, while no other edit of it runs.  Raises ApplyError: nothing was written."""
+        """Edit one file, while no other edit of it runs.  Raises ApplyError: nothing was written."""
         target = self._roots.resolve(call.path)
         lock = self._locks.setdefault(target, anyio.Lock())
         async with lock:
@@ -193,7 +193,7 @@ class FileEditor:
 
     def _read(self, target: Path, call: EditCall) -> SourceFile:
         """The file that the call is for.  Raises TooLarge, FileNotReadable."""
-        with contextlib.suppress(OSError):  # no such file, or one that reading it says more about
+        with contextlib.suppress(OSError):  # reading the file reports the error
             if (n_bytes := target.stat().st_size) > self._max_bytes:
                 remedy = "edit it by other means"
                 raise TooLarge("the file is too large", value=n_bytes, limit=self._max_bytes, remedy=remedy)
@@ -250,8 +250,8 @@ def create_server(editor: FileEditor) -> Server[Any]:
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> EditCall:
-    """The call that the arguments mean.  A null counts as not given.  Raises UnknownField, InvalidField, EmptyUpdate:
-    names the argument."""
+    """The call with these arguments.  A null counts as not given.  Raises UnknownField, InvalidField, EmptyUpdate,
+    which name the argument."""
     own = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
     values: dict[str, Any] = {}
     for given, value in arguments.items():
@@ -286,7 +286,6 @@ def _content(lines: Iterable[str]) -> protocol.TextContent:
 
 
 def _error_lines(error: ApplyError) -> Iterator[str]:
-    """Code first, then what and what to do."""
     yield f"error [{error.code}]: {error.message}"
     for name, value in (("value", error.value), ("limit", error.limit)):
         if value is not None:

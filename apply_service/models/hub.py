@@ -20,8 +20,8 @@ DATA_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model that a short name stands for.  `revision` None: the newest one when it is pulled, because its full commit
-    hash could not be looked up; any later start takes the one that was pulled."""
+    """The model of a short name.  `revision` None: `pull` takes the newest one (its commit hash could not be looked
+    up), and later starts take the one that was pulled."""
 
     hub_id: str
     revision: str | None = None
@@ -41,7 +41,7 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the hub says of a model before it is downloaded: bytes in all, bytes still to come, commit, licence."""
+    """A model on the hub: bytes in all, bytes to download, commit, licence."""
 
     n_bytes: int
     n_missing: int
@@ -50,11 +50,7 @@ class Offer:
 
 
 def known(name: str) -> KnownModel:
-    """The model that a short name or an id of the form owner/name stands for.
-
-    Raises:
-        UnknownModel: it is neither.
-    """
+    """The model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
     if (found := KNOWN.get(name)) is not None:
         return found
     if not HUB_ID.fullmatch(name):
@@ -63,7 +59,7 @@ def known(name: str) -> KnownModel:
 
 
 def ask(name: str) -> Offer:
-    """What `pull` would download.  Raises UnknownModel: the hub can't be asked, or has no such model."""
+    """What `pull` would download.  Raises UnknownModel: the hub can't be reached, or has no such model."""
     from huggingface_hub import model_info, snapshot_download
 
     model = known(name)
@@ -78,7 +74,7 @@ def ask(name: str) -> Offer:
 
 
 def pull(name: str, revision: str | None = None, *, allow_code: bool = False) -> Path:
-    """Download what is missing of a model; the folder with all of it.  Raises UnknownModel."""
+    """Download the missing files of a model.  Returns its folder.  Raises UnknownModel."""
     from huggingface_hub import snapshot_download
 
     model = known(name)
@@ -90,7 +86,7 @@ def pull(name: str, revision: str | None = None, *, allow_code: bool = False) ->
 
 
 def find(name: str) -> Path | None:
-    """The folder of a model that was downloaded whole; asks no server.  Raises UnknownModel: a malformed name."""
+    """The folder of a completely downloaded model, without asking a server.  Raises UnknownModel: a malformed name."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -103,11 +99,8 @@ def find(name: str) -> Path | None:
 
 
 def find_or_pull(name: str, *, allow_code: bool) -> Path:
-    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.
-
-    Raises:
-        UnknownModel: no such model, no network, or a short name whose model is not here.
-    """
+    """The folder of a model by its id, downloaded if need be; a short name has to be pulled first.  Raises
+    UnknownModel: no such model, no network, or a short name whose model is not here."""
     folder = find(name)
     if folder is not None and (not allow_code or any(folder.glob("*.py"))):
         return folder
@@ -129,7 +122,7 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
 
 
 def downloaded() -> dict[str, Any]:
-    """What the cache holds of models, by id: the client's own records."""
+    """The records of the client's cache, by model id."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -140,7 +133,7 @@ def downloaded() -> dict[str, Any]:
 
 
 def remove(name: str) -> int:
-    """Delete all downloaded files of a model; the bytes that became free.  Raises UnknownModel: there are none."""
+    """Delete all downloaded files of a model.  Returns the freed bytes.  Raises UnknownModel: there are none."""
     from huggingface_hub import scan_cache_dir
 
     hub_id = known(name).hub_id

@@ -17,16 +17,13 @@ TAGGED = {made.name: made for made in (Chat, FastApply, Osmosis, AiXapply)}
 
 
 def open_prompt_format(source: str) -> PromptFormat:
-    """The format that the model's folder names in its record, or that goes with its published name.
-
-    Raises:
-        ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format.
-    """
+    """The format that the model's folder names in its record, or that goes with its published name.  Raises
+    ModelNotLoadable: there is no tokenizer, none that gives text back unchanged, or no such format."""
     return open_prompt_formats(source)[0]
 
 
 def open_prompt_formats(source: str) -> tuple[PromptFormat, ...]:
-    """The same, and then every other format in which a model with this tokenizer can be asked.  Raises alike."""
+    """The model's own format first, then the other formats that work with its tokenizer.  Raises the same errors."""
     try:
         record = json.loads((Path(source) / RECORD_FILE).read_text(encoding="utf-8"))
     except OSError:
@@ -60,8 +57,7 @@ PUBLISHED = {"fastapply": "fastapply", "fast-apply": "fastapply", "osmosis-apply
 
 
 def infer_prompt_format(source: str) -> str:
-    """By the published names of the models that have a format of their own; any other model is asked as a chat
-    model."""
+    """The format of a published model with a format of its own, by its name; `chat` for any other model."""
     path = Path(source)
     # In the hub's cache a model's folder is named after a commit, and the one two above it after the model.
     name = (path.parent.parent if path.parent.name == "snapshots" else path).name.lower().replace("_", "-")

@@ -49,11 +49,7 @@ class Tags:
         return self.head + text + self.tail
 
     def unwrap(self, output: str) -> str:
-        """The text in a whole output.
-
-        Raises:
-            Truncated: a tag is not where it belongs.
-        """
+        """The text in a whole output.  Raises Truncated: a tag is not where it belongs."""
         text = output.lstrip() if self.opening else output
         if not text.startswith(self.opening):
             raise Truncated(f"the output does not begin with {self.opening}", value=text[:40], remedy=OTHER_MODEL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.constraint import Masks
 from apply_service.prompts.tokenizer import BYTE_ALPHABET
 from apply_service.protocols import TokenIds, TokenSet
 
@@ -129,7 +129,7 @@ class ListingState:
     is_lost: bool = False
 
 
-class LineConstraint:
+class LineConstraint(Masks[ListingState]):
     """`constrain: sources`: allows the possible operations at the start of a line, and its own tokens inside it.
 
     It guarantees that no line is invented and that no line of the original is lost without a `drop`.  Each token of the
@@ -144,8 +144,7 @@ class LineConstraint:
         update: Sequence[str],
         matches: Mapping[int, int],
     ) -> None:
-        self._state = ListingState()
-        self._n_seen = 0
+        super().__init__(ListingState())
         self._vocabulary = vocabulary
         self._original = [ids.tolist() for ids in vocabulary.encode_lines(original)]
         self._update = [ids.tolist() for ids in vocabulary.encode_lines(update)]
@@ -154,33 +153,18 @@ class LineConstraint:
         self._matches = matches
         self._choices: dict[tuple[int, int], TokenSet] = {}
 
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        state = self._state_after(output_ids)
-        masks = [self._allowed(state)]
-        for token in draft_ids:
-            self._advance(state, token)
-            masks.append(self._allowed(state))
-        return masks
-
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        state = self._state_after(output_ids)
+        state = self.state_after(output_ids)
         sure: list[int] = []
         while len(sure) < limit and not state.is_over:
-            allowed = self._allowed(state)
+            allowed = self.allowed(state)
             if allowed is None or len(allowed) != 1:
                 break
             sure.append(int(allowed[0]))
-            self._advance(state, sure[-1])
+            self.advance(state, sure[-1])
         return draft_ids if list(draft_ids[: len(sure)]) == sure else sure
 
-    def _state_after(self, output_ids: Sequence[int]) -> ListingState:
-        """A copy, free to be advanced."""
-        for token in output_ids[self._n_seen :]:
-            self._advance(self._state, token)
-        self._n_seen = len(output_ids)
-        return copy(self._state)
-
-    def _allowed(self, state: ListingState) -> TokenSet | None:
+    def allowed(self, state: ListingState) -> TokenSet | None:
         vocabulary = self._vocabulary
         if state.is_lost:
             return None
@@ -202,8 +186,7 @@ class LineConstraint:
         """The end of the update's lines that can be taken from here."""
         return min(update_at + LOOK_AHEAD, len(self._update))
 
-    def _advance(self, state: ListingState, token: int) -> None:
-        """Take one more token.  One that was not allowed loses the state, which then allows everything."""
+    def advance(self, state: ListingState, token: int) -> None:
         vocabulary, at = self._vocabulary, state.original_at
         if state.is_lost or state.is_over:
             return

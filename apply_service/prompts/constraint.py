@@ -1,40 +1,70 @@
 """`constrain: sources` for models that write plain text: every line of the output is a line of a source.
 
-The state is the line being written.  Each token of the output advances it, and it tells the tokens that may follow.
-Nothing is done for every entry of the vocabulary at any token.
+The state is the line being written.  It tells which tokens may follow, without a loop over the vocabulary.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from apply_service.prompts.tokenizer import PROBE
+from apply_service.prompts.tokenizer import BYTE_ALPHABET, PROBE
 from apply_service.protocols import EditJob, TokenSet
 
+State = TypeVar("State")
 NO_TEXT = b"\xff"
 """A byte that no text has: whatever begins with `x` sorts before `x` and it."""
-VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
-BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
-"""The character that byte-level vocabularies write for each byte: its own where it is visible, else the next one from
-256 on."""
+
+
+class Masks(ABC, Generic[State]):
+    """A `Constraint` that steps through the output token by token.  Subclasses say which tokens a state allows, and how
+    a token changes it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._n_seen = 0
+
+    @abstractmethod
+    def allowed(self, state: State) -> TokenSet | None:
+        """The tokens that may come next; None: all."""
+
+    @abstractmethod
+    def advance(self, state: State, token: int) -> None:
+        """Take one more token.  One that was not allowed loses the state, which then allows everything."""
+
+    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
+        """See `Constraint`."""
+        state = self.state_after(output_ids)
+        masks = [self.allowed(state)]
+        for token in draft_ids:
+            self.advance(state, token)
+            masks.append(self.allowed(state))
+        return masks
+
+    def state_after(self, output_ids: Sequence[int]) -> State:
+        """A copy, free to be advanced."""
+        for token in output_ids[self._n_seen :]:
+            self.advance(self._state, token)
+        self._n_seen = len(output_ids)
+        return copy(self._state)
 
 
 class VocabularyBytes:
-    """What every id of a vocabulary writes, as bytes: for constraints on text, as tokens straddle lines and characters.
+    """The bytes of every token.  Bytes, because tokens straddle lines and characters.
 
-    `pieces` maps ids to bytes; an id that writes nothing (a control token) has no place in it.  Raises ValueError where
-    a byte has no id of its own: then some text could not be written from every place.
+    `pieces` maps ids to bytes, without ids that write nothing (control tokens).  Raises ValueError if a byte has no
+    token of its own: some texts could then not be written from every place.
     """
 
     def __init__(self, pieces: Mapping[int, bytes]) -> None:
@@ -49,7 +79,7 @@ class VocabularyBytes:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> VocabularyBytes | None:
         """The vocabulary of a byte-level tokenizer, or of one that marks spaces and falls back to bytes; None for any
-        other, found by writing a probe."""
+        other, which a probe text tells."""
         is_byte_level = "ByteLevel" in json.dumps(json.loads(tokenizer.to_str()).get("decoder"))
         pieces: dict[int, bytes] = {}
         for text, token in tokenizer.get_vocab(with_added_tokens=False).items():
@@ -67,11 +97,11 @@ class VocabularyBytes:
             return None
 
     def piece(self, token: int) -> bytes:
-        """What the id writes; b"" for one that writes nothing."""
+        """The bytes of a token; b"" for a control token."""
         return self._pieces.get(token, b"")
 
     def ids(self, piece: bytes) -> list[int]:
-        """The ids that write just this."""
+        """The tokens with exactly these bytes."""
         return self._ids.get(piece, [])
 
     def longer(self, start: bytes) -> Iterator[tuple[bytes, list[int]]]:
@@ -89,8 +119,8 @@ class VocabularyBytes:
 
 
 def source_lines(job: EditJob) -> list[str]:
-    """The lines that an output may have: those of the original, and those of the update as the merger reads it that
-    are part of the output (no markers, fences, hints)."""
+    """The lines that an output may have: those of the original, and those of the update that the merger writes (no
+    markers, fences, hints)."""
     original = job.original.split("\n")
     update = [op.text for op in job.prediction.ops if op.update_line is not None and op.kind != "drop"]
     return [*(original if original[-1] else original[:-1]), *update]
@@ -98,7 +128,7 @@ def source_lines(job: EditJob) -> list[str]:
 
 @dataclass(slots=True)
 class TextState:
-    """What was written since the last line end.  `is_opening`: the opening is not complete yet."""
+    """The bytes since the last line end.  `is_opening`: `before` is not complete yet."""
 
     line: bytes = b""
     is_opening: bool = False
@@ -106,15 +136,15 @@ class TextState:
     is_lost: bool = False
 
 
-class SourceConstraint:
-    """Of any format that writes the plain file: a token is allowed where the bytes of the line so far and its own begin
-    a line of the sources, or end one and begin others.  How the text is cut into tokens is the target's choice.
+class SourceConstraint(Masks[TextState]):
+    """For formats that write the plain file.  A token is allowed if the line so far and its bytes begin a line of the
+    sources, or end one and begin others.  The target chooses how the text is cut into tokens.
 
     The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line may lack
-    its line end; one that `after` begins with may be that of the line before it.  `encode` writes text as the target
-    would, so that text can be drafted where no other may follow; without it drafts stay as they are.
+    its line end, which may also be the one that `after` begins with.  `encode` gives the target's tokens of a text that
+    is the only possible one; without it, drafts are left alone.
 
-    What is allowed at a place costs as many look-ups as the lines that may follow have bytes, and is kept.
+    The allowed tokens of a place cost as many look-ups as the lines that may follow have bytes, and are cached.
     """
 
     def __init__(
@@ -127,8 +157,7 @@ class SourceConstraint:
         after: str = "",
         encode: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
-        self._state = TextState(is_opening=bool(before))
-        self._n_seen = 0
+        super().__init__(TextState(is_opening=bool(before)))
         self._vocabulary = vocabulary
         self._end_id = end_id
         self._encode = encode
@@ -141,25 +170,9 @@ class SourceConstraint:
         self._starts: dict[bytes, bool] = {}  # whether the output may go on with this at the start of a line
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
 
-    def masks(self, output_ids: Sequence[int], draft_ids: Sequence[int]) -> Sequence[TokenSet | None]:
-        """See `Constraint`."""
-        state = self._state_after(output_ids)
-        masks = [self._allowed(state)]
-        for token in draft_ids:
-            self._advance(state, token)
-            masks.append(self._allowed(state))
-        return masks
-
-    def _state_after(self, output_ids: Sequence[int]) -> TextState:
-        """A copy, free to be advanced."""
-        for token in output_ids[self._n_seen :]:
-            self._advance(self._state, token)
-        self._n_seen = len(output_ids)
-        return copy(self._state)
-
     def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """As text: which cut into tokens the target prefers, a draft of the right text knows as well."""
-        state = self._state_after(output_ids)
+        """Compares bytes: a draft with the right text has the target's tokens already."""
+        state = self.state_after(output_ids)
         if state.is_lost or state.is_over or self._encode is None:
             return draft_ids
         first, last = self._units_from(state.line)
@@ -173,7 +186,7 @@ class SourceConstraint:
             return draft_ids
         return self._encode(rest.decode(errors="ignore"))[:limit]
 
-    def _advance(self, state: TextState, token: int) -> None:
+    def advance(self, state: TextState, token: int) -> None:
         if state.is_lost or state.is_over:
             return
         if token == self._end_id:
@@ -192,10 +205,10 @@ class SourceConstraint:
             state.is_lost = not self._before.startswith(state.line)
 
     def _end_lines(self, state: TextState) -> None:
-        """Leave the lines behind that are complete; what begins no line is lost.
+        """Remove complete lines.  The state is lost if the rest begins no line.
 
-        A line end that could begin `after` too is taken for an empty line where the sources have one: the rest of
-        `after` may follow either way.
+        A line end that could also begin `after` counts as an empty line if the sources have one.  The rest of `after`
+        may follow either way.
         """
         while True:
             line, end, rest = state.line.partition(b"\n")
@@ -205,7 +218,7 @@ class SourceConstraint:
         first, last = self._units_from(state.line)
         state.is_lost = bool(state.line) and first == last
 
-    def _allowed(self, state: TextState) -> TokenSet | None:
+    def allowed(self, state: TextState) -> TokenSet | None:
         if state.is_lost:
             return None
         if state.is_over:
@@ -237,7 +250,7 @@ class SourceConstraint:
         return found
 
     def _units_from(self, line: bytes) -> tuple[int, int]:
-        """The range of the units that begin so."""
+        """The range of the units that begin with `line`."""
         return bisect_left(self._units, line), bisect_left(self._units, line + NO_TEXT)
 
 

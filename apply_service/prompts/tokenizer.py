@@ -90,11 +90,8 @@ class ChatTokenizer:
         self.end_id: int = tokenizer.eos_token_id
 
     def encode_chat(self, messages: Sequence[ChatMessage], *, prefill: str = "") -> list[int]:
-        """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.
-
-        Raises:
-            ModelNotLoadable: the chat template is missing, or does not show each message exactly once.
-        """
+        """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises ModelNotLoadable:
+        the chat template is missing, or does not show each message exactly once."""
         if not self._tokenizer.chat_template:
             raise ModelNotLoadable("the model has no chat template", remedy="use an instruct model")
         places = [{**message, "content": f"\ue000{i}\ue001"} for i, message in enumerate(messages)]

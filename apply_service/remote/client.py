@@ -116,12 +116,8 @@ class RemoteClient:
         raise AssertionError("the last retry's error is raised")
 
     async def _try(self, content: bytes, on_text: Callable[[str], None], transcript: Transcript) -> Reply:
-        """Ask once.
-
-        Raises:
-            Passing: nothing of an answer came, and may come a moment later.
-            ApplyError: it was refused, is too large, is no whole answer, or broke off.
-        """
+        """Ask once.  Raises Passing: nothing of an answer came, and may come a moment later; ApplyError: it was
+        refused, is too large, is no whole answer, or broke off."""
         endpoint, url = self.endpoint, self.endpoint.url
         headers = {"Content-Type": "application/json", **endpoint.headers}
         whole, n_bytes = bytearray(), 0

@@ -37,10 +37,8 @@ class Endpoint:
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str] | None = None) -> Endpoint:
-        """
-        Raises:
-            SettingsError: the URL is missing or is not a server's; the variable of the key is not set, or holds no key.
-        """
+        """Raises SettingsError: the URL is missing or is not a server's; the variable of the key is not set, or holds
+        no key."""
         is_vllm = settings.engine == VLLM
         url = _url(settings.vllm_url, "vllm_url") if is_vllm else _url(settings.remote_url, "remote_url")
         environment = os.environ if environment is None else environment

@@ -163,12 +163,9 @@ class Transcript:
                 yield self.take(data)
 
     def take(self, data: str | bytes) -> str:
-        """Take the JSON of a completion or a chunk, or the end of a stream.  Returns the text that it adds.
-
-        Raises:
-            RemoteFailure: it is no such JSON, reports an error, or comes after the end.
-            Truncated: the text is longer than any answer to this edit.
-        """
+        """Take the JSON of a completion or a chunk, or the end of a stream.  Returns the text that it adds.  Raises
+        RemoteFailure: it is no such JSON, reports an error, or comes after the end; Truncated: the text is longer than
+        any answer to this edit."""
         if self.is_done:
             raise RemoteFailure("The remote server wrote on after its end.", remedy=REPORT)
         if data.strip() == "[DONE]":
@@ -209,12 +206,8 @@ class Transcript:
         return text
 
     def finish(self) -> Reply:
-        """The reply, once the whole answer has come.
-
-        Raises:
-            Truncated: it was cut off at a limit of tokens, or is empty.
-            RemoteFailure: it has no end, or ended for another reason than being complete.
-        """
+        """The reply, once the whole answer has come.  Raises Truncated: it was cut off at a limit of tokens, or is
+        empty; RemoteFailure: it has no end, or ended for another reason than being complete."""
         if self._finish_reason == "length":
             remedy = "raise max_tokens, or the server's own limit"
             raise Truncated("the remote model reached its token limit", value=self._n_chars, remedy=remedy)

@@ -40,21 +40,9 @@ class RemoteTarget:
         return True
 
     def decide(
-        self,
-        jobs: Sequence[EditJob],
-        request: ApplyRequest,
-        drafter: str,
-        deadline: Deadline,
-        *,
-        is_streamed: bool,
+        self, jobs: Sequence[EditJob], request: ApplyRequest, drafter: str, deadline: Deadline, *, is_streamed: bool
     ) -> Deciding:
-        """Let the model write all jobs together.  `is_streamed`: yield the text as it comes (for a single job only).
-
-        Raises:
-            UnsupportedParameter: the request has a field that no remote model takes.
-            ContextLimitExceeded, Truncated, RemoteFailure, Overloaded, DeadlineExceeded, Cancelled: see `remote.client`
-                and `prompts.chat`.
-        """
+        """See `Decider`.  Also raises UnsupportedParameter: the request has a field that no remote model takes."""
         del drafter  # the service's default, which says nothing about this target
         endpoint = self.client.endpoint
         refuse_unsupported(request, endpoint.takes)

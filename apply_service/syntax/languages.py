@@ -1,7 +1,7 @@
 """The languages: their names, files, comments, tree-sitter grammars and queries.  Grammars load on first use.
 
-To add one, add a row to `TABLE` and, where it has a grammar, `queries/NAME.scm`.  An unknown language is None
-everywhere; callers then work by indentation.
+To add one, add a row to `TABLE` and, if it has a grammar, `queries/NAME.scm`.  An unknown language is None, and callers
+then work by indentation.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ QUERY_PARTS = {
     "javascript": ("ecma", "jsx", "javascript"),
     "cpp": ("c", "cpp"),
 }
-"""Files of `queries/` that are joined, where it is not the language's own alone."""
+"""Languages whose query is joined from several files of `queries/`."""
 DIALECTS = {"typescript": "tsx", "c": "cpp"}
-"""The language to try where a grammar finds errors."""
+"""The language to try if the grammar finds errors."""
 STEM_FILES = frozenset({"dockerfile", "makefile"})
-"""Names that keep their language with any extension (`Dockerfile.dev`)."""
+"""Files that keep their language with any extension (`Dockerfile.dev`)."""
 
 
 class Language(NamedTuple):
@@ -114,7 +114,7 @@ LANGUAGES = tuple(map(Language.from_row, TABLE.strip().splitlines()))
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
 BY_FILENAME = {file.lower(): BY_NAME[name] for name, files in FILENAMES.items() for file in files.split()}
 BY_EXTENSION = {end.lower(): language for language in reversed(LANGUAGES) for end in language.extensions}
-"""Where two languages share an extension, the first one has it."""
+"""An extension of two languages belongs to the first."""
 
 
 def find_language(name: str | None) -> Language | None:
@@ -135,10 +135,8 @@ def language_of_path(path: str | None) -> Language | None:
 
 
 def detect_language(*, name: str | None = None, path: str | None = None) -> str | None:
-    """The canonical name for a declared language and a path; None where neither is known.
-
-    The declared language wins, except that the path refines it to TSX (typescript, `.tsx`: tsx).
-    """
+    """The canonical name for a declared language and a path; None if neither is known.  The declared language wins, but
+    TypeScript in a `.tsx` file is TSX."""
     declared, by_path = find_language(name), language_of_path(path)
     if declared is None:
         return by_path.name if by_path is not None else None
@@ -148,7 +146,7 @@ def detect_language(*, name: str | None = None, path: str | None = None) -> str 
 
 @cache
 def load_grammar(name: str | None) -> tree_sitter.Language | None:
-    """The tree-sitter grammar of a language; None where it has none."""
+    """The tree-sitter grammar of a language; None if it has none."""
     language = find_language(name)
     if language is None or language.grammar is None:
         return None

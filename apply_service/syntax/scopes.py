@@ -1,7 +1,7 @@
 """The nested scopes of a file (functions, classes, keys, sections, blocks) as ranges of lines.
 
-Queries the syntax tree; a text without one falls back to indentation (`is_fallback` says so).  Broken code gives the
-scopes that the parser could make out.  Knows nothing of edits.
+They come from the syntax tree, or from indentation if there is none (`is_fallback`).  In broken code, only the scopes
+that the parser recognises are found.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ QUOTED_NAMES = frozenset({"json", "yaml", "toml", "javascript", "typescript", "t
 
 
 class Scope(NamedTuple):
-    """One scope.  Lines are 0-based; `lead_line <= start_line <= header_line < body_start_line <= body_end_line <=
-    end_line`, but for a scope within one line, where the body is empty and starts at `end_line`."""
+    """One scope.  Lines are 0-based: `lead_line <= start_line <= header_line < body_start_line <= body_end_line <=
+    end_line`.  A scope in a single line has an empty body at `end_line`."""
 
     name: str
-    """As declared; the stripped first line for what declares no name (blocks)."""
+    """As declared.  A scope without a name (a block) has its first line, stripped."""
     kind: str
     """function, method, class, module, key, section, element or block."""
     start_line: int
@@ -50,7 +50,7 @@ class Scope(NamedTuple):
     body_start_line: int
     """The first line after the header."""
     body_end_line: int
-    """Half open; before the closing line (`}`, `end`, `</div>`) where there is one."""
+    """Half open; without the closing line (`}`, `end`, `</div>`)."""
     lead_line: int
     """With comments that touch it from above."""
     indent: str
@@ -60,7 +60,7 @@ class Scope(NamedTuple):
 
 
 def is_fallback(text: str, language: str | None) -> bool:
-    """Whether the scopes of `text` come from indentation: no grammar, or a text that the parser refuses."""
+    """Whether the scopes of `text` come from indentation: there is no grammar, or `parse` refuses the text."""
     return parse(text, language) is None
 
 
@@ -108,7 +108,7 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
 
 
 def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
-    """What a name node declares: `*Foo::bar(int a)` is `Foo::bar`, `<div id="main">` is `div#main`."""
+    """The plain name in a name node: `*Foo::bar(int a)` is `Foo::bar`, `<div id="main">` is `div#main`."""
     text = tree.text_of(name)
     if tree.language in ("c", "cpp"):
         declarator = (text if "operator" in text else text.split("=", 1)[0]).strip()
@@ -125,7 +125,7 @@ def plain_name(tree: SyntaxTree, name: tree_sitter.Node) -> str:
 
 
 class ScopeLines:
-    """The lines of one text, by which its scopes are measured: from a syntax node, or from indentation alone."""
+    """The lines of one text, to find the extents of its scopes: from a syntax node, or from indentation alone."""
 
     def __init__(self, text: str, language: Language) -> None:
         self._language = language
@@ -143,7 +143,7 @@ class ScopeLines:
         kind: str,
         parent: int | None,
     ) -> Scope:
-        """The scope of `node`.  `outer_row`: where what is wrapped around the node (`export`) starts."""
+        """The scope of `node`.  `outer_row`: the first row of its wrapper (`export`)."""
         header, start = self._header_row(node, body), min(outer_row, node.start_point[0])
         end = max(self._end(node, header), header + 1)
         body_start = header + 1
@@ -165,9 +165,8 @@ class ScopeLines:
         return self._scope(header, name, kind, parent, start, end, body_start, end - 1 if has_closer else end)
 
     def measure_indented(self) -> list[Scope]:
-        """The scopes of a text without a syntax tree, outer before inner: a line is a header where the next line that
-        is not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation is the scope's last.
-        Linear in the number of lines."""
+        """The scopes of a text without a syntax tree, outer before inner.  A line is a header if the next line that is
+        not blank is indented deeper.  A closing line (`}`, `end`) at the header's indentation ends the scope."""
         scopes: list[Scope] = []
         open_scopes: list[tuple[int, int]] = []
         rows = [

@@ -1,12 +1,11 @@
-"""Parsed trees, cached by (language, text) so that merger, windows and checks parse a text once between them, and where
-a text breaks its grammar.
+"""Syntax trees, cached so that merger, windows and checks parse a text only once, and syntax errors.
 
-Trees are only read after parsing, so threads share them; parsers keep state and are made for each parse.  Some grammars
-take quadratic time or memory on hostile text, one overruns its own stack, and the binding has no limit that works.  So
-a text is looked at before it is parsed; one that looks bad has no tree, as if its language were unknown.
+Threads share trees, which are only read; each parse has its own parser.  Some grammars take quadratic time or memory on
+hostile text, one overruns its stack, and the limits of the binding do not work.  So texts are examined before they are
+parsed.  A text that looks hostile has no tree, as if its language were unknown.
 
-Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` free a reference that they do not own
-(crashes later; take `point[0]`, `point[1]`), and parsing through a read callable leaks the text.
+Two traps of the binding (tree-sitter 0.26.0): `Point.row` and `Point.column` free a reference that they do not own, and
+crash later (use `point[0]`, `point[1]`); parsing through a read callable leaks the text.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from apply_service.syntax.languages import DIALECTS, find_language, load_grammar
 MAX_CHARS = 1_500_000
 """Longer texts have no tree."""
 CACHED_TREES = 16
-"""A request touches four texts (original, update, prediction, merged); a few requests run side by side."""
+"""A request has four texts (original, update, prediction, merged), and a few requests run side by side."""
 MAX_PLAIN_BYTES = 8192
 MAX_COMPRESSION = 40
-"""Longer texts that shrink more than this (code: 3 to 10 times) are one pattern repeated, on which error recovery takes
-time quadratic in the length: seconds at 50 kB.  Random tokens of the same length take a tenth of a second."""
+"""Longer texts that compress better than this (code: 3 to 10 times) repeat one pattern.  Error recovery then takes
+quadratic time: seconds for 50 kB, where random tokens take a tenth of a second."""
 READ_BYTES = 1024
 MAX_READS = 250
-"""How often a parse that may hang may read each piece of the text.  Real files need up to 40 reads, broken ones 100."""
+"""The most reads of each piece of text in a parse that may hang.  Real files need up to 40, broken ones 100."""
 MAY_HANG = frozenset({"kotlin"})
-"""Their grammars may loop for ever on broken code."""
+"""Languages whose grammar may loop for ever on broken code."""
 MAX_OPEN_ANGLES = 500
 """`<` between two statement ends: Java's and C#'s grammars need memory quadratic in it (16,000: gigabytes)."""
 DEEP_LINE = re.compile(r"^[ \t?:-]{200}", re.MULTILINE)
-"""YAML's scanner writes its indentation stack into a buffer for some 250 levels without a look; each takes a column."""
+"""YAML's scanner overruns its indentation stack at some 250 levels; each level takes a column."""
 STATEMENT_END = re.compile(r"[;{}]")
 APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
-"""Macros, templates and dialects that the grammars do not know."""
+"""Languages with macros, templates or dialects that the grammars do not know."""
 MAX_ERRORS = 1000
 
 
 class SyntaxTree(NamedTuple):
-    """A parsed text.  `language` is the grammar's, which may be a dialect of what was asked for."""
+    """A parsed text.  `language` is that of the grammar, which may be a dialect of the requested one."""
 
     root: tree_sitter.Node
     source: bytes
@@ -59,11 +58,10 @@ class SyntaxTree(NamedTuple):
 
 @lru_cache(maxsize=CACHED_TREES)
 def parse(text: str, language: str | None) -> SyntaxTree | None:
-    """The tree of `text`, rows counted as `text.split("\\n")` does; None without a grammar, past `MAX_CHARS`, or where
-    parsing would take too long.
+    """The tree of `text`, with the rows of `text.split("\\n")`; None without a grammar, or for a text that is too long
+    or looks hostile.
 
-    Where the grammar finds errors and the language has a dialect (TypeScript: TSX, C: C++) whose grammar finds none,
-    the tree is the dialect's.
+    If the grammar finds errors and that of a dialect (TypeScript: TSX, C: C++) finds none, the tree is the dialect's.
     """
     known = find_language(language)
     tree = _parse_with(text, known.name) if known is not None else None
@@ -93,7 +91,7 @@ def _parse_with(text: str, language: str) -> SyntaxTree | None:
 
 
 def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Node | None:
-    """The root, or None where the parser hangs: it then reads on and on, and only the end of the text stops it."""
+    """The root, or None if the parser hangs.  A hanging parser reads on and on, until it gets the end of the text."""
     views: dict[int, memoryview] = {}
     end = memoryview(b"")
     n_left = MAX_READS * (len(source) // READ_BYTES + 1)
@@ -115,10 +113,8 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
 
 
 def count_syntax_errors(text: str, language: str | None) -> list[int]:
-    """0-based lines where ERROR and MISSING nodes start, in order; empty where there is none, and without a grammar.
-
-    Cost: that of the parse, plus the damaged part of the tree; stops at `MAX_ERRORS`.
-    """
+    """The lines (0-based) on which ERROR and MISSING nodes start, in order, at most `MAX_ERRORS`; empty without a
+    grammar.  Costs the parse, and a walk of the damaged part of the tree."""
     tree = parse(text, language)
     lines: list[int] = []
     stack = [tree.root] if tree is not None and tree.root.has_error else []
@@ -133,8 +129,8 @@ def count_syntax_errors(text: str, language: str | None) -> list[int]:
 
 @lru_cache(maxsize=4)
 def python_error(text: str) -> SyntaxError | None:
-    """Why this Python does not compile; None where it does, or where the compiler can't tell.  Cached, because several
-    checks ask about the same text."""
+    """Why this Python can't be parsed; None if it can, or if the parser gives up.  Cached, because several checks ask
+    about the same text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -147,7 +143,7 @@ def python_error(text: str) -> SyntaxError | None:
 
 
 def breaks_syntax(original: str, merged: str, language: str | None) -> bool:
-    """Whether a text that parsed does not any more; never where the grammar is only an approximation."""
+    """Whether the original parses and the merged text does not; never if the grammar is only an approximation."""
     if language in APPROXIMATE or merged == original:
         return False
     if language == "python":

@@ -165,7 +165,7 @@ class MergeAlone:
         doubts = ("doubt",) if prediction.certainty is not Certainty.CERTAIN else ()
         findings = (*doubts, *dict.fromkeys(verdict.check for verdict in found if not verdict.is_pass))
         return Answer(
-            text, seconds, n_tokens=0, findings=findings, certainty=prediction.certainty.value, strategy=MERGE
+            text, latency_s=seconds, n_tokens=0, findings=findings, certainty=prediction.certainty.value, strategy=MERGE
         )
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from apply_eval.scores import CONFIDENCE_THRESHOLD
 from apply_eval.services import DIALECTS
 from apply_service.commands.output import print_error
 from apply_service.errors import ApplyError
-from apply_service.registry import EDIT_FORMATS, names
+from apply_service.registry import EDIT_FORMATS
 from apply_service.types import Strategy
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -51,17 +51,30 @@ def build_parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     parser = argparse.ArgumentParser(prog="apply-eval", description=__doc__.split("\n")[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, add_options, command, says in (
-        ("mine", _add_mine, _mine, "real edits out of a local git history, with lazy snippets"),
-        ("merge", _add_merge, _merge, "the deterministic merger on a data set"),
-        ("peers", _add_peers, _peers, "other projects' cases of edit formats, strategy exact"),
-        ("run", _add_run, _run, "drafters, peers or a service on a data set: right answers, speed, report"),
-        ("report", _add_report, _report, "the HTML page of a run"),
-        ("compare", _add_compare, _compare, "two runs on the same samples; fails on a regression"),
-    ):
+
+    def add_command(name: str, command: Callable[[argparse.Namespace], int], says: str) -> Add:
         own = commands.add_parser(name, help=says, allow_abbrev=False)
-        add_options(own.add_argument)
         own.set_defaults(command=command)
+        return own.add_argument
+
+    _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
+    _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
+
+    add = add_command("peers", _peers, "other projects' cases of edit formats, strategy exact")
+    add("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
+    add("--out", type=Path, help="folder for results.json")
+
+    _add_run(add_command("run", _run, "drafters, peers or a service on a data set: right answers, speed, report"))
+
+    add = add_command("report", _report, "the HTML page of a run")
+    add("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
+    add("--out", type=Path, metavar="FOLDER", help="folder of the page (default: the run's)")
+
+    add = add_command("compare", _compare, "two runs on the same samples; fails on a regression")
+    add("a", type=Path, metavar="A", help="the run before: its --out, or its results.json")
+    add("b", type=Path, metavar="B", help="the run after")
+    text = "compare contestant A with B (default: equal names)"
+    add("--pair", action="append", default=[], metavar="A=B", help=text)
     return parser
 
 
@@ -118,7 +131,7 @@ def _add_merge(add: Add) -> None:
     add("--seed", type=int, default=0, metavar="N", help="of the bootstrap's intervals")
     add("--out", type=Path, metavar="FOLDER", help="folder for results.json")
     add("--json", type=Path, metavar="FILE", help="the figures without the rows, to be committed")
-    add("--format", choices=("auto", *names(EDIT_FORMATS)), default="auto", help="the edits' format")
+    add("--format", choices=("auto", *EDIT_FORMATS), default="auto", help="the edits' format")
 
 
 def _merge(arguments: argparse.Namespace) -> int:
@@ -138,11 +151,6 @@ def _merge(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         _write_json(arguments.json, {name: value for name, value in results.items() if name != "rows"})
     return 0
-
-
-def _add_peers(add: Add) -> None:
-    add("--data", type=Path, required=True, help="the cases, JSONL (.xz may be)")
-    add("--out", type=Path, help="folder for results.json")
 
 
 def _peers(arguments: argparse.Namespace) -> int:
@@ -206,11 +214,6 @@ def _run(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
-def _add_report(add: Add) -> None:
-    add("run", type=Path, metavar="RUN", help="the --out of a run, or its results.json")
-    add("--out", type=Path, metavar="FOLDER", help="folder of the page (default: the run's)")
-
-
 def _report(arguments: argparse.Namespace) -> int:
     from apply_eval.report import write_report
 
@@ -220,13 +223,6 @@ def _report(arguments: argparse.Namespace) -> int:
     print_results(results.values)
     print(f"report in {path.resolve().as_uri()}")
     return 0
-
-
-def _add_compare(add: Add) -> None:
-    add("a", type=Path, metavar="A", help="the run before: its --out, or its results.json")
-    add("b", type=Path, metavar="B", help="the run after")
-    pair_help = "compare contestant A with B (default: equal names)"
-    add("--pair", action="append", default=[], metavar="A=B", help=pair_help)
 
 
 def _compare(arguments: argparse.Namespace) -> int:

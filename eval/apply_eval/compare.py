@@ -43,11 +43,8 @@ class Difference(NamedTuple):
 def compare_rows(
     a: Sequence[RunRow], b: Sequence[RunRow], *, threshold: float, is_same_machine: bool = True, seed: int = 0
 ) -> list[Difference]:
-    """The differences of one contestant's rows in two runs, on the samples that both scored.
-
-    Raises:
-        DataError: there is no such sample.
-    """
+    """The differences of one contestant's rows in two runs, on the samples that both scored.  Raises DataError: there
+    is no such sample."""
     pairs = _scored_by_both(a, b)
     if not pairs:
         raise DataError("the runs have no scored sample in common", value=0, limit=1)
@@ -112,11 +109,8 @@ def refuse_other_samples(a: Mapping[str, SampleFacts], b: Mapping[str, SampleFac
 
 # -- on the terminal ---------------------------------------------------------------------------------------------------
 def print_comparison(a: RunResults, b: RunResults, pairs: Sequence[str]) -> list[str]:
-    """Print the differences of every pair (`A=B`; without any, of equal names); the names of the regressions.
-
-    Raises:
-        DataError: the runs have no sample or contestant in common, or other texts, or there is no such pair.
-    """
+    """Print the differences of every pair (`A=B`; without any, of equal names); the names of the regressions.  Raises
+    DataError: the runs have no sample or contestant in common, or other texts, or there is no such pair."""
     refuse_other_samples(a.facts, b.facts)
     machines = [((run.values["provenance"] or {}).get("hardware"), run.values["plan"]["model"] or {}) for run in (a, b)]
     is_same_machine = len({str((hardware, model.get("device"))) for hardware, model in machines}) == 1

@@ -92,17 +92,10 @@ _LEFT_OUT = ("style", "split")
 _TEXT_FIELDS = ("update", "subject", "repo", "licence", "commit", "parent", "date", "style", "split")
 
 
-def read_records(path: Path, *, limit: int | None = None) -> list[EditRecord]:
-    """The records of a data set, in order.
-
-    Raises:
-        DataError: no such file, not JSONL, a field missing or of the wrong type, an id twice, or no record at all.
-    """
-    records = []
-    for number, row in read_rows(path):
-        records.append(record_of_row(row, f"{path.name}, line {number}"))
-        if limit is not None and len(records) >= limit:
-            break
+def read_records(path: Path) -> list[EditRecord]:
+    """The records of a data set, in order.  Raises DataError: no such file, not JSONL, a field missing or of the wrong
+    type, an id twice, or no record at all."""
+    records = [record_of_row(row, f"{path.name}, line {number}") for number, row in read_rows(path)]
     _refuse_empty(records, path)
     for name, n_times in Counter(record.id for record in records).items():
         if n_times > 1:
@@ -123,11 +116,8 @@ def chosen_records(path: Path, *, updates: Path | None, split: str | None) -> tu
 
 
 def join_updates(records: Sequence[EditRecord], path: Path) -> list[EditRecord]:
-    """The records that `path` has an update for, with that update and its tags.
-
-    Raises:
-        DataError: an update whose id no record has, or no update at all.
-    """
+    """The records that `path` has an update for, with that update and its tags.  Raises DataError: an update whose id
+    no record has, or no update at all."""
     rows = {_text(row, "id", f"{path.name}, line {n}"): (row, f"{path.name}, line {n}") for n, row in read_rows(path)}
     _refuse_empty(list(rows), path)
     unknown = sorted(rows.keys() - {record.id for record in records})
@@ -162,11 +152,8 @@ def as_row(record: EditRecord) -> Row:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """(line number, JSON object) of each line that is not blank.
-
-    Raises:
-        DataError: no such file, or a line that is no JSON object.
-    """
+    """(line number, JSON object) of each line that is not blank.  Raises DataError: no such file, or a line that is no
+    JSON object."""
     try:
         with _open(path, "rt") as file:
             for number, line in enumerate(file, 1):

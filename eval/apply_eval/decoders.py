@@ -28,9 +28,9 @@ from apply_eval.runners import (
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
+from apply_service.engine.session import refuse_over_limit
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
-    ContextLimitExceeded,
     MissingDependency,
     Truncated,
     Unreachable,
@@ -73,14 +73,8 @@ class Elsewhere(ABC):
         job = edit.job
         target = in_process(self._runtime.load(self._runtime.models[0]))
         decoding = open_decoding(job, request, target, request.drafter or self._runtime.default_drafter)
-        n_prompt, limit = len(decoding.prompt_ids), target.engine.context_limit
-        if n_prompt + decoding.max_new_tokens > limit:
-            raise ContextLimitExceeded(
-                f"{n_prompt} prompt tokens and up to {decoding.max_new_tokens} new ones exceed the context limit",
-                value=n_prompt + decoding.max_new_tokens,
-                limit=limit,
-                remedy="send a smaller file, or use a model with a longer context",
-            )
+        n_prompt = len(decoding.prompt_ids)
+        refuse_over_limit(n_prompt, decoding.max_new_tokens, target.engine.context_limit)
         before_s = time.perf_counter() - started
         generated = self._generate(target, decoding, job)
         merged = target.prompt_format.decode_output(generated.ids)

@@ -1,8 +1,8 @@
 """The library's own `generate`, plain or with prompt lookup, over the same weights in the same process.
 
-Counts and times are taken by hooks on the model's forward, so `generate` runs as any user runs it.  Known answers are
-made the model's choice inside the forward, where it costs next to nothing: a logits processor would make assisted
-generation loop over the drafted tokens in Python.
+Hooks on the model's forward count and measure, so that `generate` runs as for any user.  A known answer is made the
+model's choice inside the forward, which costs almost nothing.  A logits processor would make assisted generation loop
+over the drafted tokens in Python.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def generate(
     forwards: list[Forward] = []
 
     def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
-        cache = inputs.get("past_key_values")
-        begun.append((time.perf_counter(), 0 if cache is None else int(cache.get_seq_length())))
+        begun.append((time.perf_counter(), _n_cached(inputs)))
 
     def after(_module: Any, _args: Any, _inputs: Any, output: Any) -> None:
         forwards.append(Forward(*begun[-1], output.logits.shape[1]))
@@ -113,7 +112,7 @@ def generate(
         return torch.full((len(input_ids),), stopped_at is not None, device=input_ids.device)
 
     def forbid(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """With prompt lookup the library asks once a candidate: what the cache has not seen yet is a draft."""
+        """With prompt lookup the library calls this once a candidate.  Tokens that are not in the cache are drafts."""
         new_ids, n_final = input_ids[0, width:].tolist(), max(0, begun[-1][1] + 1 - width)
         assert constraint is not None
         allowed = constraint.masks(new_ids[:n_final], new_ids[n_final:])[-1]
@@ -151,14 +150,13 @@ def generate(
 
 @contextmanager
 def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -> Iterator[None]:
-    """While it lasts, calls of `model` by its own library choose the known answers: one for each sequence of the batch,
-    after prompts of `prompt_length` tokens (padded on the left)."""
+    """Inside the block, forwards of `model` choose the known answers: one for each sequence of the batch, after prompts
+    of `prompt_length` tokens (padded on the left)."""
     n_past = 0
 
     def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
         nonlocal n_past
-        cache = inputs.get("past_key_values")
-        n_past = 0 if cache is None else int(cache.get_seq_length())
+        n_past = _n_cached(inputs)
 
     def after(_module: Any, _args: Any, inputs: dict[str, Any], output: Any) -> None:
         logits = output.logits
@@ -167,12 +165,13 @@ def answered(model: Any, prompt_length: int, answers: Sequence[Sequence[int]]) -
         ids = [token for answer in answers for token in known_ids(answer, max(0, first), n_rows)]
         raise_known(logits.view(-1, logits.shape[-1]), torch.tensor(ids, device=logits.device))
 
-    hooks = [
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=True),
-    ]
-    try:
+    with ExitStack() as stack:
+        stack.callback(model.register_forward_pre_hook(before, with_kwargs=True).remove)
+        stack.callback(model.register_forward_hook(after, with_kwargs=True).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+
+def _n_cached(inputs: dict[str, Any]) -> int:
+    """The tokens in the cache before a forward with these arguments."""
+    cache = inputs.get("past_key_values")
+    return 0 if cache is None else int(cache.get_seq_length())

@@ -89,11 +89,7 @@ class Loop:
     _n_missing: Counter[str] = field(default_factory=Counter)
 
     def run(self, turns: Sequence[Turn]) -> None:
-        """Do what is not done yet.
-
-        Raises:
-            Unreachable: a contestant's service is gone; what is done is kept.
-        """
+        """Do what is not done yet.  Raises Unreachable: a contestant's service is gone; what is done is kept."""
         for turn in self.pending(turns):
             runner, record = self.runners[turn.name], self.records[turn.id]
             try:

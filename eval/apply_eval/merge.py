@@ -113,11 +113,8 @@ def format_merger(format_name: str) -> Merger:
 def run_merge(
     records: Sequence[EditRecord], merger: Merger, *, on_row: Callable[[], object] = lambda: None
 ) -> list[MergeRow]:
-    """A row for every record, in order; the first is merged once more beforehand, to warm up.
-
-    Raises:
-        DataError: no record.
-    """
+    """A row for every record, in order; the first is merged once more beforehand, to warm up.  Raises DataError: no
+    record."""
     if not records:
         raise DataError("there is nothing to merge: the data set is empty", value=0, limit=1)
     _judge(records[0], merger)

@@ -11,14 +11,14 @@ import random
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from apply_eval.datasets import EditKind, EditRecord, measure_edit, read_records
 from apply_eval.errors import DataError, GitError
-from apply_eval.sketch import Sketch, draw_style, sketch
+from apply_eval.sketch import draw_sketch
 from apply_service.syntax.languages import language_of_path
 
 OWN_EDITS = Path(__file__).parent / "fixtures" / "own_edits.jsonl"
@@ -29,7 +29,7 @@ OWN_LIMIT, OWN_MAX_LINES = 24, 100
 MIN_OWN_EDITS = 10
 """A history that gives less is no data set."""
 StyleMix = Literal["clean", "sloppy", "mixed"]
-
+CLEAN_SHARE: Mapping[StyleMix, float] = {"clean": 1.0, "sloppy": 0.0, "mixed": 0.5}
 SKETCH_TRIES = 6
 _FAMILIES = {"tsx": "typescript", "jsx": "javascript", "scss": "css", "less": "css", "bash": "shell"}
 _UNWANTED_PATH = re.compile(
@@ -72,19 +72,21 @@ def mine(
     licence: str = "",
 ) -> Iterator[EditRecord]:
     """At most `limit` edits, in an order that the seed draws.  `name` and `licence` are written into the records; the
-    name comes from the repository's origin or folder by default.
-
-    Raises:
-        GitError: no repository there, or git refused.
-        DataError: not one edit passed.
-    """
+    name comes from the repository's origin or folder by default.  Raises GitError: no repository there, or git refused;
+    DataError: not one edit passed."""
     n_found = 0
     by_path: Counter[str] = Counter()
     by_commit: Counter[str] = Counter()
     repo = GitRepo(repo_path)
     name = name or repo.name
     changes = repo.changes(max_commits=filters.max_commits, since=filters.since, until=filters.until)
-    wanted = [change for change in changes if _is_wanted(change, filters)]
+    wanted = []
+    for change in changes:
+        language = language_name(change.path)
+        is_language = language in filters.languages if filters.languages else language is not None
+        is_whole = change.n_files <= filters.max_files and change.parent and " " not in change.parent
+        if is_language and is_whole and not (_CHORE.match(change.subject) or _UNWANTED_PATH.search(change.path)):
+            wanted.append(change)
     random.Random(seed).shuffle(wanted)
     for change in wanted:
         if by_path[change.path] >= filters.per_path or by_commit[change.commit] >= filters.per_commit:
@@ -101,14 +103,6 @@ def mine(
     if not n_found:
         remedy = "widen the filters" + (": the clone is shallow, `git fetch --unshallow`" if repo.is_shallow() else "")
         raise DataError(f"no edit in {repo_path} passes the filters", value=0, limit=1, remedy=remedy)
-
-
-def _is_wanted(change: FileChange, filters: MineFilter) -> bool:
-    if change.n_files > filters.max_files or " " in change.parent or not change.parent or _CHORE.match(change.subject):
-        return False
-    language = language_name(change.path)
-    is_language = language in filters.languages if filters.languages else language is not None
-    return is_language and not _UNWANTED_PATH.search(change.path)
 
 
 def language_name(path: str) -> str | None:
@@ -134,7 +128,14 @@ def _mine_one(
         return None
     mark = hashlib.sha256(change.path.encode("utf-8", "surrogateescape")).hexdigest()[:6]
     record_id = f"{name.replace('/', '__')}-{change.commit[:10]}-{mark}"
-    drawn = _draw_sketch(before, after, change.path, f"{seed}-{record_id}", styles)
+    drawn = draw_sketch(
+        *(text.replace("\r\n", "\n") for text in (before, after)),
+        language=language_name(change.path),
+        path=change.path,
+        clean=CLEAN_SHARE[styles],
+        rng=random.Random(f"{seed}-{record_id}"),
+        tries=SKETCH_TRIES,
+    )
     if drawn is None:
         return None
     return EditRecord(
@@ -155,26 +156,10 @@ def _mine_one(
     )
 
 
-def _draw_sketch(before: str, after: str, path: str, seed: str, styles: StyleMix) -> Sketch | None:
-    """A sketch in a style drawn by `seed`; other styles are tried where one can't show the edit."""
-    rng = random.Random(seed)
-    before, after = (text.replace("\r\n", "\n") for text in (before, after))
-    for _ in range(SKETCH_TRIES):
-        is_clean = styles == "clean" or (styles == "mixed" and rng.random() < 0.5)
-        style = draw_style(rng, clean=is_clean)
-        drawn = sketch(before, after, language=language_name(path), path=path, style=style, rng=rng)
-        if drawn is not None:
-            return drawn
-    return None
-
-
 def own_records(*, limit: int, max_lines: int, seed: int, root: Path = ROOT) -> list[EditRecord]:
     """The default data set: at most `limit` edits of files of at most `max_lines` out of the git history at `root`, the
-    project that this package is checked out from; the shipped ones where that gives too little.
-
-    Raises:
-        DataError: not even the shipped edits have one as short as that.
-    """
+    project that this package is checked out from; the shipped ones where that gives too little.  Raises DataError: not
+    even the shipped edits have one as short as that."""
     filters = MineFilter(max_lines=max_lines, min_lines=min(MineFilter().min_lines, max_lines))
     try:
         found = list(mine(root, filters=filters, limit=limit, seed=seed, styles="mixed", licence="Apache-2.0"))
@@ -216,11 +201,15 @@ class GitRepo:
         self.path = path
 
     @property
+    def origin(self) -> str:
+        """The URL that it was cloned from; empty where there is none."""
+        return self._git("config", "--default", "", "remote.origin.url").decode("utf-8", "replace").strip()
+
+    @property
     def name(self) -> str:
-        """`owner/name` of its origin where it has one, else the folder's name."""
-        url = self._git("config", "--default", "", "remote.origin.url").decode("utf-8", "replace").strip()
-        if url.startswith(("http://", "https://", "git@", "ssh://")):
-            return "/".join(url.removesuffix(".git").rstrip("/").replace(":", "/").split("/")[-2:])
+        """`owner/name` of its origin where that is a server's, else the folder's name."""
+        if self.origin.startswith(("http://", "https://", "git@", "ssh://")):
+            return "/".join(self.origin.removesuffix(".git").rstrip("/").replace(":", "/").split("/")[-2:])
         return Path(self._git("rev-parse", "--show-toplevel").decode("utf-8", "replace").strip()).name
 
     def is_shallow(self) -> bool:
@@ -229,15 +218,22 @@ class GitRepo:
 
     def changes(self, *, max_commits: int, since: str | None = None, until: str | None = None) -> list[FileChange]:
         """Modified files (not added, deleted, renamed or merged) of the last `max_commits` commits, newest first.
-
-        Raises:
-            GitError: no repository there, or git refused.
-        """
+        Raises GitError: no repository there, or git refused."""
         options = ["--no-merges", "--no-renames", "--raw", "--no-abbrev", "-z", f"--max-count={max_commits}"]
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []
         layout = f"--format={_COMMIT}{_FIELD.join(('%H', '%P', '%cs', '%s'))}"
-        return list(_parse_log(self._git("log", *options, layout).decode("utf-8", "surrogateescape")))
+        found = []
+        for entry in self._git("log", *options, layout).decode("utf-8", "surrogateescape").split(_COMMIT)[1:]:
+            head, *rest = entry.split("\0")
+            commit, parents, date, subject = head.split(_FIELD, 3)
+            pairs = [(rest[i].lstrip("\n"), rest[i + 1]) for i in range(0, len(rest) - 1, 2)]
+            for raw, path in pairs:
+                old_mode, new_mode, old_blob, new_blob, status = raw.removeprefix(":").split(" ")
+                if status == "M" and old_mode.startswith("100") and new_mode.startswith("100"):
+                    change = FileChange(commit, parents, date, subject, path, old_blob, new_blob, len(pairs))
+                    found.append(change)
+        return found
 
     def text(self, blob: str) -> str | None:
         """A blob as text; None where it is not UTF-8 or holds NUL."""
@@ -257,14 +253,3 @@ class GitRepo:
             message = found.stderr.decode("utf-8", "replace").strip()
             raise GitError(f"git refused: {message}", value=str(self.path), remedy="give the path of a git repository")
         return found.stdout
-
-
-def _parse_log(log: str) -> Iterator[FileChange]:
-    for entry in log.split(_COMMIT)[1:]:
-        head, *rest = entry.split("\0")
-        commit, parents, date, subject = head.split(_FIELD, 3)
-        pairs = [(rest[i].lstrip("\n"), rest[i + 1]) for i in range(0, len(rest) - 1, 2)]
-        for raw, path in pairs:
-            old_mode, new_mode, old_blob, new_blob, status = raw.removeprefix(":").split(" ")
-            if status == "M" and old_mode.startswith("100") and new_mode.startswith("100"):
-                yield FileChange(commit, parents, date, subject, path, old_blob, new_blob, len(pairs))

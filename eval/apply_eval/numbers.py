@@ -76,7 +76,6 @@ MORE_COLUMNS: Mapping[str, tuple[str, Callable[[float | None], str]]] = {
     "same_but_blanks": ("but for blanks", share),
     "same_tree": ("same tree", share),
     "edit_similarity": ("edit similarity", share),
-    "change_similarity": ("change similarity", share),
     "syntax_kept": ("syntax kept", share),
     "touched_outside": ("touched outside", share),
     "same_but_misquotes": ("but for misquotes", share),

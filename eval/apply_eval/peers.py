@@ -48,11 +48,7 @@ class PeerRow:
 
 
 def run_peers(path: Path, *, on_case: Callable[[], object] = lambda: None) -> list[PeerRow]:
-    """A row for every case of a data set, in order.
-
-    Raises:
-        DataError: no such file, or a case that lacks a field.
-    """
+    """A row for every case of a data set, in order.  Raises DataError: no such file, or a case that lacks a field."""
     reasons = read_intentional(INTENTIONAL)
     rows = []
     for number, case in read_rows(path):

@@ -93,11 +93,7 @@ def read_shapes() -> Mapping[str, ReplayShape]:
 
 
 def find_shape(model: str) -> ReplayShape:
-    """The shape that `model` ("replay:NAME") names.
-
-    Raises:
-        UnknownModel: no such shape.
-    """
+    """The shape that `model` ("replay:NAME") names.  Raises UnknownModel: no such shape."""
     shapes = read_shapes()
     name = model.removeprefix(PREFIX)
     if name not in shapes:
@@ -181,13 +177,10 @@ def load_replay(
     **engine_options: Any,
 ) -> LoadedModel:
     """What `load_model` is for models: `name` is "replay:SHAPE".  With weights `auto` they are as the shape says.
-
-    Raises:
-        UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
-        fit.
-    """
+    Raises UnknownModel: no such shape. MissingDependency: the device can't have its weights. ModelTooLarge: it does not
+    fit."""
     shape, where = find_shape(name), pick_device(device)
-    record = ModelRecord(None, DEFAULT_BUCKETS if window is None else (window + 1,))
+    record = ModelRecord(DEFAULT_BUCKETS if window is None else (window + 1,))
     room = {"kv_cache_bytes": kv_cache_bytes, "prefix_cache_bytes": prefix_cache_bytes}
     planned = {"n_rows": record.buckets[-1], **room, **engine_options}
     model, plan = make_model(shape, where, dtype, weights=weights, room=planned)
@@ -214,11 +207,8 @@ def make_model(
     room: Mapping[str, Any] | None = None,
 ) -> tuple[Any, MemoryPlan]:
     """A model of `shape` with random weights, made on the device itself, layer by layer, and the plan of its memory
-    with `room` (options of `plan_memory`) for an engine; no file is read.
-
-    Raises:
-        ModelTooLarge: it does not fit. MissingDependency: the device can't have these weights.
-    """
+    with `room` (options of `plan_memory`) for an engine; no file is read.  Raises ModelTooLarge: it does not fit.
+    MissingDependency: the device can't have these weights."""
     setting = shape.weights if weights == "auto" and shape.weights != "own" else weights
     room = {"kv_cache_bytes": 0, "n_rows": DEFAULT_BUCKETS[-1]} if room is None else room
     with torch.device("meta"):

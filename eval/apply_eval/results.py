@@ -42,11 +42,7 @@ class RunResults:
 def build_results(
     record: RunRecord, facts: Sequence[SampleFacts], options: SummaryOptions, *, plain: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The whole results.
-
-    Raises:
-        DataError: not one sample of any contestant could be scored.
-    """
+    """The whole results.  Raises DataError: not one sample of any contestant could be scored."""
     plan, rows = record.plan, record.rows
     if not any(row.is_scored for row in rows):
         why = rows[-1].message if rows else "let it run to the end of the first sample"
@@ -98,11 +94,8 @@ def write_whole(path: Path, text: str) -> Path:
 
 
 def read_results(path: Path) -> RunResults:
-    """A run's results: its folder, or a results file of any name.
-
-    Raises:
-        DataError: no such file, not JSON, of another kind, or of a newer schema.
-    """
+    """A run's results: its folder, or a results file of any name.  Raises DataError: no such file, not JSON, of another
+    kind, or of a newer schema."""
     file = path / RESULTS if path.is_dir() else path
     try:
         values = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))

@@ -1,7 +1,7 @@
-"""The rows of a run, and the file that keeps them: JSON lines, only ever appended to, so that a kill loses one.
+"""The rows of a run, and their file of JSON lines.  Lines are only appended, so that a kill loses at most one.
 
-Line one of the file is the plan.  Then, in order of time, a `session` for each start of the run (what code on what
-machine) and each `row`.  A torn last line is cut off when it is opened again.
+The first line is the plan.  Then follow, in order of time, a `session` for each start of the run (code and machine) and
+each `row`.  An incomplete last line is cut off when the file is opened again.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, BinaryIO, Literal, Self
 
 from apply_eval.datasets import EditRecord, hash_texts, size_class
 from apply_eval.errors import DataError
-from apply_eval.runners import Answer
+from apply_eval.runners import Answer, Told
 from apply_eval.scores import diff_hunks, score_answer
 from apply_service.errors import ApplyError
 
 RowOutcome = Literal["answered", "refused", "crashed", "missing"]
-"""`refused`: a typed error in place of an answer; scored as not exact, never silent.  `crashed`: an exception that is
-no error of ours; scored likewise.  `missing`: the transport failed; not scored."""
+"""`refused`: one of our errors in place of an answer, which scores as wrong but not as silent.  `crashed`: any other
+exception, scored alike.  `missing`: the transport failed; not scored."""
 
 MAX_DIFF_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
-    """One sample answered by the contestant `name`: what came back, what it cost, what the scorers said.  None is "not
-    known" or "does not apply"."""
+class RunRow(Told):
+    """The answer of the contestant `name` to one sample, with its cost and scores.  None means "not known" or "does not
+    apply"."""
 
     id: str
     name: str
@@ -42,27 +42,11 @@ class RunRow:
     same_but_misquotes: bool | None = None
     same_tree: bool | None = None
     edit_similarity: float | None = None
-    change_similarity: float | None = None
     syntax_kept: bool | None = None
     lines_outside: int | None = None
-    findings: tuple[str, ...] = ()
-    confidence: float | None = None
-    certainty: str | None = None
-    strategy: str | None = None
-    agreement: bool | None = None
-    latency_s: float | None = None
-    ttft_s: float | None = None
-    tok_s: float | None = None
-    n_prompt_tokens: int | None = None
-    n_tokens: int | None = None
     n_chars: int | None = None
-    passes: int | None = None
-    n_drafted: int | None = None
-    n_accepted: int | None = None
-    rejections: int | None = None
-    accepted_by_source: Mapping[str, int] = field(default_factory=dict)
     diff: str | None = None
-    """From the wanted text to a wrong answer; kept in the rows file, not in the results."""
+    """From the wanted text to a wrong answer.  Only the rows file has it, not the results."""
 
     @property
     def is_scored(self) -> bool:
@@ -70,12 +54,12 @@ class RunRow:
 
     @property
     def is_decoded(self) -> bool:
-        """Whether a target wrote it, so that its speed is one."""
+        """Whether a target wrote the answer, so that it has a speed."""
         return self.outcome == "answered" and bool(self.n_tokens)
 
 
 def row_of_answer(record: EditRecord, answer: Answer, *, name: str) -> RunRow:
-    """Judge an answer."""
+    """The row of an answer, with its scores."""
     scores = score_answer(record, answer.text)
     costs: dict[str, Any] = {cost.name: getattr(answer, cost.name) for cost in fields(answer) if cost.name != "text"}
     diff = None if scores.exact else "\n".join(diff_hunks(record.after, answer.text, MAX_DIFF_LINES))
@@ -83,7 +67,7 @@ def row_of_answer(record: EditRecord, answer: Answer, *, name: str) -> RunRow:
 
 
 def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tuple[type[ApplyError], ...]) -> RunRow:
-    """What came in place of an answer."""
+    """The row of an error in place of an answer."""
     is_typed = isinstance(error, ApplyError)
     outcome: RowOutcome = "missing" if isinstance(error, missing) else "refused" if is_typed else "crashed"
     code = error.code if isinstance(error, ApplyError) else f"exception:{type(error).__name__}"
@@ -91,26 +75,27 @@ def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tu
 
 
 def as_json(row: RunRow, *, with_diff: bool) -> dict[str, Any]:
-    """The row as a JSON object; what stands at its default is left out."""
+    """The row as a JSON object, without fields that have their default."""
     plain, always = RunRow("", "", "answered"), ("id", "name", "outcome", "exact")
-    values = {own.name: getattr(row, own.name) for own in fields(row) if with_diff or own.name != "diff"}
+    names = dict.fromkeys((*always, *(own.name for own in fields(row) if with_diff or own.name != "diff")))
+    values = {name: getattr(row, name) for name in names}
     kept = {name: value for name, value in values.items() if name in always or value != getattr(plain, name)}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in kept.items()}
 
 
 def row_of_json(values: Mapping[str, Any]) -> RunRow:
-    """The mirror of `as_json`; fields that rows no longer have are left out.  Raises TypeError where one is missing."""
+    """The reverse of `as_json`.  Fields that rows no longer have are ignored.  Raises TypeError if one is missing."""
     known = {own.name: values[own.name] for own in fields(RunRow) if own.name in values}
     return RunRow(**known | {"findings": tuple(values.get("findings", ()))})
 
 
 @dataclass(frozen=True, slots=True)
 class SampleFacts:
-    """What the figures are grouped by; no text."""
+    """What samples are grouped by."""
 
     id: str
     digest: str
-    """Hash of before, after and update: two runs are compared on samples that are really the same."""
+    """Hash of before, after and update, so that two runs are compared only on equal samples."""
     language: str
     size: str
     kind: str
@@ -143,7 +128,7 @@ def facts_of_json(values: Mapping[str, Any]) -> SampleFacts:
 # -- the file ----------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class RunRecord:
-    """Everything that a rows file holds."""
+    """The content of a rows file."""
 
     plan: dict[str, Any]
     sessions: list[dict[str, Any]] = field(default_factory=list)
@@ -152,17 +137,13 @@ class RunRecord:
 
     @property
     def rows(self) -> list[RunRow]:
-        """The last row of every sample and contestant, in order of their first: a missing sample that was tried again
+        """The last row of every sample and contestant, in order of their first.  A missing sample that was tried again
         counts once."""
         return list({(row.id, row.name): row for row in self.all_rows}.values())
 
 
 def read_rows_file(path: Path) -> RunRecord:
-    """What a run has done so far.
-
-    Raises:
-        DataError: no such file, or not one of a run.
-    """
+    """What a run has done so far.  Raises DataError: no such file, or not one of a run."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -184,14 +165,11 @@ def read_rows_file(path: Path) -> RunRecord:
 
 
 class RowsFile:
-    """A rows file open for more.  A context manager."""
+    """A rows file, open to append.  A context manager."""
 
     def __init__(self, path: Path, plan: Mapping[str, Any]) -> None:
-        """Opens the run at `path`, or begins it with `plan`.
-
-        Raises:
-            DataError: another run lies there: continuing it would mix two.
-        """
+        """Opens the run at `path`, or begins it with `plan`.  Raises DataError: another run lies there: continuing it
+        would mix two."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.record = RunRecord(dict(plan))
         self._file: BinaryIO = path.open("ab+")
@@ -212,13 +190,13 @@ class RowsFile:
             self._append({"plan": self.record.plan})
 
     def add_session(self, session: Mapping[str, Any]) -> None:
-        """Note who goes on with the run."""
+        """Record a start of the run."""
         self.record.sessions.append(dict(session))
         self._append({"session": session})
 
     def add_row(self, row: RunRow) -> None:
-        """Keep what was measured; on disk when this returns.  The record holds what the file holds, to the digit, so
-        that a run has one summary however often it was stopped."""
+        """Add a row; it is on disk when this returns.  The record has the file's digits, so that a run has the same
+        summary however often it was stopped."""
         values = as_json(row, with_diff=True)
         self._append({"row": values})
         self.record.all_rows.append(row_of_json(values))

@@ -52,12 +52,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
-    """The options of the command line as values.
-
-    Raises:
-        InvalidField: options that have no effect together.
-    """
-    _refuse_idle_options(arguments)
+    """The options of the command line as values.  Raises InvalidField: options that have no effect together."""
+    is_here = arguments.server is None
+    idle = [f"--{n.replace('_', '-')}" for n in ("api_key", "model") if is_here and getattr(arguments, n) is not None]
+    if arguments.dialect != "native" and is_here:
+        idle.append("--dialect")
+    if arguments.target != "embedded" and (not is_here or arguments.strategy == "exact"):
+        idle.append("--target")
+    if arguments.dialect != "native" and arguments.strategy not in (None, "auto"):
+        idle.append("--strategy")
+    if idle:
+        raise InvalidField(f"{', '.join(idle)} would have no effect here", value=idle, remedy="leave it out")
     # What decides in a server is what it serves; here drafts are compared, and a merge that is only scored takes none.
     strategy: Strategy = arguments.strategy or ("model" if arguments.server is None else "auto")
     server = None
@@ -78,20 +83,6 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
         request=RequestOptions(strategy, arguments.constrain, arguments.seed, arguments.timeout),
         with_plain=not arguments.no_plain,
     )
-
-
-def _refuse_idle_options(arguments: argparse.Namespace) -> None:
-    """An option that would be ignored is an error."""
-    is_here = arguments.server is None
-    idle = [f"--{n.replace('_', '-')}" for n in ("api_key", "model") if is_here and getattr(arguments, n) is not None]
-    if arguments.dialect != "native" and is_here:
-        idle.append("--dialect")
-    if arguments.target != "embedded" and (not is_here or arguments.strategy == "exact"):
-        idle.append("--target")
-    if arguments.dialect != "native" and arguments.strategy not in (None, "auto"):
-        idle.append("--strategy")
-    if idle:
-        raise InvalidField(f"{', '.join(idle)} would have no effect here", value=idle, remedy="leave it out")
 
 
 def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Path]]:

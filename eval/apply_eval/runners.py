@@ -1,6 +1,6 @@
-"""What can answer an edit and be measured, and our own service as one: a drafter on a target, here or over HTTP.
+"""Runners answer records and are measured; here those of our own service, in this process or over HTTP.
 
-A runner answers one record and says what it cost.  It judges nothing: `scores` does.
+A runner answers one record and tells the cost.  `scores` judges the answer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ MISSING_OVER_HTTP: tuple[type[ApplyError], ...] = (
     *(ServiceError, errors.NotFound, errors.MethodNotAllowed, errors.RequestTimeout, errors.Unauthorized),
     *(errors.OriginRefused, errors.UnknownModel, errors.UnknownDrafter),
 )
-"""From outside, a broken connection and a service that fell over look alike; and a wrong URL, key or name is the
-measurer's mistake."""
+"""From outside, a broken connection and a crashed service look alike; and a wrong URL, key or name is a mistake of
+whoever measures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer and its cost.  None is "not known here", never zero."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The cost of an answer, and its own findings and confidence.  None means "not known here", never zero."""
 
-    text: str
-    latency_s: float
+    latency_s: float | None = None
     """From the request to the last byte, on the caller's clock."""
     ttft_s: float | None = None
     """To the first piece of text."""
@@ -40,7 +39,7 @@ class Answer:
     n_tokens: int | None = None
     """Generated; 0 where a program answered."""
     tok_s: float | None = None
-    """Generated tokens a second, prefill aside where the runner can tell it apart."""
+    """Generated tokens a second, without the prefill if the runner can tell it apart."""
     passes: int | None = None
     n_drafted: int | None = None
     n_accepted: int | None = None
@@ -54,12 +53,19 @@ class Answer:
     agreement: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Answer(Told):
+    """The merged text, its cost and findings."""
+
+    text: str
+
+
 class Runner(Protocol):
     """One contestant of a run: a drafter on a target, a peer, a service."""
 
     name: str
     missing: tuple[type[ApplyError], ...]
-    """Errors that say nothing of the contestant: the sample is missing then, not wrong."""
+    """Errors that are not the contestant's fault.  The sample is then missing, not wrong."""
 
     def answer(self, record: EditRecord) -> Answer:
         """Answer one edit.  Raises ApplyError: a refusal, or one of `missing`."""
@@ -70,7 +76,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """What all requests of a run have in common."""
+    """The options of all requests of a run."""
 
     strategy: Strategy = "auto"
     constrain: Literal["sources", "none"] | None = None
@@ -81,7 +87,7 @@ class RequestOptions:
 def request_of(
     record: EditRecord, options: RequestOptions, *, drafter: str | None = None, model: str | None = None
 ) -> ApplyRequest:
-    """The record's edit; greedy.  A language that the service does not know is left for it to find by the path."""
+    """A greedy request for the record's edit.  Without a language if the service does not know the record's."""
     return ApplyRequest(
         original=record.before,
         update=record.update,
@@ -120,8 +126,7 @@ def answer_of_result(result: ApplyResult, *, latency_s: float, ttft_s: float | N
 
 
 class OwnService:
-    """Our own service, with one drafter (None leaves the choice to it).  `events` answers a request as the pipeline
-    does."""
+    """Our own service with one drafter (None: its default).  `events` yields the events of the pipeline."""
 
     def __init__(
         self,

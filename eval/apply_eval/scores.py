@@ -34,7 +34,6 @@ class Scores:
     same_but_misquotes: bool
     same_tree: bool | None
     edit_similarity: float
-    change_similarity: float
     syntax_kept: bool | None
     lines_outside: int
 
@@ -46,14 +45,13 @@ def score_answer(record: EditRecord, answer: str) -> Scores:
     same_tree = is_same_tree(wanted, answer, language)
     syntax_kept = is_syntax_kept(before, wanted, answer, language)
     if answer == wanted:
-        return Scores(True, True, True, same_tree, 1.0, 1.0, syntax_kept, 0)
+        return Scores(True, True, True, same_tree, 1.0, syntax_kept, 0)
     return Scores(
         exact=False,
         same_but_blanks=is_same_but_blanks(wanted, answer),
         same_but_misquotes=is_same_but_misquotes(before, wanted, answer, record.update),
         same_tree=same_tree,
         edit_similarity=Levenshtein.normalized_similarity(wanted, answer),
-        change_similarity=change_similarity(before, wanted, answer),
         syntax_kept=syntax_kept,
         lines_outside=count_lines_outside(before, wanted, answer),
     )
@@ -71,21 +69,6 @@ def is_same_but_blanks(wanted: str, answer: str) -> bool:
     """Whether the texts are equal apart from white space at line ends (carriage returns included) and blank lines."""
     one, other = ([x for line in text.split("\n") if (x := line.rstrip())] for text in (wanted, answer))
     return one == other
-
-
-def change_similarity(before: str, wanted: str, answer: str) -> float:
-    """How much the answer's change is the wanted change: 1 where both remove and add the same lines, 0 where they share
-    none.  Measured on the sequences of removed and added lines (longest common subsequence, as a share of both)."""
-    return Indel.normalized_similarity(_change(before, wanted), _change(before, answer))
-
-
-def _change(before: str, after: str) -> list[str]:
-    old, new = before.split("\n"), after.split("\n")
-    return [
-        line
-        for hunk in diff_lines(old, new)
-        for line in (*(f"-{x}" for x in old[hunk.a0 : hunk.a1]), *(f"+{x}" for x in new[hunk.b0 : hunk.b1]))
-    ]
 
 
 def count_lines_outside(before: str, wanted: str, answer: str) -> int:

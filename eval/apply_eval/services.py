@@ -1,7 +1,7 @@
-"""Somebody else's service as a contestant, in one of `DIALECTS`.
+"""A service as a contestant, in one of `DIALECTS`.
 
-From outside, a broken connection, a status above 499 and a refused key all mean that there was no answer; they become
-`ServiceError`s (a missing sample).  A 4xx that judges the request becomes a `RequestError` (a refusal).
+A broken connection, a status above 499 and a refused key all mean that there was no answer: they become `ServiceError`s
+(a missing sample).  Other statuses 4xx become `RequestError`s (a refusal).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+from pydantic import ValidationError
 
 from apply_eval.datasets import EditRecord
 from apply_eval.runners import MISSING_OVER_HTTP, Answer, OwnService, RequestOptions, Runner
@@ -29,16 +30,17 @@ from apply_service.errors import (
     Truncated,
     Unreachable,
 )
+from apply_service.remote.messages import UsageIn
 
 DIALECTS = ("native", "openai_chat", "code_apply")
-"""Our own; chat completions with Morph's tags; Morph's and Relace's structured endpoint."""
+"""Our own dialect, chat completions with Morph's tags, and the structured endpoint of Morph and Relace."""
 NO_SUCH_PLACE = (401, 403, 404, 405)
 MAX_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where a service is, what it speaks, and which of its models is meant.  The key is no part of a plan."""
+    """URL, dialect, model and key of a service.  The key is not part of a plan."""
 
     url: str
     dialect: str = "native"
@@ -47,7 +49,7 @@ class ServerOptions:
 
 
 def open_server(name: str, server: ServerOptions, options: RequestOptions, *, drafter: str | None = None) -> Runner:
-    """A runner called `name`; `drafter`: of our own dialect only.  Raises SettingsError."""
+    """The runner `name` for a service.  `drafter`: only for our own dialect.  Raises SettingsError."""
     if server.dialect != "native":
         return OtherService(name, server, options)
     # Streams, so that the time to the first text is known; verdicts, confidence and passes come with the answer.
@@ -63,7 +65,7 @@ def open_server(name: str, server: ServerOptions, options: RequestOptions, *, dr
 
 
 class OtherService:
-    """One service in a dialect that is not ours; whole answers, not streamed."""
+    """A service in a dialect that is not ours.  Its answers are not streamed."""
 
     missing = MISSING_OVER_HTTP
 
@@ -100,17 +102,15 @@ class OtherService:
 
 
 def usage_fields(answer: Mapping[str, Any], latency_s: float) -> dict[str, Any]:
-    """Fields of `Answer` out of `usage`, in OpenAI's words; what it does not say stays unknown.  The speed is over the
-    whole latency: from outside, prefill, queue and network can't be told apart."""
-    usage = answer.get("usage")
-    if not isinstance(usage, Mapping):
+    """Fields of `Answer` from OpenAI's `usage`; none if that is missing or malformed.  The speed is over the whole
+    latency: from outside, prefill, queue and network can't be told apart."""
+    try:
+        usage = UsageIn.model_validate(answer.get("usage"))
+    except ValidationError:
         return {}
-    n_tokens = _count(usage, "completion_tokens")
-    details = usage.get("completion_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    accepted, rejected = (_count(details, f"{word}_prediction_tokens") for word in ("accepted", "rejected"))
+    n_tokens, accepted, rejected = usage.completion_tokens, usage.accepted, usage.rejected
     return {
-        "n_prompt_tokens": _count(usage, "prompt_tokens"),
+        "n_prompt_tokens": usage.prompt_tokens,
         "n_tokens": n_tokens,
         "tok_s": n_tokens / latency_s if n_tokens and latency_s > 0 else None,
         "n_accepted": accepted,
@@ -118,19 +118,10 @@ def usage_fields(answer: Mapping[str, Any], latency_s: float) -> dict[str, Any]:
     }
 
 
-def _count(values: Mapping[str, Any], name: str) -> int | None:
-    value = values.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 # -- HTTP --------------------------------------------------------------------------------------------------------------
 def open_client(url: str, *, timeout_s: float, api_key: str | None = None) -> httpx2.Client:
     """A client whose paths are relative to the service's `/v1` (added where `url` has no path of its own).  Proxies of
-    the environment are not used; redirects are not followed.
-
-    Raises:
-        SettingsError: that is no http or https URL.
-    """
+    the environment are not used; redirects are not followed.  Raises SettingsError: that is no http or https URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         message = "that is not the URL of a service"
@@ -142,7 +133,7 @@ def open_client(url: str, *, timeout_s: float, api_key: str | None = None) -> ht
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """What goes wrong on the way, or in reading an answer, becomes an error of ours."""
+    """Turn errors of the transport and of reading an answer into our errors."""
     try:
         yield
     except httpx2.TimeoutException as error:
@@ -156,7 +147,7 @@ def translated(url: str) -> Iterator[None]:
 
 
 def refuse_bad_status(response: httpx2.Response) -> None:
-    """Raises the error that the status stands for; nothing at 200."""
+    """Raises the error of the status; nothing at 200."""
     status = response.status_code
     if status == 200:
         return

@@ -16,7 +16,7 @@ from typing import Literal
 from rapidfuzz import fuzz
 
 from apply_eval.line_diff import Hunk, diff_lines
-from apply_eval.sketch_layout import Layout, align, indent_of, is_definition
+from apply_eval.sketch_layout import Block, Layout, align, indent_of, is_definition
 from apply_eval.sketch_styles import (
     FENCE_NAMES,
     KIND_MARKERS,
@@ -78,9 +78,15 @@ def spoil(
         lines = _misquoted(lines, style.misquote, syntax.opening, rng)
     if style.strip_trailing_space and not any(x.role == "new" and x.text != x.text.rstrip() for x in lines):
         lines = [replace(x, text=x.text.rstrip()) if x.role == "context" else x for x in lines]
-    if style.indentation == "dedent":
-        return _dedented(lines)
-    return lines if style.indentation == "same" else _reindented(lines, style.indentation)
+    if style.indentation == "same":
+        return lines
+    if style.indentation != "dedent":
+        return _reindented(lines, style.indentation)
+    leads = [lead_of(line.text) for line in lines if line.text.strip() and line.role != "marker"]
+    common = os.path.commonprefix(leads)  # noqa: RUF071 (characters are meant)
+    return [
+        replace(x, text=x.text.removeprefix(common) if x.text.startswith(common) else x.text.lstrip()) for x in lines
+    ]
 
 
 def _with_remark(line: SketchLine, share: float, sign: str, rng: random.Random) -> SketchLine:
@@ -121,14 +127,6 @@ def _misquote(text: str, comment: str, rng: random.Random) -> str:
         shorter = re.sub(r"\s*->\s*[^:{]+(?=[:{]\s*$)", " " if stripped.endswith("{") else "", text)
         return shorter if shorter != text else re.sub(r",\s*\w+[^,()]*\)", ", ...)", text, count=1)
     return text
-
-
-def _dedented(lines: list[SketchLine]) -> list[SketchLine]:
-    leads = [lead_of(line.text) for line in lines if line.text.strip() and line.role != "marker"]
-    common = os.path.commonprefix(leads)  # noqa: RUF071 (characters are meant)
-    return [
-        replace(x, text=x.text.removeprefix(common) if x.text.startswith(common) else x.text.lstrip()) for x in lines
-    ]
 
 
 def _reindented(lines: list[SketchLine], wanted: Literal["tab", "two", "four"]) -> list[SketchLine]:
@@ -205,7 +203,17 @@ class Writer:
 
     def write(self) -> list[SketchLine]:
         """The lines of the snippet."""
-        self._write_blocks()
+        blocks, n_items = self.layout.blocks, len(self.layout.items)
+        markers = not (self.style.no_markers and len(blocks) == 1)
+        gap_start = 0
+        for block in blocks:
+            has_leading = self.layout.clarity.needs_leading_marker or (markers and self.style.leading_marker)
+            if gap_start < block.start and (gap_start or has_leading):
+                self._write_gap(gap_start, block.start)
+            self._write_block(block)
+            gap_start = block.stop
+        if gap_start < n_items and markers and self.style.trailing_marker:
+            self._write_gap(gap_start, n_items)
         lines = self._lines
         if not self.style.is_clean:
             lines = spoil(lines, self.style, self.syntax, self.language, self.rng)
@@ -213,23 +221,9 @@ class Writer:
         return [*lines, SketchLine("", "end")] if self.style.final_newline else lines
 
     # -- blocks and markers -------------------------------------------------------------------------------------------
-    def _write_blocks(self) -> None:
-        blocks = self.layout.blocks
-        n_items = len(self.layout.items)
-        markers = not (self.style.no_markers and len(blocks) == 1)
-        gap_start = 0
-        for block in blocks:
-            has_leading = self.layout.clarity.needs_leading_marker or (markers and self.style.leading_marker)
-            if gap_start < block.start and (gap_start or has_leading):
-                self._write_gap(gap_start, block.start)
-            self._write_block(block.start, block.stop)
-            gap_start = block.stop
-        if gap_start < n_items and markers and self.style.trailing_marker:
-            self._write_gap(gap_start, n_items)
-
-    def _write_block(self, start: int, stop: int) -> None:
+    def _write_block(self, block: Block) -> None:
         layout = self.layout
-        for at in range(start, stop):
+        for at in range(block.start, block.stop):
             item = layout.items[at]
             if item.kind == "drop":
                 self._note_deletion(at)
@@ -343,16 +337,13 @@ class Writer:
         if not self.style.hint or at == 0 or items[at - 1].kind != "keep":
             return
         line = next((x for x in (self.layout.after[item.after] for item in items[at:]) if x.strip()), "")
-        name = self.layout.clarity.hints.get(at) or self._name_above(at)
+        name = self.layout.clarity.hints.get(at)
+        if name is None:  # the name defined or assigned on the shown line above; most hints are left off
+            found = _NAME.search(self.layout.before[items[at - 1].original])
+            name = found.group(1) if found and self.rng.random() < 0.5 else None
         if name is not None:
             text = self.rng.choice(_HINTS).format(self.rng.choice(("{}", "{}", "`{}`", "'{}'", "{}()")).format(name))
             self._lines.append(SketchLine(lead_of(line) + marker_text(text, self.syntax), "hint"))
-
-    def _name_above(self, at: int) -> str | None:
-        """The name defined or assigned on the shown line above; most hints are left off."""
-        above = self.layout.before[self.layout.items[at - 1].original]
-        found = _NAME.search(above)
-        return found.group(1) if found and self.rng.random() < 0.5 else None
 
     # -- around the code ----------------------------------------------------------------------------------------------
     def _wrap(self, lines: list[SketchLine]) -> list[SketchLine]:
@@ -403,35 +394,38 @@ def sketch(
     clear, it hangs on white space at line ends, or a shown line looks like a marker.
     Same arguments and random state, same sketch.
     """
-    texts = _body_lines(before, after)
-    if texts is None:
+    old, new = before.split("\n"), after.split("\n")
+    if before == after or "\r\n" in before or "\r\n" in after or (old[-1] == "") != (new[-1] == ""):
         return None
-    old, new = texts
+    if old[-1] == "":
+        old.pop()
+        new.pop()
     hunks = diff_lines(old, new)
     if _hangs_on_trailing_space(old, new, hunks):
         return None
     layout = Layout(old, new, hunks, style, language)
     if not layout.plan():
         return None
-    writer = Writer(layout, language=language, path=path, rng=rng)
-    if not _is_free_of_markers(layout, style, language):
-        return None
-    lines = writer.write()
+    for item, is_shown in zip(layout.items, layout.shown, strict=True):
+        # No shown line of the file may pass for a marker (in sloppy styles: for one of those used here).
+        line = "" if item.kind == "drop" or not is_shown else layout.after[item.after]
+        if is_marker_like(line) and (style.is_clean or line.strip() != "..." or language != "python"):
+            return None
+    lines = Writer(layout, language=language, path=path, rng=rng).write()
     ops = _true_merge(before.split("\n"), after.split("\n"), layout, lines)
     return Sketch("\n".join(line.text for line in lines), tuple(lines), style, ops)
 
 
-def _body_lines(before: str, after: str) -> tuple[list[str], list[str]] | None:
-    """The lines without the empty last one; None for a change that no snippet can show."""
-    old, new = before.split("\n"), after.split("\n")
-    if before == after or "\r\n" in before or "\r\n" in after:
-        return None
-    if (old[-1] == "") != (new[-1] == ""):
-        return None
-    if old[-1] == "":
-        old.pop()
-        new.pop()
-    return old, new
+def draw_sketch(
+    before: str, after: str, *, language: str | None, path: str | None, clean: float, rng: random.Random, tries: int
+) -> Sketch | None:
+    """A sketch in a style that `rng` draws, with the chance `clean` a clean one; up to `tries` styles are tried."""
+    for _ in range(tries):
+        is_clean = rng.random() < clean if 0 < clean < 1 else clean == 1
+        style = draw_style(rng, clean=is_clean)
+        if (drawn := sketch(before, after, language=language, path=path, style=style, rng=rng)) is not None:
+            return drawn
+    return None
 
 
 def _hangs_on_trailing_space(old: list[str], new: list[str], hunks: list[Hunk]) -> bool:
@@ -442,17 +436,6 @@ def _hangs_on_trailing_space(old: list[str], new: list[str], hunks: list[Hunk]) 
     bare = diff_lines([line.rstrip() for line in old], [line.rstrip() for line in new])
     items = align(len(old), len(new), bare)
     return [old[x.original] if x.kind == "keep" else new[x.after] for x in items if x.kind != "drop"] != new
-
-
-def _is_free_of_markers(layout: Layout, style: SketchStyle, language: str | None) -> bool:
-    """No shown line of the file may pass for a marker (in sloppy styles: for one of those used here)."""
-    for at, item in enumerate(layout.items):
-        if not layout.shown[at] or item.kind == "drop":
-            continue
-        line = layout.after[item.after]
-        if is_marker_like(line) and (style.is_clean or line.strip() != "..." or language != "python"):
-            return False
-    return True
 
 
 def _true_merge(old: list[str], new: list[str], layout: Layout, lines: list[SketchLine]) -> tuple[LineOp, ...]:

@@ -80,11 +80,11 @@ def _figures(cells: Mapping[str, RunRow], plain: Mapping[str, RunRow], options: 
     main, intervals = _main_figures(cells, plain, options)
     passes, more = _pass_figures([row for row in answered if row.is_decoded], options.seed)
     latency_s = _known(answered, "latency_s")
-    judged, alike = ("same_but_blanks", "same_but_misquotes", "same_tree"), ("edit_similarity", "change_similarity")
+    scores = ("same_but_blanks", "same_but_misquotes", "same_tree", "edit_similarity", "syntax_kept")
     return {
         **main,
         # Where a scorer could not tell, the answer is left out of the mean.
-        **{name: mean(_known(answered, name)) for name in (*judged, *alike, "syntax_kept")},
+        **{name: mean(_known(answered, name)) for name in scores},
         "touched_outside": mean([float(n > 0) for n in _known(answered, "lines_outside")]),
         **_trust_figures(cells, answered, options),
         **passes,
@@ -123,7 +123,14 @@ def _main_figures(
 
 def _trust_figures(cells: Mapping[str, RunRow], answered: Sequence[RunRow], options: SummaryOptions) -> dict[str, Any]:
     """Flags as an alarm for wrong answers, confidence as a probability, and what may be applied on its word."""
-    samples = [_judged(row) for row in cells.values() if row.is_scored]
+    # An answer without a confidence (a program's, another service's) counts as sure where no check found anything.
+    samples = [
+        Judged(None, False)
+        if row.outcome != "answered"
+        else Judged(float(not row.findings) if row.confidence is None else row.confidence, row.exact)
+        for row in cells.values()
+        if row.is_scored
+    ]
     risk = risk_figures(samples, threshold=options.confidence_threshold, seed=options.seed)
     flagged = [(is_flagged(row.findings, row.confidence, options.confidence_threshold), row.exact) for row in answered]
     return {
@@ -135,14 +142,6 @@ def _trust_figures(cells: Mapping[str, RunRow], answered: Sequence[RunRow], opti
         "applied": risk["at_threshold"]["coverage"],
         "applied_wrong": risk["at_threshold"]["wrong"],
     }
-
-
-def _judged(row: RunRow) -> Judged:
-    """An answer without a confidence (a program's, another service's) counts as sure where no check found anything,
-    else as 0."""
-    if row.outcome != "answered":
-        return Judged(None, False)
-    return Judged(float(not row.findings) if row.confidence is None else row.confidence, row.exact)
 
 
 def is_silent(row: RunRow, threshold: float) -> bool:

@@ -1,14 +1,15 @@
-"""The target of a run in this process: loaded once, shared by all contestants, with its identity for the record.
+"""The target of a run in this process.  It is loaded once and shared by all contestants.
 
-The prefix cache is off, so that every contestant reads every prompt itself.  A replay target is told the right answer
-of every record beforehand.
+The prefix cache is off, so that every contestant reads every prompt.  A replay target gets the right answer of every
+record beforehand.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ IDENTITY_SUFFIXES = (".safetensors", ".json", ".xz", ".toml")
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What is loaded, and how it runs; as the service's settings of the same names."""
+    """The model and how it runs; see the service's settings of the same names."""
 
     name: str = "embedded"
     device: str = "auto"
@@ -39,12 +40,13 @@ class TargetOptions:
     torch_threads: int | None = None
     kv_cache_mb: int = 1024
     windows: str = "context"
-    """Not `auto`: a contestant that decides a part of the file can't be compared with one that writes all of it."""
+    """Not `auto`, because a contestant that decides parts of a file can't be compared with one that writes all of
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTarget:
-    """A loaded target.  `plain` is the same model undrafted, one unpadded row a pass."""
+    """A loaded target.  `plain` is the same model without drafts, with one unpadded row a pass."""
 
     runtime: Runtime
     plain: Runtime
@@ -54,21 +56,20 @@ class OpenTarget:
 def open_target(options: TargetOptions, records: Sequence[EditRecord], request: RequestOptions) -> OpenTarget:
     """Load it.  Raises ApplyError: no such model, not loadable, no such device."""
     name = options.name
-    settings = Settings(
-        model=name,
-        device=options.device,
-        dtype=options.dtype,
-        window=options.window,
-        torch_threads=options.torch_threads,
-        kv_cache_mb=options.kv_cache_mb,
-        prefix_cache_mb=0,
-        windows=options.windows,
-    )
+    same = {own.name: getattr(options, own.name) for own in fields(options) if own.name != "name"}
+    settings = Settings(model=name, prefix_cache_mb=0, **same)
     target = open_any(name, settings)
     runtime = replace(build_runtime(settings), load=lambda _: target)
-    _tell_answers(target, records, request)
-    undrafted: Any = target.engine
-    plain = type(target)(name, undrafted.plain(), target.prompt_format)
+    engine: Any = target.engine
+    if isinstance(target, ReplayTarget):
+        prompt_format = cast(Any, target.prompt_format)
+        for record in records:
+            asked = request_of(record, request)
+            with suppress(ApplyError):  # the run will meet the same refusal
+                job = read_edit(asked, detect_language(name=asked.language, path=asked.path))[1]
+                right = prompt_format.encode_output(normalise(record.after))
+                engine.answers.expect(prompt_format.encode_prompt(job), right)
+    plain = type(target)(name, engine.plain(), target.prompt_format)
     return OpenTarget(
         runtime,
         Runtime(load=lambda _: plain, models=runtime.models, default_drafter="none", windows=options.windows),
@@ -76,22 +77,8 @@ def open_target(options: TargetOptions, records: Sequence[EditRecord], request: 
     )
 
 
-def _tell_answers(target: Target, records: Sequence[EditRecord], options: RequestOptions) -> None:
-    """Hand a replay target what is right; any other target is left to find out."""
-    if not isinstance(target, ReplayTarget):
-        return
-    answers, prompt_format = cast(Any, target.engine).answers, cast(Any, target.prompt_format)
-    for record in records:
-        request = request_of(record, options)
-        try:
-            job = read_edit(request, detect_language(name=request.language, path=request.path))[1]
-        except ApplyError:
-            continue  # the run will meet the same refusal
-        answers.expect(prompt_format.encode_prompt(job), prompt_format.encode_output(normalise(record.after)))
-
-
 def identify(name: str, target: Target) -> dict[str, Any]:
-    """Name, kind, and one hash over the files that make the model what it is; None where these can't be found."""
+    """Name, kind and device of a target, and a hash over the files of its model (None if they can't be found)."""
     import torch
     from huggingface_hub import try_to_load_from_cache
 

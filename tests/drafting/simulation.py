@@ -8,7 +8,7 @@ from functools import cache
 
 from apply_eval.replay import FILES
 from apply_service.decoding.verify import Decoding
-from apply_service.engine.loading import embedded_directory
+from apply_service.models import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, Drafter, EditJob
 from apply_service.types import Certainty, DecodeStats, LineOp, Prediction

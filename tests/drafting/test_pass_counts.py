@@ -17,8 +17,8 @@ from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, Origi
 from apply_service.drafting.drafter import NoDraft
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.lazy_snippet import LazySnippet
-from apply_service.engine.loading import embedded_directory
 from apply_service.errors import NeedsMoreContext
+from apply_service.models import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
 from apply_service.protocols import DraftContext, DraftSources, EditContext, EditJob
 from tests.decoding.alone import decode_alone

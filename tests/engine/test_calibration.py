@@ -20,8 +20,9 @@ from apply_service.engine.calibration import (
     hash_weights,
     log_odds,
 )
-from apply_service.engine.loading import ModelRecord, embedded_directory
+from apply_service.engine.loading import ModelRecord
 from apply_service.errors import ModelNotLoadable
+from apply_service.models import embedded_directory
 from apply_service.types import Certainty
 
 SURE = Signals(True, Certainty.CERTAIN, 0, True)

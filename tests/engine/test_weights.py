@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, MixtralConfig
 
 from apply_service.engine import self_test_store
 from apply_service.engine.eight_bit import EightBitLinear
-from apply_service.engine.loading import embedded_directory
 from apply_service.engine.self_test import SelfTest, run_self_test
 from apply_service.engine.self_test_store import SelfTestStore, find_self_test
 from apply_service.engine.torch_local import TorchEngine
@@ -28,6 +27,7 @@ from apply_service.engine.weights import (
     weight_bytes,
 )
 from apply_service.errors import ModelNotLoadable
+from apply_service.models import embedded_directory
 from benchmarks.gpu.measure import bytes_read, format_of
 from tests.engine.test_mixes import play
 from tests.engine.tiny_models import tiny_model, with_ties

@@ -211,7 +211,7 @@ class Worse(FakeRunner):
 
     def answer(self, edit: EditRecord) -> Answer:
         found = super().answer(edit)
-        return Answer(edit.before, found.latency_s, n_tokens=50, tok_s=1.0, passes=50, strategy="model")
+        return Answer(edit.before, latency_s=found.latency_s, n_tokens=50, tok_s=1.0, passes=50, strategy="model")
 
 
 def test_compare_fails_on_a_regression_alone(

@@ -7,7 +7,6 @@ import pytest
 from apply_eval.datasets import EditRecord, measure_edit
 from apply_eval.scores import (
     Scores,
-    change_similarity,
     count_lines_outside,
     diff_hunks,
     is_flagged,
@@ -28,7 +27,7 @@ def record(language: str | None = "python", path: str | None = "a.py") -> EditRe
 
 
 def test_a_right_answer_scores_full_marks() -> None:
-    assert score_answer(record(), AFTER) == Scores(True, True, True, True, 1.0, 1.0, True, 0)
+    assert score_answer(record(), AFTER) == Scores(True, True, True, True, 1.0, True, 0)
 
 
 def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:
@@ -36,7 +35,6 @@ def test_a_wrong_one_is_told_apart_by_every_scorer() -> None:
     assert (found.exact, found.same_but_blanks, found.same_tree, found.syntax_kept) == (False, False, False, False)
     assert found.lines_outside == 2
     assert 0.8 < found.edit_similarity < 1
-    assert 0 < found.change_similarity < 1
 
 
 def test_the_language_is_found_by_the_path_or_not_at_all() -> None:
@@ -89,25 +87,6 @@ def test_blanks_and_line_ends_may_differ_and_nothing_else(answer: str, same: boo
 
 def test_empty_texts_are_equal_everywhere() -> None:
     assert is_same_but_blanks("", "\n \n")
-    assert change_similarity("", "", "") == 1.0
-
-
-def test_change_similarity_looks_at_the_edit_alone() -> None:
-    before = "".join(f"line {i}\n" for i in range(50))
-    wanted = before.replace("line 10\n", "line ten\n").replace("line 40\n", "line forty\n")
-    half = before.replace("line 10\n", "line ten\n")
-    assert change_similarity(before, wanted, wanted) == 1.0
-    assert change_similarity(before, wanted, before) == 0.0
-    # two of four changed lines are there: 2 * 2 / (4 + 2)
-    assert change_similarity(before, wanted, half) == pytest.approx(2 / 3)
-    assert change_similarity(before, wanted, before.replace("line 10\n", "line 0\n")) == pytest.approx(2 / 6)
-    # a lost edit in a long file still looks alike in characters
-    lost = score_answer(EditRecord("a", before, wanted, measure_edit(before, wanted)), before)
-    assert lost.edit_similarity > 0.95
-
-
-def test_an_answer_that_changes_something_where_nothing_was_wanted_shares_nothing() -> None:
-    assert change_similarity("a\nb\n", "a\nb\n", "a\nc\n") == 0.0
 
 
 PYTHON = "def f(a, b):\n    # add\n    return a + b\n\n\nNAME = 'x'\n"

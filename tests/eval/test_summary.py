@@ -44,7 +44,6 @@ def test_counts_and_shares() -> None:
     assert found["errors"] == {"needs_more_context": 1, "unreachable": 1}
     assert found["same_but_blanks"] == found["same_tree"] == 0.5
     assert found["edit_similarity"] == pytest.approx(0.95)
-    assert found["change_similarity"] == pytest.approx(0.75)
     assert found["syntax_kept"] == 1.0
     assert found["touched_outside"] == 0.5
 

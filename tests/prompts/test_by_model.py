@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apply_service.engine.loading import embedded_directory
 from apply_service.errors import ModelNotLoadable
+from apply_service.models import embedded_directory
 from apply_service.prompts.by_model import infer_prompt_format, open_prompt_format, open_prompt_formats
 from tests.engine.tiny_models import tiny_tokenizer
 

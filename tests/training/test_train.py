@@ -15,7 +15,7 @@ from training.batches import Place, StreamOptions, generate
 from training.card import write_card
 from training.checkpoint import Progress
 from training.corpus import Edit, split_by_repository
-from training.evaluate import score_cases, true_ops, validation_cases
+from training.evaluate import score_cases, validation_cases
 from training.export import average_with_start, export, load_network, load_run
 from training.initialisation import initialise
 from training.model import Network, Shape
@@ -175,11 +175,3 @@ def test_muon_updates_are_nearly_orthogonal(shape: tuple[int, int]) -> None:
 def test_the_rate_warms_up_and_falls() -> None:
     assert rate_at(0, 0.0) < rate_at(19, 0.1) == 1.0 == rate_at(500, 0.3)
     assert 0.05 <= rate_at(900, 0.99) < rate_at(800, 0.8) < 1.0
-
-
-def test_the_truth_is_told_with_the_updates_lines() -> None:
-    ops = true_ops("a\nb\nc", "a\nX\nc\nY", ["...", "X", "Y"])
-    assert ops is not None
-    assert [op.kind for op in ops] == ["keep", "drop", "take", "keep", "take"]
-    assert [op.update_line for op in ops if op.kind == "take"] == [1, 2]
-    assert true_ops("a\nb", "a\nZ", ["X"]) is None

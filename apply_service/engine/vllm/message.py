@@ -1,7 +1,7 @@
-"""The edit that a request sends to vLLM, in `vllm_xargs`: the original, the update as the merger reads it, and the
+"""The edit that a request sends to vLLM in `vllm_xargs`: the original, the update as the merger reads it, and the
 predicted merge as runs of operations over the two.
 
-The worker makes draft sources of it with the same code as an engine in this process.  A message can make drafts bad,
+The worker makes draft sources from it, with the same code as an engine in this process.  A message can make drafts bad,
 but never the output wrong.  A malformed one is refused."""
 
 from __future__ import annotations
@@ -52,11 +52,8 @@ def encode_edit(job: EditJob, format_name: str | None = None) -> dict[str, Argum
 
 
 def decode_edit(arguments: Mapping[str, Any] | None) -> SentEdit | None:
-    """The edit in the arguments of a request; None if they hold none.
-
-    Raises:
-        InvalidField: the operations are no merge of the texts.
-    """
+    """The edit in the arguments of a request; None if they hold none.  Raises InvalidField: the operations are no merge
+    of the texts."""
     if not arguments or not KEYS & arguments.keys():
         return None
     original, update, numbers, format_name = (arguments.get(key) for key in (ORIGINAL, UPDATE, OPS, FORMAT))

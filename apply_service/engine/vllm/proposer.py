@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
 
 OLDEST, NEWEST = (0, 32), (0, 33)
-"""Minor versions of vLLM.  It calls its interface for proposers experimental: a newer one has to be looked at first."""
+"""Minor versions of vLLM.  vLLM calls its interface for proposers experimental, so newer versions must be examined."""
 MAX_DRAFT = 128
-"""Tokens a request that vLLM's rejection sampler takes in a step; it asserts that in mid-flight, so we look before."""
+"""The most tokens of a request that vLLM's rejection sampler takes in a step.  It asserts that while requests run."""
 DRAFTED_SHARE = 2
-"""One in so many tokens of a step's budget may be a drafted one: vLLM serves running requests in turn, and without a
-bound the first would leave nothing to the last, and all of them nothing to a new prompt."""
+"""One in this many tokens of a step's budget may be drafted.  vLLM serves running requests in turn: without a bound,
+the first would leave nothing to the last, and all of them nothing to a new prompt."""
 LEAST_CHANCE = 0.05
 """A draft ends where its next token is reached and accepted with less than this probability."""
 HOOKED = "__apply_service_hook__"
@@ -43,7 +43,7 @@ HOOKED = "__apply_service_hook__"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens: drafted for one request, in a request's prompt and output together, in a step of all requests."""
+    """The most tokens of a draft, of a request's prompt and output, and of a step of all requests."""
 
     n_draft: int
     n_context: int
@@ -51,7 +51,7 @@ class Limits:
 
 
 class HookRow(NamedTuple):
-    """What the hook knows of one row: its request, and the request's `vllm_xargs`."""
+    """The request of one row, and its `vllm_xargs`."""
 
     id: str
     n_prompt: int
@@ -60,7 +60,7 @@ class HookRow(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """One request and its drafter, which is None where the request sent no edit that we can draft from."""
+    """One request and its drafter; None if the request sent no usable edit."""
 
     drafter: Drafter | None
     n_prompt: int
@@ -68,7 +68,7 @@ class Request:
 
 
 class Proposer:
-    """Drafts for the requests of one worker, which may be asked in `formats`, the model's own first."""
+    """Drafts for the requests of one worker.  `formats`: prompt formats that they may use, the model's own first."""
 
     def __init__(self, formats: Sequence[PromptFormat], limits: Limits) -> None:
         self._formats = {one.name: one for one in reversed(formats)}
@@ -86,8 +86,7 @@ class Proposer:
         """Nothing: there is no draft model."""
 
     def announce(self, rows: Sequence[HookRow], running: Collection[str]) -> None:
-        """Hear from the hook what the next `propose` is about, row by row, and the ids of all requests that are not
-        over."""
+        """The hook calls this before `propose`, with the rows to come and the ids of all running requests."""
         self._rows = rows
         for gone in self._requests.keys() - set(running):
             del self._requests[gone]
@@ -99,7 +98,7 @@ class Proposer:
         token_ids_cpu: npt.NDArray[np.int32],
         slot_mappings: Any = None,  # noqa: ARG002
     ) -> list[list[int]]:
-        """A draft for each row; empty ones where the hook has announced nothing.
+        """A draft for each row; empty for rows that were not announced.
 
         `sampled_token_ids[i]`: what the step added to row i (empty: its prompt is not read yet).  `token_ids_cpu[i,
         :num_tokens_no_spec[i]]`: all tokens of row i, these included.
@@ -117,7 +116,7 @@ class Proposer:
         return drafts
 
     def _draft(self, row: HookRow, tokens: Tokens, sampled: list[int], limit: int) -> list[int]:
-        """What comes after `tokens`, which end with the `sampled` ones: at most `limit` tokens."""
+        """At most `limit` tokens expected after `tokens`, which end with the `sampled` ones."""
         n_before = len(tokens) - len(sampled)
         request = self._requests.get(row.id)
         try:
@@ -143,11 +142,7 @@ def open_drafter(
     formats: Mapping[str, PromptFormat], own: PromptFormat, arguments: Mapping[str, Any] | None
 ) -> Drafter | None:
     """The drafter of one request, which is asked in the model's `own` format unless it names another; None where it
-    sends no edit.
-
-    Raises:
-        InvalidField: it sends an edit that is no merge, or names another format than these.
-    """
+    sends no edit.  Raises InvalidField: it sends an edit that is no merge, or names another format than these."""
     sent = decode_edit(arguments)
     if sent is None:
         return None
@@ -229,10 +224,7 @@ def hook(runner_type: Any) -> None:
 # -- which vLLM --------------------------------------------------------------------------------------------------------
 # vLLM prints an error's message alone, so it holds limit and remedy as well.
 def check_version(version: str) -> None:
-    """
-    Raises:
-        MissingDependency: the plug-in does not know this vLLM.
-    """
+    """Raises MissingDependency: the plug-in does not know this vLLM."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
@@ -243,10 +235,7 @@ def check_version(version: str) -> None:
 
 
 def check_draft_length(n_tokens: int) -> None:
-    """
-    Raises:
-        SettingsError: `num_speculative_tokens` is past what vLLM verifies.
-    """
+    """Raises SettingsError: `num_speculative_tokens` is past what vLLM verifies."""
     if not 1 <= n_tokens <= MAX_DRAFT:
         limit, remedy = f"1 to {MAX_DRAFT}", "correct it in --speculative-config; 127 is a good choice"
         message = f"num_speculative_tokens is out of range ({n_tokens}, allowed: {limit}): {remedy}"

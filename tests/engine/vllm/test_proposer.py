@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.message import OPS, encode_edit
 from apply_service.engine.vllm.proposer import Limits, Proposer, hook
+from apply_service.models import embedded_directory
 from apply_service.prompts.by_model import open_prompt_format
 from apply_service.prompts.chat import Chat, FastApply, Osmosis
 from apply_service.prompts.compact import Compact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from apply_service.engine.loading import embedded_directory
+from apply_service.models import embedded_directory
 from apply_service.prompts.by_model import open_prompt_format
 from tests.engine.vllm.edits import numbered_edit
 from tests.engine.vllm.real_servers import Case, Server, gap_at, write

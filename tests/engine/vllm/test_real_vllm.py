@@ -19,8 +19,8 @@ from apply_eval.datasets import EditRecord, measure_edit
 from apply_eval.decoders import METHODS, OURS, Vllm
 from apply_eval.runners import RequestOptions
 from apply_eval.target import TargetOptions, open_target
-from apply_service.engine.loading import embedded_directory
 from apply_service.engine.vllm.message import OPS, encode_edit
+from apply_service.models import embedded_directory
 from apply_service.prompts.by_model import open_prompt_format
 from tests.engine.vllm.edits import numbered_edit
 from tests.engine.vllm.real_servers import Case, Server, counters, gap_at, started, write
