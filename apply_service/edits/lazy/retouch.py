@@ -154,7 +154,7 @@ def delete(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     return out
 
 
-# -- lines beyond an edge of the snippet that no marker stands for ------------------------------------------------------
+# -- lines beyond an edge of the snippet that no marker stands for -----------------------------------------------------
 def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the few hidden lines before the first or after the last shown line, where the snippet has no
     marker there."""
