@@ -20,6 +20,8 @@ SEPARATED = ("function", "method", "class", "module", "section")
 MAX_HEADER_LENGTH = 400
 MAX_COUNTED = 2000
 """A line from this length on is data: its brackets do not count."""
+MAX_QUOTED = 60
+"""Characters of a line that a message quotes."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _WORD = r"[A-Za-z_$][\w$]*"
 _HEADER = re.compile(
@@ -283,3 +285,10 @@ def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
             break
         first = above
     return first
+
+
+def quote_lines(lines: Sequence[str]) -> str:
+    """The first of some lines for a message, and how many more they are."""
+    text = lines[0].strip()
+    text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+    return f"`{text}`" + (f" and {len(lines) - 1} more" if lines[1:] else "")

@@ -317,7 +317,7 @@ class _Reader:
         left = [order for order in self._orders_behind(name) if order.rstrip(".!") not in edit.update]
         if not left:
             return edit
-        doubt = Verdict(DOUBT, "warning", f"an order behind the edit may not be carried out: {left[0][:80]!r}")
+        doubt = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {left[0][:80]!r}")
         # It says nothing about the place of the code above it, unless it speaks of that.
         said = [line for line in edit.prose.split("\n") if not any(line in order or order in line for order in left)]
         speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
@@ -450,14 +450,13 @@ class _Reader:
             is_code = is_code or any(map(self._is_code, left))
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
-            findings.append(
-                Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
-            )
+            n = "1 line" if len(left) == 1 else f"{len(left)} lines"
+            findings.append(Verdict(CHECK, severity, f"{n} around the edit left out: {told!r}"))
             unused = [f for f in in_code if not f.path or is_same_file(f.path, self._path)]
             others_in_code = {at for fence in unused for at in fence.body}
             first = next((self._lines[at].strip() for at in left if at in others_in_code), None)
             if first is not None and name != "whole_file":
-                findings.append(Verdict(DOUBT, "warning", f"code in the reply is no part of the edit: {first[:80]!r}"))
+                findings.append(Verdict(DOUBT, "warning", f"code of the reply was left out: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
             findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))

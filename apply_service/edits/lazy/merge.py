@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import are_other_entries, header_name, is_closer
+from apply_service.edits.code_lines import are_other_entries, header_name, is_closer, quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -30,13 +30,12 @@ where it goes; and where the prose above it orders what can't be done."""
 UNSURE = 0.95
 """At most, where prose says what to do with the code, or a new line may stand beside the one that it replaces: the
 chooser is fitted to few such edits."""
-NOT_TOLD = "the file has no line of the snippet, and nothing says where it goes"
+NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 NO_SYNTAX = "the file would no longer parse"
-ORDER_IGNORED = "it does not do what the prose above the code says"
-BESIDE = "a new line replaces one like it that a marker hides; it may be meant beside it"
-MAX_QUOTED = 60
+ORDER_IGNORED = "what the prose says to do could not be carried out"
+BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 MAX_TOLD = 3
-"""Characters of a line, and changes, that a refusal names."""
+"""Changes that a refusal names."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -62,9 +61,10 @@ def merge(
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
-    if replaces_neighbour(found[order[0]][0].ops):
+    if (replaced := replaced_neighbour(found[order[0]][0].ops)) is not None:
         chance = min(chance, UNSURE)
-        causes.append(BESIDE)
+        old, new = (quote_lines([line]) for line in replaced)
+        causes.append(f"{new} takes the place of {old}, {BESIDE}")
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -92,8 +92,9 @@ def merge(
     )
 
 
-def replaces_neighbour(ops: Sequence[LineOp]) -> bool:
-    """Whether new lines beside hidden ones replace a line of the same form that may be of another thing."""
+def replaced_neighbour(ops: Sequence[LineOp]) -> tuple[str, str] | None:
+    """The first line beside hidden ones that gives way to a new one of the same form that may be of another thing, and
+    that new line."""
     says = [k for k, op in enumerate(ops) if _says(op)]
     for start, stop in changes(ops):
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
@@ -102,8 +103,8 @@ def replaces_neighbour(ops: Sequence[LineOp]) -> bool:
             # To the next line on each side that is shown and says something, or that is hidden.
             n = bisect_left(says, start)
             if any(ops[k].kind == "keep" for k in says[max(0, n - 1) : n + 1]):
-                return True
-    return False
+                return drops[0].strip(), takes[0].strip()
+    return None
 
 
 def _says(op: LineOp) -> bool:
@@ -130,7 +131,7 @@ def readings(
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """The changes beside which the snippet shows no line of the file, each with its lines; else what they change."""
+    """What each change does beside which the snippet shows no line of the file; what all do if there is none."""
     free, held = list[str](), list[str]()
     for start, stop in changes(ops):
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
@@ -138,14 +139,16 @@ def _unheld(ops: Sequence[LineOp]) -> list[str]:
         beside = [ops[k].kind for k in (start - 1, stop) if 0 <= k < len(ops)]
         if not (new or gone):
             continue
-        what = f"`{new[0].text.strip()[:MAX_QUOTED]}`" if new else ""
-        what += f" and {len(new) - 1} more" if new[1:] else ""
+        what = quote_lines([op.text for op in new]) if new else ""
         lines = f"line {gone[0] + 1}" if len(gone) == 1 else f"lines {gone[0] + 1} to {gone[-1] + 1}" if gone else ""
-        said = f"{what} would replace {lines}" if new and gone else f"{lines} would go" if gone else what
+        above = next((ops[k].original_line for k in range(start - 1, -1, -1) if ops[k].kind != "take"), None)
+        place = "at the start of the file" if above is None else f"below line {above + 1}"
+        said = f"{what} would replace {lines}" if new and gone else f"{lines} would be removed" if gone else ""
+        said = said or f"{what} would be added {place}"
         if "both" in beside:
-            held.append(f"{said}, beside a line that is shown" if not gone else said)
+            held.append(said)
         else:
-            free.append(f"{said}: no line of the file is shown beside it")
+            free.append(f"{said}, but the snippet shows no line of the file beside it")
     return (free or held)[:MAX_TOLD]
 
 

@@ -381,7 +381,7 @@ class ReadSnippet:
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
             if not shift.is_identity:
-                self.doubts.append("fragment re-indented")
+                self.doubts.append("the snippet was indented as the file is")
                 self.is_shifted = True
                 for i in block.lines:
                     self.texts[i] = shift.apply(self.texts[i])
@@ -422,7 +422,7 @@ class ReadSnippet:
             self.texts[i] = remark.code
             is_new = remark.code.strip() not in known
             if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
-                self.doubts.append("remark or comment")
+                self.doubts.append("a comment behind a line was taken for a remark about the edit and left out")
 
     def again(
         self,
@@ -546,5 +546,5 @@ class ReadSnippet:
         """The original's scopes; parsed only where a block has to be placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):
-            self.doubts.append("scope unknown: no grammar for the language")
+            self.doubts.append("no grammar for the file's language: where its scopes end is told by indentation alone")
         return find_scopes(text, self.language)
