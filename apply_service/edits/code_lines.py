@@ -194,6 +194,8 @@ def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 _SAYS_WHICH = re.compile(r"""["'`][^"'`]*["'`]|[\w$-]+""")
+_LOOP = re.compile(r"\s*for\b.*?\s(?:in|of)\s+(?P<over>.*)")
+_SHELL_TAIL = re.compile(r"\s*[12&]?>\s*(?:/dev/null|&[12])|;\s*(?:then|do)$")
 _SETS = re.compile(
     r"\s*(?:(?:const|let|var|export|final|static|pub)\s+)*"
     r"(?P<key>[\w$.-]{1,80}|\"[^\"]{1,80}\"|'[^']{1,80}'|\[[^\]]{1,80}\]|\{[^}]{1,80}\})\s*(?:=(?![=>])|:(?=\s|$))\s*(?P<value>.*)"
@@ -210,7 +212,10 @@ def are_other_entries(one: str, other: str) -> bool:
     other conditions; and not only of one thing before and after an edit."""
     if max(len(one), len(other)) > MAX_HEADER_LENGTH:
         return False
-    words = [_SAYS_WHICH.findall(line.strip()) for line in (one, other)]
+    loops = [_LOOP.match(line) for line in (one, other)]
+    if loops[0] is not None and loops[1] is not None and loops[0]["over"] == loops[1]["over"]:
+        return False
+    words = [_SAYS_WHICH.findall(_SHELL_TAIL.sub("", line.strip())) for line in (one, other)]
     if not all(words) or not _ONLY_ONE.isdisjoint((words[0][0], words[1][0])):
         return False
     sets = [_SETS.match(line) for line in (one, other)]

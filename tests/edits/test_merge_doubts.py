@@ -125,6 +125,13 @@ def test_a_block_that_shows_a_header_only_holds_its_place() -> None:
             "[[worker]]\nname = 'mail'\n\n[[worker]]\nname = 'pdf'\n\n# ...\n",
             id="named",
         ),
+        pytest.param(
+            'if ! has node >/dev/null; then\n  log "no node"\n  exit 1\nfi\n\nif ! has git >/dev/null; then\n'
+            '  log "no git"\n  exit 1\nfi\n\nrun\n',
+            'if ! has node >/dev/null; then\n  log "no node"\n  exit 1\nfi\n\nif ! has jq >/dev/null; then\n'
+            '  log "no jq"\n  exit 1\nfi\n\n# ... existing code ...\n',
+            id="block with the lines of the other's body",
+        ),
     ],
 )
 def test_a_new_line_like_a_hidden_one_of_another_thing_is_never_sure(original: str, update: str) -> None:
@@ -135,6 +142,7 @@ def test_a_new_line_like_a_hidden_one_of_another_thing_is_never_sure(original: s
 
 def test_one_thing_before_and_after_an_edit() -> None:
     same = [("x = 1", "x = 2"), ("return a", "return b(c)"), ("if a > 1:", "if a >= 1:"), ('f("a", 1)', 'f("a", 2)')]
+    same += [("for a in rows:", "for b in rows:"), ("if [ -f a ]; then", "if [ -f a ]; then  # x")]
     other = [("x = 1", "y = 1"), ("name: a", "name: b"), ('f("a")', 'f("b")'), ("COPY a.json .", "COPY b.lock .")]
     assert not any(are_other_entries(*pair) for pair in same)
     assert all(are_other_entries(*pair) for pair in other)

@@ -145,6 +145,13 @@ _STOP = _set(
     "nothing i.e e.g note way below. immediately well least most next them they their into onto such than "
     "gone away stay stays left keep please"
 )
+GENERAL = _STOP | _META | _ITEMS | _KINDS
+"""Words that name nothing: small words of the language, and words for parts of any program."""
+SORTS = _set(
+    "route endpoint command rule job option dependency package target const variable service button link column index "
+    "unused deprecated legacy obsolete"
+)
+"""Words that say of what kind a thing is, unless they are its name."""
 
 
 class _WordReader:

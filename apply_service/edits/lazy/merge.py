@@ -8,9 +8,10 @@ have LF line ends.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import are_other_entries, header_name, is_closer, quote_lines
+from apply_service.edits.code_lines import are_other_entries, header_name, indent_of, is_closer, quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -34,6 +35,8 @@ NOT_TOLD = "the file has no line of the snippet, and nothing says where the code
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
+MAX_COPIED = 20
+"""Shown lines below a new one that are looked at as a part of it."""
 MAX_TOLD = 3
 """Changes that a refusal names."""
 MAX_READINGS = 8
@@ -65,6 +68,8 @@ def merge(
         chance = min(chance, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
         causes.append(f"{new} takes the place of {old}, {BESIDE}")
+    if found[order[0]][1].ignored_note is not None:
+        chance = min(chance, UNSURE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -75,6 +80,8 @@ def merge(
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
+    if ways.ignored_note is not None:
+        causes.insert(0, f"nothing was removed for the comment {quote_lines([ways.ignored_note])}")
     if ways.ignores_order:
         causes.insert(0, ORDER_IGNORED)
     reasons = (*causes, *ways.draft.reasons)
@@ -95,16 +102,25 @@ def merge(
 def replaced_neighbour(ops: Sequence[LineOp]) -> tuple[str, str] | None:
     """The first line beside hidden ones that gives way to a new one of the same form that may be of another thing, and
     that new line."""
+    counts = Counter(op.text.strip() for op in ops if op.kind != "take")
     says = [k for k, op in enumerate(ops) if _says(op)]
     for start, stop in changes(ops):
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         if drops and takes and are_other_entries(drops[0], takes[0]):
-            # To the next line on each side that is shown and says something, or that is hidden.
-            n = bisect_left(says, start)
-            if any(ops[k].kind == "keep" for k in says[max(0, n - 1) : n + 1]):
+            # To the next line on each side that is hidden, or that is shown and says something.
+            above = bisect_left(says, start)
+            below = above
+            while below < min(len(says), above + MAX_COPIED) and _is_copied(ops[says[below]], takes[0], counts):
+                below += 1
+            if any(ops[k].kind == "keep" for k in (*says[max(0, above - 1) : above], *says[below : below + 1])):
                 return drops[0].strip(), takes[0].strip()
     return None
+
+
+def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
+    """Whether a shown line stands inside what the new line opens, and may be of that as well as of the old one."""
+    return op.kind == "both" and indent_of(op.text) > indent_of(header) and counts[op.text.strip()] > 1
 
 
 def _says(op: LineOp) -> bool:

@@ -26,6 +26,7 @@ from apply_service.edits.lazy.quotes import (
     passed_over,
 )
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.removals import ignored_note
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
@@ -83,6 +84,8 @@ class Ways:
     """The prose above the code says what to do with it."""
     ignores_order: bool = False
     """The order is about something else, or nothing that can be done."""
+    ignored_note: str | None = None
+    """A comment that says that something was removed, where nothing of it is."""
 
 
 def find_readings(
@@ -105,6 +108,7 @@ def find_readings(
             facts[read] = SnippetFacts(read)
         shown = draft.texts if draft.name.startswith("signed") else read.texts
         known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
+        ways.ignored_note = ignored_note(read, draft.ops)
         ways.features = known | {"is_first": float(n == 0)}
     return list(found.values())
 

@@ -19,13 +19,13 @@ from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
     balanced_end,
-    find_scope,
     place_block,
     replaced_above,
     replaced_below,
     usual_gap,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
+from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
@@ -417,27 +417,16 @@ class Writer:
             self.doubts.append("a comment about a removal was taken for a note and left out")
 
     def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
-        """The spans, together with those of the scopes that notes between markers call deleted."""
+        """The spans, together with what notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
             low = placed[n - 1].end if n else 0
             high = placed[n].start if n < len(placed) else len(self._original)
-            target = deletion_target(self.texts[note])
-            name = target.split("(")[0].strip("`'\" ")
-            quoted = [j for j in self._reading.index.places(target) if low <= j < high]
-            scope = find_scope(self._reading, name, low, high) if name and not quoted else None
             self.doubts.append("a comment between markers says that something was removed")
-            if len(quoted) == 1:
-                spans.append(LaidBlock(quoted[0], quoted[0] + 1, self._drop(quoted[0], quoted[0] + 1)))
-            if scope is not None:
-                end = scope.end_line
-                while end < high and not self._original[end].strip():
-                    end += 1
-                start = scope.lead_line
-                while end == len(self._original) and start > low and not self._original[start - 1].strip():
-                    start -= 1
-                spans.append(LaidBlock(start, end, self._drop(start, end)))
+            gone = find_removed(self._reading, note, low, high)
+            if gone is not None:
+                spans.append(LaidBlock(gone.start, gone.stop, self._drop(gone.start, gone.stop)))
         # Sort the spans by their place in the original, and leave out those that overlap an earlier one.
         kept: list[LaidBlock] = []
         for span in sorted(spans, key=lambda span: span.start):
