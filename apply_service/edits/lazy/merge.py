@@ -34,6 +34,7 @@ chooser is fitted to few such edits."""
 NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 NO_SYNTAX = "the file would no longer parse"
 ORDER_IGNORED = "what the prose says to do could not be carried out"
+ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
 BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 MAX_COPIED = 20
 """Shown lines below a new one that are looked at as a part of it."""
@@ -64,6 +65,7 @@ def merge(
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
+        causes.append(ORDER_DONE)
     if (replaced := replaced_neighbour(found[order[0]][0].ops)) is not None:
         chance = min(chance, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
@@ -83,7 +85,7 @@ def merge(
     if ways.ignored_note is not None:
         causes.insert(0, f"nothing was removed for the comment {quote_lines([ways.ignored_note])}")
     if ways.ignores_order:
-        causes.insert(0, ORDER_IGNORED)
+        causes = [ORDER_IGNORED, *(cause for cause in causes if cause != ORDER_DONE)]
     reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
