@@ -385,6 +385,7 @@ class ReadSnippet:
                 self.is_shifted = True
                 for i in block.lines:
                     self.texts[i] = shift.apply(self.texts[i])
+        self._quote_last_closers()
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
@@ -423,6 +424,27 @@ class ReadSnippet:
             is_new = remark.code.strip() not in known
             if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
                 self.doubts.append("a comment behind a line was taken for a remark about the edit and left out")
+
+    def _quote_last_closers(self) -> None:
+        """Gives the closing line of a block the comma that the file has there, or takes it off.
+
+        The line closes what a line of the block opens that the file has once.
+        """
+        for block in self.snippet.blocks:
+            last = block.lines[-1]
+            text = self.texts[last]
+            if not _is_bare_closer(text) or text.strip()[0] not in "}])":
+                continue
+            level = indent_of(text)
+            inside = (i for i in block.lines[-2::-1] if self.texts[i].strip())
+            header = next((i for i in inside if indent_of(self.texts[i]) <= level), last)
+            places = self.index.places(self.texts[header])
+            if len(places) != 1 or self.original[places[0]].rstrip() != self.texts[header].rstrip():
+                continue
+            end = self.close_of(places[0])
+            line = self.original[end] if end < len(self.original) else ""
+            if line.rstrip().rstrip(",") == text.rstrip().rstrip(","):
+                self.texts[last] = line
 
     def again(
         self,
