@@ -390,3 +390,33 @@ def test_a_section_of_a_page_is_removed_whole(order: str) -> None:
     page = "# Tool\n\nIntro.\n\n## Old notes\n\n- one\n- two\n\n## License\n\nMIT\n"
     found = merged(f"{order}\n", page, "markdown", "a.md")
     assert found.text == "# Tool\n\nIntro.\n\n## License\n\nMIT\n"
+
+
+CARGO = '[package]\nname = "x"\n\n[dependencies]\nserde = "1"\n\n[dev-dependencies]\nrand = "0.8"\n'
+COMPOSE = "services:\n  web:\n    image: web\n\n  cache:\n    image: redis\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "original", "lead", "code"),
+    [
+        ("Cargo.toml", "toml", CARGO, "Put this in your Cargo.toml:", "[profile.release]\nlto = true\n"),
+        ("compose.yml", "yaml", COMPOSE, "Add this to your `compose.yml`:", "volumes:\n  data:\n"),
+        ("a.ts", "typescript", TYPESCRIPT, "Add this to `a.ts`:", "export function third() {\n  return 3;\n}\n"),
+    ],
+)
+def test_a_new_section_that_is_added_to_the_file_goes_to_its_end(
+    path: str, language: str, original: str, lead: str, code: str
+) -> None:
+    found = merged(f"{lead}\n\n```\n{code}```\n", original, language, path)
+    assert found.text.rstrip("\n") in (f"{original}{code}".rstrip("\n"), f"{original}\n{code}".rstrip("\n"))
+    assert found.certainty is Certainty.LIKELY
+
+
+def test_code_for_another_file_has_no_place() -> None:
+    found = merged(
+        "Add this to `b.ts`:\n\n```ts\nexport function third() {\n  return 3;\n}\n```\n",
+        TYPESCRIPT,
+        "typescript",
+        "a.ts",
+    )
+    assert found.certainty is Certainty.GUESS

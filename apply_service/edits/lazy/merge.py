@@ -11,7 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import are_other_entries, header_name, indent_of, is_closer, quote_lines
+from apply_service.edits.code_lines import (
+    are_other_entries,
+    header_name,
+    indent_of,
+    is_branch,
+    is_closer,
+    quote_lines,
+)
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
@@ -70,6 +77,9 @@ def merge(
         chance = min(chance, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
         causes.append(f"{new} takes the place of {old}, {BESIDE}")
+    elif (branch := _lost_branch(found[order[0]][0].ops)) is not None:
+        chance = min(chance, UNSURE)
+        causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
     if found[order[0]][1].ignored_note is not None:
         chance = min(chance, UNSURE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
@@ -123,6 +133,20 @@ def replaced_neighbour(ops: Sequence[LineOp]) -> tuple[str, str] | None:
 def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
     """Whether a shown line stands inside what the new line opens, and may be of that as well as of the old one."""
     return op.kind == "both" and indent_of(op.text) > indent_of(header) and counts[op.text.strip()] > 1
+
+
+def _lost_branch(ops: Sequence[LineOp]) -> str | None:
+    """The first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
+    lines."""
+    says = [k for k, op in enumerate(ops) if _says(op)]
+    for start, stop in changes(ops):
+        gone, new = (
+            [op.text for op in ops[start:stop] if op.kind == kind and is_branch(op.text)] for kind in ("drop", "take")
+        )
+        below = bisect_left(says, stop)
+        if len(gone) > len(new) and below < len(says) and ops[says[below]].kind == "keep":
+            return gone[len(new)].strip()
+    return None
 
 
 def _says(op: LineOp) -> bool:
