@@ -14,7 +14,7 @@ from typing import NamedTuple
 from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
-from apply_service.edits.doubt import find_doubt
+from apply_service.edits.doubt import find_doubt, how_sure
 from apply_service.edits.windows import Region, cut_job, find_regions, splice
 from apply_service.engine.calibration import Thresholds
 from apply_service.errors import ApplyError, ContextLimitExceeded, InstructionUnsupported, NeedsMoreContext, Truncated
@@ -65,6 +65,8 @@ class Outcome:
         return replace(merged, confidence=None, line_logprobs=None, invented_lines=None)
 
 
+MAX_REASONS = 4
+"""Reasons that a refusal gives."""
 StrategyRun = Generator[TokenEvent | NextPass, Steps, Outcome]
 """The caller drives it like `target.Deciding`.  It returns the outcome of the job."""
 
@@ -81,10 +83,14 @@ def decide(
             remedy="send an `update`, or let an instruct model decide (strategy auto or model)",
         )
     if request.strategy == "exact" and is_guess:
+        sure, needed = how_sure(job.prediction)
         raise NeedsMoreContext(
-            "the edit does not determine the result: " + "; ".join(job.prediction.reasons),
-            value=list(job.prediction.reasons),
-            remedy="show more unchanged lines around each change, or let a model decide (strategy auto or model)",
+            "the edit does not say clearly what becomes of the file: "
+            + "; ".join(job.prediction.reasons[:MAX_REASONS]),
+            value=sure,
+            limit=needed,
+            remedy="show the unchanged lines of the file above and below each change, with a marker for what you leave "
+            "out, or let a model decide (strategy auto or model)",
         )
     if not needs_target(request, job):
         return Outcome(job.prediction.text, "exact")
@@ -269,7 +275,11 @@ def strategy_verdicts(job: EditJob, outcome: Outcome) -> Iterator[Verdict]:
     if is_fallback:
         yield Verdict("fallback", "warning", f"{outcome.note}; this is the predicted merge")
     if job.instruction.strip() and (target is None or is_fallback or not target.takes_instructions):
-        yield Verdict("instruction", "warning", "the instruction was not read: the answer comes from the update alone")
+        yield Verdict(
+            "instruction",
+            "warning",
+            "no model followed the instruction: of it, only words about where the update goes count",
+        )
     if "completion_tokens" in outcome.stats.unknown:
         yield Verdict("usage", "pass", "the remote server reported no token counts; they are given as 0")
     if (doubt := find_doubt(job, outcome.merged)) is not None:

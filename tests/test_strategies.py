@@ -70,7 +70,7 @@ def test_exact_where_the_format_leaves_no_choice() -> None:
 
 def test_exact_by_request_but_a_guess_is_refused() -> None:
     assert apply(replace(LIKELY, strategy="exact"), Runtime(load=no_model)).strategy == "exact"
-    with pytest.raises(NeedsMoreContext, match="no anchor"):
+    with pytest.raises(NeedsMoreContext, match="nothing says where the code goes"):
         apply(replace(GUESS, strategy="exact"), Runtime(load=no_model))
 
 

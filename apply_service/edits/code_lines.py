@@ -20,6 +20,8 @@ SEPARATED = ("function", "method", "class", "module", "section")
 MAX_HEADER_LENGTH = 400
 MAX_COUNTED = 2000
 """A line from this length on is data: its brackets do not count."""
+MAX_QUOTED = 60
+"""Characters of a line that a message quotes."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _WORD = r"[A-Za-z_$][\w$]*"
 _HEADER = re.compile(
@@ -192,6 +194,8 @@ def are_other_arms(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 _SAYS_WHICH = re.compile(r"""["'`][^"'`]*["'`]|[\w$-]+""")
+_LOOP = re.compile(r"\s*for\b.*?\s(?:in|of)\s+(?P<over>.*)")
+_SHELL_TAIL = re.compile(r"\s*[12&]?>\s*(?:/dev/null|&[12])|;\s*(?:then|do)$")
 _SETS = re.compile(
     r"\s*(?:(?:const|let|var|export|final|static|pub)\s+)*"
     r"(?P<key>[\w$.-]{1,80}|\"[^\"]{1,80}\"|'[^']{1,80}'|\[[^\]]{1,80}\]|\{[^}]{1,80}\})\s*(?:=(?![=>])|:(?=\s|$))\s*(?P<value>.*)"
@@ -208,7 +212,10 @@ def are_other_entries(one: str, other: str) -> bool:
     other conditions; and not only of one thing before and after an edit."""
     if max(len(one), len(other)) > MAX_HEADER_LENGTH:
         return False
-    words = [_SAYS_WHICH.findall(line.strip()) for line in (one, other)]
+    loops = [_LOOP.match(line) for line in (one, other)]
+    if loops[0] is not None and loops[1] is not None and loops[0]["over"] == loops[1]["over"]:
+        return False
+    words = [_SAYS_WHICH.findall(_SHELL_TAIL.sub("", line.strip())) for line in (one, other)]
     if not all(words) or not _ONLY_ONE.isdisjoint((words[0][0], words[1][0])):
         return False
     sets = [_SETS.match(line) for line in (one, other)]
@@ -283,3 +290,10 @@ def attached_start(lines: Sequence[str], start: int, stop: int) -> int:
             break
         first = above
     return first
+
+
+def quote_lines(lines: Sequence[str]) -> str:
+    """The first of some lines for a message, and how many more they are."""
+    text = lines[0].strip()
+    text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+    return f"`{text}`" + (f" and {len(lines) - 1} more" if lines[1:] else "")

@@ -1,20 +1,25 @@
 """What happens to an answer that may be wrong.  All code that returns or writes an answer follows this policy.
 
 The chooser of readings counts how often a merge like this one is right.  From the threshold `apply` on, the answer has
-no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and where the next reading
-differs.  This is a warning, and `--in-place` does not write such an answer unless told to.  Below `refuse` the answer
-is more likely wrong than right.  Then the verdict is an error, and a client that can't show verdicts gets it instead of
-a file.
+no doubt.  Below it, the verdict `doubt` says how sure the merge is, why it is not surer, and what the next reading
+would do instead.  This is a warning, and `--in-place` does not write such an answer unless told to.  Below `refuse` the
+answer is more likely wrong than right.  Then the verdict is an error, and a client that can't show verdicts gets it
+instead of a file.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
+NO_REASON = "edits written like this one are not always read right"
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -42,23 +47,23 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
         return Verdict(DOUBT, "warning", f"where the edit belongs is {how}: {reasons}")
     chance = chance_of(prediction, merged)
     if chance is None:
-        return Verdict(DOUBT, "warning", "the model wrote what is no reading of the edit")
+        return Verdict(DOUBT, "warning", "the model's text is no reading of the edit that is known")
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    said = [in_words(chance), *prediction.reasons[:MAX_RANGES]]
+    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [NO_REASON])]
+    this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
     other = next((one for one in prediction.readings if one.text != merged), None)
-    lines = sorted(line + 1 for line, _ in _changed(prediction.ops) ^ _changed(other.ops)) if other else []
-    ranges: list[tuple[int, int]] = []
-    for line in lines:
-        if ranges and line <= ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], line)
-        else:
-            ranges.append((line, line))
-    if ranges:
-        shown = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:MAX_RANGES])
-        said.append(f"another reading differs at line{'s' if len(lines) > 1 else ''} {shown} of the original")
+    if other is not None and (instead := tell_difference(this, other.ops)):
+        said.append(f"another reading would {instead}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
+
+
+def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
+    """How sure the merge is and how sure it must be not to be refused, in words; None if it was not measured."""
+    if prediction.probability is None:
+        return None, None
+    return in_words(prediction.probability), in_words(load().thresholds.refuse)
 
 
 def in_words(chance: float) -> str:
@@ -66,14 +71,61 @@ def in_words(chance: float) -> str:
     return f"{min(99, max(1, round(100 * chance)))}% sure"
 
 
-def _changed(ops: tuple[LineOp, ...]) -> set[tuple[int, str]]:
-    """What a reading changes: removed lines of the original, and added lines with the line that they follow."""
-    found, at = set(), 0
-    for op in ops:
-        if op.original_line is not None:
-            at = op.original_line + 1
-        if op.kind == "drop":
-            found.add((at - 1, ""))
-        elif op.kind == "take":
-            found.add((max(0, at - 1), op.text))
-    return found
+def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:
+    """What another reading does to the original and this one does not: "keep line 3 (`x = 1`) and leave out `x = 2`".
+
+    Lines are counted from 1.  "" if the two do the same.
+    """
+    lines = {op.original_line: op.text for op in this if op.original_line is not None}
+    gone, gone_there = (
+        {op.original_line for op in ops if op.kind == "drop" and op.original_line is not None} for ops in (this, other)
+    )
+    new, new_there = ([op.text.strip() for op in ops if op.kind == "take" and op.text.strip()] for ops in (this, other))
+    kept, removed = (
+        [j for j in sorted(a - b) if lines[j].strip()] for a, b in ((gone, gone_there), (gone_there, gone))
+    )
+    added, left_out = ([*(Counter(a) - Counter(b)).elements()] for a, b in ((new_there, new), (new, new_there)))
+    said = [f"keep {_name_lines(kept, lines)}"] if kept else []
+    if removed and added:
+        said.append(f"replace {_name_lines(removed, lines)} by {quote_lines(added)}")
+    else:
+        said += [f"remove {_name_lines(removed, lines)}"] if removed else []
+        said += [f"add {quote_lines(added)}"] if added else []
+    said += [f"leave out {quote_lines(left_out)}"] if left_out else []
+    if not said and (places := _moved(this, other)):
+        text, at = places
+        said = [
+            f"put {quote_lines([text])} below line {at}"
+            if at
+            else f"put {quote_lines([text])} at the start of the file"
+        ]
+    if said:
+        return " and ".join(said)
+    blank = [op.text for op in this if op.kind != "drop"] != [op.text for op in other if op.kind != "drop"]
+    return "have other blank lines" if blank else ""
+
+
+def _moved(this: Sequence[LineOp], other: Sequence[LineOp]) -> tuple[str, int] | None:
+    """The first new line that the other reading puts below another line of the original, and that line's number."""
+    found: list[list[tuple[str, int]]] = [[], []]
+    for places, ops in zip(found, (this, other), strict=True):
+        at = 0
+        for op in ops:
+            at = op.original_line + 1 if op.original_line is not None and op.text.strip() else at
+            if op.kind == "take" and op.text.strip():
+                places.append((op.text.strip(), at))
+    return next((there for here, there in zip(*found, strict=False) if here != there), None)
+
+
+def _name_lines(numbers: Sequence[int], lines: Mapping[int, str]) -> str:
+    """`line 3 (`x = 1`)`, `lines 3-5 and 9 (`x = 1` ...)`."""
+    ranges: list[list[int]] = []
+    for j in numbers:
+        if ranges and all(not lines[k].strip() for k in range(ranges[-1][1] + 1, j)):
+            ranges[-1][1] = j
+        else:
+            ranges.append([j, j])
+    shown = [f"{a + 1}" if a == b else f"{a + 1}-{b + 1}" for a, b in ranges[:MAX_RANGES]]
+    more = ["more"] if len(ranges) > MAX_RANGES else []
+    told = quote_lines([lines[j] for j in numbers])
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join([*shown, *more])} ({told})"

@@ -47,7 +47,9 @@ _BRIEF = re.compile(
 _ORDER = re.compile(
     rf"(?:^|[.,;:] |\b(?:and|then|also|please|next|finally)[,:]? )(?:\d+[.)] |[-*] )?[*_]*(?:{_VERBS})\b", re.IGNORECASE
 )
-_DELETION = re.compile(r"(?:^|[.,;] |\b(?:and|then|also|please) )(?:remove|delete|drop)\b", re.IGNORECASE)
+_DELETION = re.compile(
+    r"(?:^|[.,;] |\b(?:and|then|also|please|finally|next|now),? )(?:remove|delete|drop)\b", re.IGNORECASE
+)
 _TRYING = re.compile(
     r"(?:.*[.!] )?(?:(?:now|then|and|finally|to|you can(?: now| then)?|let's|or) )*"
     r"(?:(?:try|test|use|call|verify|check) (?:it|them)\b.*|"

@@ -361,7 +361,9 @@ def _note_role(lines: Sequence[str], roles: Sequence[Role], i: int, above: Role 
 def _mark_fences(lines: Sequence[str], roles: list[Role], known: Mapping[str, list[int]], language: str | None) -> None:
     """Marks the fence around the whole snippet (or several), or fences and the chat text outside them."""
     solid = [i for i, role in enumerate(roles) if role is Role.CONTENT]
-    pairs = find_fences(lines) if language != "markdown" and any(lines[i].startswith("```") for i in solid) else []
+    pairs = find_fences(lines) if any(lines[i].startswith("```") for i in solid) else []
+    if language == "markdown" and not any(fence.closing == fence.opening + 1 for fence in pairs):
+        pairs = []  # An empty fence, below an order to remove something, is no text of a page.
     if orders := _orders_outside(lines, solid, pairs, known):
         for i in {i for fence in pairs for i in (fence.opening, fence.closing)}:
             roles[i] = Role.FENCE

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from apply_service.edits.code_lines import is_import
 from apply_service.edits.envelope import (
     MAX_PROSE,
     PAGE_TITLES,
@@ -67,6 +68,21 @@ _ORDER_BEHIND = re.compile(
     r"(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update|swap|put)\b.*[.!]$",
     re.IGNORECASE,
 )
+_NEXT_ORDER = re.compile(
+    r",? (?:and|then|and then|and also) "
+    r"(?=(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update)\b)"
+)
+_ADDED_CODE = re.compile(
+    r"(?:(?:also|then|and|finally|next|please|don't forget to|remember to|now),? )*"
+    r"(?:add|insert|put|place|include|append) (?:the |an? )?(?:\w+ ){0,2}`(?P<code>[^`]+)`",
+    re.IGNORECASE,
+)
+_MAY_DELETE = re.compile(
+    r"\byou (?:can|may|should) (?:now |safely |also |then )*(?:remove|delete|drop)\b", re.IGNORECASE
+)
+_CONDITION = re.compile(r"\b(?:if|once|when|unless|until|later|afterwards?|eventually|someday)\b", re.IGNORECASE)
+_OF_IMPORTS = re.compile(r"\b(?:imports?|requires?|includes?|at the (?:very )?top)\b", re.IGNORECASE)
+IMPORT_ORDER = "Add this import after the imports:"
 _OF_THIS_CODE = re.compile(
     r"(?:please )?(?:add|insert|append|put|place) (?:this|these|it|them|that|the (?:\w+ )?above)\b", re.IGNORECASE
 )
@@ -314,12 +330,22 @@ class _Reader:
     def read(self, name: str) -> FoundEdit:
         """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out."""
         edit = self._read(name)
-        left = [order for order in self._orders_behind(name) if order.rstrip(".!") not in edit.update]
+        if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
+            return edit
+        done = edit.update
+        left = [
+            one
+            for one in self._orders_behind
+            if one.rstrip(".!") not in done and (_added_import(one) or one) not in done
+        ]
         if not left:
             return edit
-        doubt = Verdict(DOUBT, "warning", f"an order behind the edit may not be carried out: {left[0][:80]!r}")
+        doubt = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {left[0][:80]!r}")
         # It says nothing about the place of the code above it, unless it speaks of that.
-        said = [line for line in edit.prose.split("\n") if not any(line in order or order in line for order in left)]
+        told = [order.rstrip(".!").lower() for order in left]
+        said = [
+            line for line in edit.prose.split("\n") if not any(line.lower() in t or t in line.lower() for t in told)
+        ]
         speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
         return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
 
@@ -348,10 +374,9 @@ class _Reader:
         least = max(0, stop - MAX_PROSE)
         return next((at + 1 for at in range(stop - 1, least - 1, -1) if not self._lines[at].strip()), least), stop
 
-    def _orders_behind(self, name: str) -> list[str]:
-        """The sentences in the prose at the reply's end that tell to change something more."""
-        if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
-            return []
+    @cached_property
+    def _orders_behind(self) -> list[str]:
+        """The orders in the prose at the reply's end that tell to change something more."""
         found: list[str] = []
         stop = len(self._lines)
         for _ in range(MAX_BEHIND):
@@ -369,7 +394,9 @@ class _Reader:
                 or any(map(self._is_of_file, range(start, stop)))
             ):
                 break
-            orders = [one for one in _SENTENCE_END.split(text) if _ORDER_BEHIND.match(one)]
+            orders = [
+                order for one in _SENTENCE_END.split(text) if _ORDER_BEHIND.match(one) for order in _single_orders(one)
+            ]
             if text and not orders and not reads_as_english(text):
                 break
             found, stop = orders + found, start
@@ -450,14 +477,13 @@ class _Reader:
             is_code = is_code or any(map(self._is_code, left))
             severity: Severity = "warning" if is_code and name != "whole_file" else "pass"
             told = self._lines[left[0]].strip()[:80]
-            findings.append(
-                Verdict(CHECK, severity, f"{len(left)} lines of the reply are no part of the edit: {told!r}")
-            )
+            n = "1 line" if len(left) == 1 else f"{len(left)} lines"
+            findings.append(Verdict(CHECK, severity, f"{n} around the edit left out: {told!r}"))
             unused = [f for f in in_code if not f.path or is_same_file(f.path, self._path)]
             others_in_code = {at for fence in unused for at in fence.body}
             first = next((self._lines[at].strip() for at in left if at in others_in_code), None)
             if first is not None and name != "whole_file":
-                findings.append(Verdict(DOUBT, "warning", f"code in the reply is no part of the edit: {first[:80]!r}"))
+                findings.append(Verdict(DOUBT, "warning", f"code of the reply was left out: {first[:80]!r}"))
         if names_left := sorted({path for path in others if path}):
             findings.append(Verdict(OTHER_FILES, "warning", "the reply also changes " + ", ".join(names_left)))
         return FoundEdit(name, update, "\n".join(self._lines[at] for at in left), tuple(findings))
@@ -570,36 +596,49 @@ class _Reader:
             return [self._lines[at] for at in fences[0].body]
         return [line for f in fences for line in self._lines[f.opening : f.closing + 1]]
 
-    def _order_above(self, fence: Fence) -> str:
-        """The paragraph above a fence if it tells what to do with the code inside; else ""."""
+    def _orders_above(self, fence: Fence) -> tuple[list[str], str]:
+        """Of the paragraph above a fence: the sentences that tell to delete something, and the order that tells what to
+        do with the code inside ("" for none)."""
         start, stop = self._paragraph_above(fence.opening)
         inside = any(start <= other.closing and other.opening < stop for other in self._plain_fences)
         text = join(self._lines, range(start, stop))
-        return text if not inside and reads_as_english(text) and is_order(text) else ""
+        if inside or not reads_as_english(text):
+            return [], ""
+        code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
+        if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
+            return [], IMPORT_ORDER
+        sentences = [_as_order(one) for one in _SENTENCE_END.split(text)]
+        apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
+        if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
+            return [], text if is_order(text) else ""
+        rest = " ".join(one for one in sentences if one not in apart)
+        return apart, rest if is_order(rest) else ""
 
-    def _fenced_pieces(self, fences: Sequence[Fence]) -> list[tuple[str, range]]:
+    def _fenced_pieces(self, fences: Sequence[Fence]) -> list[tuple[str, Sequence[str]]]:
         """The code of each fence with the order above it.  An order to delete is a piece of its own without code, if it
-        ends with "." or stands behind the last fence."""
-        pieces: list[tuple[str, range]] = []
+        ends with "." or stands behind the last fence; there an order may also quote the import that it adds."""
+        pieces: list[tuple[str, Sequence[str]]] = []
         for fence in fences:
-            order = self._order_above(fence)
-            is_apart = order.endswith(".") and _ORDER_BEHIND.match(order) is not None
-            pieces += [(order, range(0)), ("", fence.body)] if is_apart else [(order, fence.body)]
+            apart, order = self._orders_above(fence)
+            pieces += [*((one, ()) for one in apart), (order, self._body([fence]))]
         if self._is_prose_file or fences[-1].closing == len(self._lines):
             return pieces
-        for order in self._orders_behind("lazy_snippet"):
+        for order in self._orders_behind:
+            added = _added_import(order)
             if _OF_THIS_CODE.match(order) and len(fences) == 1 and not pieces[0][0]:
-                pieces[0] = (f"{order.rstrip('.!')}:", fences[0].body)
+                pieces[0] = (f"{order.rstrip('.!')}:", pieces[0][1])
             elif asks_to_delete(order) and _WISH.search(order) is None and reads_as_english(order):
-                pieces.append((order, range(0)))
+                pieces.append((order, ()))
+            elif added is not None:
+                pieces.append((IMPORT_ORDER, [added]))
         return pieces
 
-    def _ordered(self, pieces: Sequence[tuple[str, range]]) -> list[str]:
+    def _ordered(self, pieces: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
         """The text of code parts, each in a fence below its order: a line of its own, or "" for none."""
         sign = "`" * max(3, *(len(line) - len(line.lstrip("`")) + 1 for line in self._lines))
         found: list[str] = []
         for order, code in pieces:
-            found += [*([order] if order else []), sign, *self._lines[code.start : code.stop], sign]
+            found += [*([order] if order else []), sign, *code, sign]
         return found
 
     def _read_unfenced(self) -> FoundEdit:
@@ -628,7 +667,8 @@ class _Reader:
             raise MalformedEdit("the reply is prose without code", value=told, remedy="send the lines that change")
         used = [at for _, code in pieces for at in code]
         if len(pieces) > 1 or not used:
-            return self._found("lazy_snippet", "\n".join([*self._ordered(pieces), ""]), used, ())
+            parts = [(order, self._lines[code.start : code.stop]) for order, code in pieces]
+            return self._found("lazy_snippet", "\n".join([*self._ordered(parts), ""]), used, ())
         # Blank lines behind the code are left as they are: the last line may be meant for the file.
         end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
         return self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
@@ -669,6 +709,26 @@ def _is_code_shaped(line: str) -> bool:
     if line[:4] in ("    ", "\t") or text.endswith(('"""', "'''", '"""\\', "'''\\")):
         return True
     return text.startswith(CODE_WORDS) and text.endswith((":", "{", ";", ")", "}")) and not text.endswith(".)")
+
+
+def _added_import(order: str) -> str | None:
+    """The import that an order quotes and tells to add."""
+    match = _ADDED_CODE.match(order)
+    return match["code"] if match is not None and is_import(match["code"]) else None
+
+
+def _as_order(sentence: str) -> str:
+    """A sentence that gives leave to delete the one thing that it quotes, as an order; any other as it is."""
+    named = sentence.split("`")[1::2]
+    if len(named) != 1 or _MAY_DELETE.search(sentence) is None or _CONDITION.search(sentence) is not None:
+        return sentence
+    return f"Remove `{named[0]}`."
+
+
+def _single_orders(sentence: str) -> list[str]:
+    """The orders of a sentence ("Add x and remove y."), each as a sentence."""
+    parts = _NEXT_ORDER.split(sentence.rstrip(".!"))
+    return [sentence] if len(parts) == 1 else [f"{part[:1].upper()}{part[1:]}." for part in parts]
 
 
 def _opens_json(line: str) -> bool:

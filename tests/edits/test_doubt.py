@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.edits.doubt import chance_of, find_doubt, in_words
+from apply_service.edits.doubt import chance_of, find_doubt, in_words, tell_difference
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import Certainty, LineOp, Prediction, Reading
+from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
 
 FIRST = (LineOp("keep", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
 OTHER = (LineOp("drop", 0, None, "a = 1"), LineOp("take", None, 0, "b = 2"))
@@ -31,7 +31,7 @@ def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
     assert (found.check, found.severity) == ("doubt", "warning")
-    assert found.message == "60% sure; no anchor; another reading differs at line 1 of the original"
+    assert found.message == "60% sure; no anchor; another reading would remove line 1 (`a = 1`)"
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
@@ -78,3 +78,32 @@ def test_a_format_that_counts_nothing_tells_its_reasons() -> None:
 
 def test_chances_in_words_are_never_nothing_and_never_all() -> None:
     assert [in_words(chance) for chance in (0.0, 0.926, 0.9999)] == ["1% sure", "93% sure", "99% sure"]
+
+
+def reading(*steps: str) -> tuple[LineOp, ...]:
+    """Operations as a diff writes them: "+" new, "-" gone, " " kept."""
+    kinds: dict[str, LineKind] = {"+": "take", "-": "drop", " ": "keep"}
+    ops, at = [], 0
+    for step in steps:
+        is_old = step[0] != "+"
+        ops.append(LineOp(kinds[step[0]], at if is_old else None, None if is_old else 0, step[1:]))
+        at += is_old
+    return tuple(ops)
+
+
+@pytest.mark.parametrize(
+    ("this", "other", "said"),
+    [
+        (("-a", "-b", "+c", " d"), (" a", " b", "+c", " d"), "keep lines 1-2 (`a` and 1 more)"),
+        ((" a", "+c", " d"), ("-a", "+c", " d"), "remove line 1 (`a`)"),
+        ((" a", " d"), ("-a", "+c", " d"), "replace line 1 (`a`) by `c`"),
+        (("-a", "+c"), (" a",), "keep line 1 (`a`) and leave out `c`"),
+        (("+c", " a", " b"), (" a", " b", "+c"), "put `c` below line 2"),
+        ((" a", "+c", " b"), ("+c", " a", " b"), "put `c` at the start of the file"),
+        ((" a", "+c", " b"), (" a", "+c", "+", " b"), "have other blank lines"),
+        (("-a", " ", "-b"), (" a", " ", " b"), "keep lines 1-3 (`a` and 1 more)"),
+        ((" a",), (" a",), ""),
+    ],
+)
+def test_a_reading_is_told_from_another_by_what_it_does(this: list[str], other: list[str], said: str) -> None:
+    assert tell_difference(reading(*this), reading(*other)) == said

@@ -125,16 +125,82 @@ def test_a_block_that_shows_a_header_only_holds_its_place() -> None:
             "[[worker]]\nname = 'mail'\n\n[[worker]]\nname = 'pdf'\n\n# ...\n",
             id="named",
         ),
+        pytest.param(
+            'if ! has node >/dev/null; then\n  log "no node"\n  exit 1\nfi\n\nif ! has git >/dev/null; then\n'
+            '  log "no git"\n  exit 1\nfi\n\nrun\n',
+            'if ! has node >/dev/null; then\n  log "no node"\n  exit 1\nfi\n\nif ! has jq >/dev/null; then\n'
+            '  log "no jq"\n  exit 1\nfi\n\n# ... existing code ...\n',
+            id="block with the lines of the other's body",
+        ),
     ],
 )
 def test_a_new_line_like_a_hidden_one_of_another_thing_is_never_sure(original: str, update: str) -> None:
     found = merge(original, update)
     gone = [op for op in found.ops if op.kind == "drop" and op.text.strip()]
-    assert not gone or (found.certainty is not Certainty.CERTAIN and BESIDE in found.reasons)
+    assert not gone or (found.certainty is not Certainty.CERTAIN and any(BESIDE in why for why in found.reasons))
 
 
 def test_one_thing_before_and_after_an_edit() -> None:
     same = [("x = 1", "x = 2"), ("return a", "return b(c)"), ("if a > 1:", "if a >= 1:"), ('f("a", 1)', 'f("a", 2)')]
+    same += [("for a in rows:", "for b in rows:"), ("if [ -f a ]; then", "if [ -f a ]; then  # x")]
     other = [("x = 1", "y = 1"), ("name: a", "name: b"), ('f("a")', 'f("b")'), ("COPY a.json .", "COPY b.lock .")]
     assert not any(are_other_entries(*pair) for pair in same)
     assert all(are_other_entries(*pair) for pair in other)
+
+
+@pytest.mark.parametrize(
+    ("language", "original", "update"),
+    [
+        pytest.param(
+            "c",
+            "int f(int a) {\n    if (a < 0) {\n        log();\n        return -1;\n"
+            "    } else if (a == 0) {\n        log();\n"
+            "        return 0;\n    } else if (a == 1) {\n        one();\n        return 1;\n"
+            "    }\n    return run(a);\n}\n",
+            "int f(int a) {\n    if (a < 0) {\n        log();\n        return -1;\n"
+            "    } else if (a == 2) {\n        log();\n"
+            "        return 0;\n    }\n    // rest\n}\n",
+            id="closed chain",
+        ),
+        pytest.param(
+            "javascript",
+            "function f(a) {\n  if (a < 0) {\n    return -1;\n  } else if (a === 0) {\n    return 0;\n"
+            "  } else {\n"
+            "    return run(a);\n  }\n}\n",
+            "function f(a) {\n  if (a < 0) {\n    return -2;\n"
+            "  } else if (a === 9) {\n    return 9;\n  }\n  // rest\n}\n",
+            id="closed chain without else",
+        ),
+    ],
+)
+def test_branches_that_go_above_a_marker_are_a_doubt(language: str, original: str, update: str) -> None:
+    found = merge(original, update, language=language)
+    assert found.text.count("else") == original.count("else") or found.certainty is not Certainty.CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("language", "original", "update", "old", "new"),
+    [
+        pytest.param(
+            "json",
+            '{\n  "needs": {\n    "express": "^4",\n    "zod": "^3"\n  },\n  "tests": {\n    "vitest": "^1"\n  }\n}\n',
+            '"needs": {\n  "express": "^4",\n  "zod": "^3",\n  "pino": "^9"\n}\n',
+            '"zod": "^3"\n',
+            '"zod": "^3",\n    "pino": "^9"\n',
+            id="object",
+        ),
+        pytest.param(
+            "rust",
+            "fn f(c: C) -> u8 {\n    match c {\n        C::A => {\n            one();\n            1\n        },\n"
+            "        C::B => {\n            two();\n            2\n        }\n    }\n}\n",
+            "// ...\n        C::A => {\n            one();\n            extra();\n            1\n        }\n// ...\n",
+            "one();\n",
+            "one();\n            extra();\n",
+            id="arm",
+        ),
+    ],
+)
+def test_the_closing_line_of_a_block_has_the_comma_of_the_file(
+    language: str, original: str, update: str, old: str, new: str
+) -> None:
+    assert merge(original, update, language=language).text == original.replace(old, new)

@@ -322,3 +322,101 @@ def test_text_of_the_file_is_no_prose(language: str | None, original: str, updat
 def test_what_reads_as_english_and_what_is_an_order(text: str, is_english: bool, orders: bool) -> None:
     assert reads_as_english(text) is is_english
     assert (is_english and is_order(text)) is orders
+
+
+SESSION = """import logging
+from .db import session
+
+log = logging.getLogger(__name__)
+TIMEOUT = 10
+
+
+def load(key):
+    return session.get(key)
+
+
+def dump(key, value):
+    session.put(key, value)
+
+
+def old_dump(key):
+    session.put(key, None)
+"""
+LOAD = "```python\ndef load(key):\n    return session.get(key, None)\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("update", "gone"),
+    [
+        (f"{LOAD}\nThen drop the `TIMEOUT` constant and remove `old_dump`.\n", ["TIMEOUT = 10\n", "old_dump"]),
+        (f"{LOAD}\nFinally delete `old_dump`.\n", ["old_dump"]),
+        (f"`old_dump` is not used, so you can safely remove it. Here is the new `load`:\n\n{LOAD}", ["old_dump"]),
+        (f"You can remove `old_dump` later. Here is the new `load`:\n\n{LOAD}", []),
+        (f"You can remove `old_dump` if you like. Here is the new `load`:\n\n{LOAD}", []),
+    ],
+)
+def test_orders_and_leave_to_delete_beside_an_edit(update: str, gone: list[str]) -> None:
+    found = merged(update, SESSION, "python")
+    assert "session.get(key, None)" in found.text
+    assert [text for text in ("TIMEOUT = 10\n", "old_dump") if text not in found.text] == gone
+    assert found.certainty is not Certainty.CERTAIN
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "Also add `import os` at the top and delete `old_dump`.",
+        "Remember to add `import os` at the top.",
+        "You also need the import at the top:\n\n```python\nimport os\n```",
+    ],
+)
+def test_an_import_that_prose_adds_goes_to_the_imports(behind: str) -> None:
+    found = merged(f"{LOAD}\n{behind}\n", SESSION, "python")
+    assert "import os\n" in found.text[: found.text.index("log = ")]
+    assert ("old_dump" in found.text) != ("delete" in behind)
+
+
+def test_a_part_of_a_sentence_that_is_not_carried_out_is_told() -> None:
+    update = f"{LOAD}\nAlso rename `dump` and delete `old_dump`.\n"
+    edit = read_reply(update, original=SESSION, path="a.py", language="python")
+    assert "Delete `old_dump`." in edit.update
+    assert [one.message for one in edit.findings if one.check == "doubt"] == [
+        "the edit may not do what this sentence asks: 'Also rename `dump`.'"
+    ]
+
+
+@pytest.mark.parametrize("order", ['Remove the "Old notes" section.', "Delete the section `Old notes`."])
+def test_a_section_of_a_page_is_removed_whole(order: str) -> None:
+    page = "# Tool\n\nIntro.\n\n## Old notes\n\n- one\n- two\n\n## License\n\nMIT\n"
+    found = merged(f"{order}\n", page, "markdown", "a.md")
+    assert found.text == "# Tool\n\nIntro.\n\n## License\n\nMIT\n"
+
+
+CARGO = '[package]\nname = "x"\n\n[dependencies]\nserde = "1"\n\n[dev-dependencies]\nrand = "0.8"\n'
+COMPOSE = "services:\n  web:\n    image: web\n\n  cache:\n    image: redis\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "original", "lead", "code"),
+    [
+        ("Cargo.toml", "toml", CARGO, "Put this in your Cargo.toml:", "[profile.release]\nlto = true\n"),
+        ("compose.yml", "yaml", COMPOSE, "Add this to your `compose.yml`:", "volumes:\n  data:\n"),
+        ("a.ts", "typescript", TYPESCRIPT, "Add this to `a.ts`:", "export function third() {\n  return 3;\n}\n"),
+    ],
+)
+def test_a_new_section_that_is_added_to_the_file_goes_to_its_end(
+    path: str, language: str, original: str, lead: str, code: str
+) -> None:
+    found = merged(f"{lead}\n\n```\n{code}```\n", original, language, path)
+    assert found.text.rstrip("\n") in (f"{original}{code}".rstrip("\n"), f"{original}\n{code}".rstrip("\n"))
+    assert found.certainty is Certainty.LIKELY
+
+
+def test_code_for_another_file_has_no_place() -> None:
+    found = merged(
+        "Add this to `b.ts`:\n\n```ts\nexport function third() {\n  return 3;\n}\n```\n",
+        TYPESCRIPT,
+        "typescript",
+        "a.ts",
+    )
+    assert found.certainty is Certainty.GUESS

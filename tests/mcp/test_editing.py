@@ -311,7 +311,7 @@ def test_an_answer_in_doubt_is_refused_below_the_threshold_alone(root: Path) -> 
     assert refused.is_error
     assert tree(root) == {"src/a.py": OLD.encode()}
     assert f"error: doubt: {round(100 * (refuse - 0.01))}% sure; no anchor; another reading" in text(refused)
-    assert "differs at line 1 of the original" in text(refused)
+    assert "would remove line 1" in text(refused)
     assert 'on_verdict {"doubt": "warn"}' in text(refused)
     written = call(root, arguments, doubted_run(refuse))
     assert not written.is_error

@@ -322,6 +322,10 @@ class LineIndex:
         )
         return Candidates(np.array([j for j, _ in found], np.int64), scores, (Kind.SIMILAR,) * len(found))
 
+    def with_word(self, word: str) -> list[int]:
+        """The lines that have the word, in small and capital letters as given."""
+        return self._by_word.get(word, [])
+
     def sharing(self, text: str) -> list[int]:
         """The lines that share most words with `text`; rare words count more."""
         shared: dict[int, float] = defaultdict(float)

@@ -70,6 +70,8 @@ MAX_COMMON = 12
 """A word that occurs in more lines of the file than this says nothing about a place."""
 NEAR = 15
 """The names of new lines are searched in this many operations on each side of their change."""
+MAX_COPIED = 20
+"""Shown lines below a new one that are looked at as a part of it."""
 UNANCHORED = 6.0
 """`weakest_anchor` of new lines in a block of which the file has no line."""
 Features = dict[str, float]
@@ -219,7 +221,7 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "changes_nothing": float(not drops and not takes),
         "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
         "reworded_share": sum(pair.kind == "edit" for pair in pairs) / max(1, len(pairs)),
-        "other_entries": float(_other_entries(ops)),
+        "other_entries": float(replaced_neighbour(ops) is not None),
         **_of_runs(ops),
         **_of_names(ops),
         **_of_words(facts, ops, drops, takes),
@@ -293,24 +295,33 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
     return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
 
 
-def _other_entries(ops: Sequence[LineOp]) -> int:
-    """The changes beside hidden lines that replace a line of the same form that may be of another thing."""
-    says = [k for k, op in enumerate(ops) if op.kind == "keep" or (op.kind == "both" and _says(op.text))]
-    n = 0
+def replaced_neighbour(ops: Sequence[LineOp]) -> tuple[str, str] | None:
+    """The first line beside hidden ones that gives way to a new one of the same form that may be of another thing, and
+    that new line."""
+    counts = Counter(op.text.strip() for op in ops if op.kind != "take")
+    says = [k for k, op in enumerate(ops) if says_something(op)]
     for start, stop in changes(ops):
-        old, new = (
-            next((op.text for op in ops[start:stop] if op.kind == kind and op.text.strip()), "")
-            for kind in ("drop", "take")
-        )
-        if are_other_entries(old, new):
-            # To the next line on each side that is shown and says something, or that is hidden.
-            at = bisect_left(says, start)
-            n += any(ops[k].kind == "keep" for k in says[max(0, at - 1) : at + 1])
-    return n
+        drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
+        takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        if drops and takes and are_other_entries(drops[0], takes[0]):
+            # To the next line on each side that is hidden, or that is shown and says something.
+            above = bisect_left(says, start)
+            below = above
+            while below < min(len(says), above + MAX_COPIED) and _is_copied(ops[says[below]], takes[0], counts):
+                below += 1
+            if any(ops[k].kind == "keep" for k in (*says[max(0, above - 1) : above], *says[below : below + 1])):
+                return drops[0].strip(), takes[0].strip()
+    return None
 
 
-def _says(line: str) -> bool:
-    return bool(line.strip()) and not is_closer(line)
+def _is_copied(op: LineOp, header: str, counts: Mapping[str, int]) -> bool:
+    """Whether a shown line stands inside what the new line opens, and may be of that as well as of the old one."""
+    return op.kind == "both" and indent_of(op.text) > indent_of(header) and counts[op.text.strip()] > 1
+
+
+def says_something(op: LineOp) -> bool:
+    """Whether the line is hidden, or is shown and more than a closing bracket."""
+    return op.kind == "keep" or (op.kind == "both" and bool(op.text.strip()) and not is_closer(op.text))
 
 
 @lru_cache(maxsize=65536)

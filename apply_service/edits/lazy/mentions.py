@@ -143,8 +143,15 @@ _STOP = _set(
     "up down out off separate page misspelled script handler link tag opening closing below above before "
     "after old-style it's def func fn argument arguments parameter parameters rest everything anything "
     "nothing i.e e.g note way below. immediately well least most next them they their into onto such than "
-    "gone away stay stays left keep please"
+    "gone away stay stays left keep please finally"
 )
+GENERAL = _STOP | _META | _ITEMS | _KINDS
+"""Words that name nothing: small words of the language, and words for parts of any program."""
+SORTS = _set(
+    "route endpoint command rule job option dependency package target const variable service button link column index "
+    "helper util require include unused deprecated legacy obsolete"
+)
+"""Words that say of what kind a thing is, unless they are its name."""
 
 
 class _WordReader:

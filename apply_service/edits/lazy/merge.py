@@ -7,10 +7,12 @@ have LF line ends.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import header_name
+from apply_service.edits.code_lines import header_name, is_branch, quote_lines
 from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.features import replaced_neighbour, says_something
 from apply_service.edits.lazy.quotes import changes
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
@@ -29,13 +31,13 @@ where it goes; and where the prose above it orders what can't be done."""
 UNSURE = 0.95
 """At most, where prose says what to do with the code, or a new line may stand beside the one that it replaces: the
 chooser is fitted to few such edits."""
-NOT_TOLD = "the file has no line of the snippet, and nothing says where it goes"
+NOT_TOLD = "the file has no line of the snippet, and nothing says where the code goes"
 NO_SYNTAX = "the file would no longer parse"
-ORDER_IGNORED = "it does not do what the prose above the code says"
-BESIDE = "a new line replaces one like it that a marker hides; it may be meant beside it"
-MAX_QUOTED = 60
+ORDER_IGNORED = "what the prose says to do could not be carried out"
+ORDER_DONE = "words tell a part of the edit: where code goes or what is removed"
+BESIDE = "which the snippet does not show, and may be meant to stand beside it"
 MAX_TOLD = 3
-"""Characters of a line, and changes, that a refusal names."""
+"""Changes that a refusal names."""
 MAX_READINGS = 8
 """Readings of a prediction, the likeliest first."""
 
@@ -61,8 +63,15 @@ def merge(
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
-    if features[order[0]]["other_entries"]:
-        causes.append(BESIDE)
+        causes.append(ORDER_DONE)
+    if (replaced := replaced_neighbour(found[order[0]][0].ops)) is not None:
+        old, new = (quote_lines([line]) for line in replaced)
+        causes.append(f"{new} takes the place of {old}, {BESIDE}")
+    elif (branch := _lost_branch(found[order[0]][0].ops)) is not None:
+        chance = min(chance, UNSURE)
+        causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
+    if found[order[0]][1].ignored_note is not None:
+        chance = min(chance, UNSURE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
@@ -73,8 +82,10 @@ def merge(
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
+    if ways.ignored_note is not None:
+        causes.insert(0, f"nothing was removed for the comment {quote_lines([ways.ignored_note])}")
     if ways.ignores_order:
-        causes.insert(0, ORDER_IGNORED)
+        causes = [ORDER_IGNORED, *(cause for cause in causes if cause != ORDER_DONE)]
     reasons = (*causes, *ways.draft.reasons)
     certainty = Certainty.CERTAIN if chance >= model.thresholds.apply else Certainty.LIKELY
     if chance < model.thresholds.refuse:
@@ -88,6 +99,20 @@ def merge(
         probability=chance,
         readings=ranked,
     )
+
+
+def _lost_branch(ops: Sequence[LineOp]) -> str | None:
+    """The first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
+    lines."""
+    says = [k for k, op in enumerate(ops) if says_something(op)]
+    for start, stop in changes(ops):
+        gone, new = (
+            [op.text for op in ops[start:stop] if op.kind == kind and is_branch(op.text)] for kind in ("drop", "take")
+        )
+        below = bisect_left(says, stop)
+        if len(gone) > len(new) and below < len(says) and ops[says[below]].kind == "keep":
+            return gone[len(new)].strip()
+    return None
 
 
 def readings(
@@ -112,7 +137,7 @@ def readings(
 
 
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
-    """The changes beside which the snippet shows no line of the file, each with its lines; else what they change."""
+    """What each change does beside which the snippet shows no line of the file; what all do if there is none."""
     free, held = list[str](), list[str]()
     for start, stop in changes(ops):
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
@@ -120,14 +145,16 @@ def _unheld(ops: Sequence[LineOp]) -> list[str]:
         beside = [ops[k].kind for k in (start - 1, stop) if 0 <= k < len(ops)]
         if not (new or gone):
             continue
-        what = f"`{new[0].text.strip()[:MAX_QUOTED]}`" if new else ""
-        what += f" and {len(new) - 1} more" if new[1:] else ""
+        what = quote_lines([op.text for op in new]) if new else ""
         lines = f"line {gone[0] + 1}" if len(gone) == 1 else f"lines {gone[0] + 1} to {gone[-1] + 1}" if gone else ""
-        said = f"{what} would replace {lines}" if new and gone else f"{lines} would go" if gone else what
+        above = next((ops[k].original_line for k in range(start - 1, -1, -1) if ops[k].kind != "take"), None)
+        place = "at the start of the file" if above is None else f"below line {above + 1}"
+        said = f"{what} would replace {lines}" if new and gone else f"{lines} would be removed" if gone else ""
+        said = said or f"{what} would be added {place}"
         if "both" in beside:
-            held.append(f"{said}, beside a line that is shown" if not gone else said)
+            held.append(said)
         else:
-            free.append(f"{said}: no line of the file is shown beside it")
+            free.append(f"{said}, but the snippet shows no line of the file beside it")
     return (free or held)[:MAX_TOLD]
 
 

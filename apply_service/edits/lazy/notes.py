@@ -55,18 +55,18 @@ def doubt_roles(roles: Sequence[Role], texts: Sequence[str], lines: Sequence[str
     noted = [(role, text.strip()) for role, text in zip(roles, texts, strict=True)]
     known = set(lines)
     if any(role is Role.MARKER and text in known for role, text in noted):
-        yield "a marker that stands in the file"
+        yield "a marker of the snippet is a line of the file too"
     if Role.ASIDE in roles:
-        yield "hint or comment"
+        yield "a comment was taken for words about the edit and left out"
     notes = {text for role, text in noted if role in (Role.MARKER, Role.HINT, Role.DELETION, Role.ASIDE)} - known
     long = [note for note in notes if len(strip_comment(note).core) >= MIN_NOTE]
     if any(process.extractOne(note, lines, scorer=fuzz.ratio, score_cutoff=MIN_LIKENESS) for note in long):
-        yield "a note that reads like a line of the file"
+        yield "a comment about the edit is like a line of the file"
     is_fenced = any(role is Role.FENCE and text.startswith(TILDES) for role, text in noted)
     if is_fenced and any(line.startswith(TILDES) for line in lines):
-        yield "a fence that reads like a line of the file"
+        yield "a fence of the snippet is like a line of the file"
     if _is_loose(roles, 0) or _is_loose(roles[::-1], 1):
-        yield "blank lines at the snippet's start or end"
+        yield "blank lines at the snippet's start or end may be meant for the file"
 
 
 def _is_loose(roles: Sequence[Role], n_free: int) -> bool:

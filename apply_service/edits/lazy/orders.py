@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from apply_service.edits.envelope import is_order, is_path, is_same_file, reads_as_english
 from apply_service.edits.lazy.directives import Directive, find_directives
 from apply_service.edits.lazy.layout import FileOutline
-from apply_service.edits.lazy.mentions import Relation
+from apply_service.edits.lazy.mentions import NAMING, Relation, read_words
 from apply_service.edits.lazy.place import Search, Site
 from apply_service.edits.markers import Role
 from apply_service.types import LineOp
@@ -54,6 +54,17 @@ def _alone(instruction: str, roles: Sequence[Role]) -> list[Directive]:
     if not texts or not solid or Role.MARKER in roles:
         return []
     return [Directive((), texts[0].strip().rstrip(":*_"), tuple(range(solid[0], solid[-1] + 1)))]
+
+
+def adds_to_file(instruction: str, path: str | None) -> bool:
+    """Whether the one sentence says no more of a place than to add the code to the file at `path`."""
+    lines = [line for line in instruction.split("\n") if line.strip()]
+    if len(lines) != 1 or not is_order(lines[0]):
+        return False
+    words = read_words(lines[0], "".__contains__)
+    named = [mention for mention in words.mentions if mention.kind in NAMING or mention.kind == "edge"]
+    is_file = bool(named) and path is not None and all(is_path(m.text) and is_same_file(m.text, path) for m in named)
+    return is_file and words.inserts and not (words.replaces or words.deletes)
 
 
 class Order:

@@ -303,7 +303,9 @@ class Search:
             elif self.finder.is_stretch and relation is Relation.TARGET and not starts_here:
                 worth = 0.5
             else:
-                worth = 1.1 if starts_here and site.end in (span.end, span.line + 1) else 1.0
+                # What is removed without new code goes whole.
+                ends = (span.end,) if not self.solid else (span.end, span.line + 1)
+                worth = 1.1 if starts_here and site.end in ends else 1.0
             found.append(worth * span.quality)
         share = min(1.0, len(found) / mention.number) if 1 < mention.number <= len(spans) else 1.0
         return max(found, default=0.0) * share

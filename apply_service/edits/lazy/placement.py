@@ -45,6 +45,7 @@ _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
 _start_line = attrgetter("start_line")
+_FREE = "no line of the file is shown beside new lines"
 
 
 class Placement(NamedTuple):
@@ -71,11 +72,11 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         return placement
     if stub is not None and low <= (end := definition_end(original, stub, high)):
         blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
-        return Placement(end, "no anchor; placed behind the definition above", blanks_before=blanks)
+        return Placement(end, f"{_FREE}: they went behind the definition above them", blanks_before=blanks)
     if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
-        return Placement(at, "no anchor; placed after the last import")
+        return Placement(at, f"{_FREE}: they went below the last import")
     if b == 0 and not block.marked_before and block.marked_after:
-        return Placement(low, "no anchor; placed at the start", blanks_after=usual_gap(reading, texts))
+        return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
     # behind the last such line of all.
     is_last = b == len(snippet.blocks) - 1 and not block.marked_after
@@ -90,7 +91,7 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
     blanks = _blanks_after(reading, at)
     if not blanks or indent_of(original[at + blanks]) < indent:
         blanks = usual_gap(reading, texts)
-    return Placement(at, "no anchor; placed by its indentation", blanks_before=blanks if at > low else 0)
+    return Placement(at, f"{_FREE}: their indentation alone tells their place", blanks_before=blanks if at > low else 0)
 
 
 def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> int:
@@ -106,7 +107,7 @@ def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> in
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
     """Next to what the hint names: a scope, else a line that has its words."""
-    words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "placed by its hint"
+    words, reason = hint.target.strip("`'\"() .:").removesuffix("()"), "new lines went where a comment says"
     if hint.where in ("end", "start"):
         name = _EDGE_WORDS.sub("", words)
         scope = find_scope(reading, name, low, high) if name else None

@@ -381,10 +381,11 @@ class ReadSnippet:
         fitted = fit_blocks([self.block_texts(b) for b in range(len(blocks))], self.index) if blocks else []
         for block, shift in zip(blocks, fitted, strict=True):
             if not shift.is_identity:
-                self.doubts.append("fragment re-indented")
+                self.doubts.append("the snippet was indented as the file is")
                 self.is_shifted = True
                 for i in block.lines:
                     self.texts[i] = shift.apply(self.texts[i])
+        self._quote_last_closers()
         self.visible = [
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
@@ -422,7 +423,28 @@ class ReadSnippet:
             self.texts[i] = remark.code
             is_new = remark.code.strip() not in known
             if is_wide or (has_arrows and is_new) or remark.is_told or not (remark.is_sure or points):
-                self.doubts.append("remark or comment")
+                self.doubts.append("a comment behind a line was taken for a remark about the edit and left out")
+
+    def _quote_last_closers(self) -> None:
+        """Gives the closing line of a block the comma that the file has there, or takes it off.
+
+        The line closes what a line of the block opens that the file has once.
+        """
+        for block in self.snippet.blocks:
+            last = block.lines[-1]
+            text = self.texts[last]
+            if not _is_bare_closer(text) or text.strip()[0] not in "}])":
+                continue
+            level = indent_of(text)
+            inside = (i for i in block.lines[-2::-1] if self.texts[i].strip())
+            header = next((i for i in inside if indent_of(self.texts[i]) <= level), last)
+            places = self.index.places(self.texts[header])
+            if len(places) != 1 or self.original[places[0]].rstrip() != self.texts[header].rstrip():
+                continue
+            end = self.close_of(places[0])
+            line = self.original[end] if end < len(self.original) else ""
+            if line.rstrip().rstrip(",") == text.rstrip().rstrip(","):
+                self.texts[last] = line
 
     def again(
         self,
@@ -546,5 +568,5 @@ class ReadSnippet:
         """The original's scopes; parsed only where a block has to be placed by them."""
         text = "\n".join(self.original)
         if is_fallback(text, self.language):
-            self.doubts.append("scope unknown: no grammar for the language")
+            self.doubts.append("no grammar for the file's language: where its scopes end is told by indentation alone")
         return find_scopes(text, self.language)

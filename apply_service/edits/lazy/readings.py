@@ -13,7 +13,7 @@ from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_direc
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
 from apply_service.edits.lazy.fitting import lost_indentation, reflow
 from apply_service.edits.lazy.notes import KINDS as NOTE_KINDS
-from apply_service.edits.lazy.orders import find_orders
+from apply_service.edits.lazy.orders import adds_to_file, find_orders
 from apply_service.edits.lazy.place import Placed, merge_placed, place
 from apply_service.edits.lazy.quotes import (
     Merge,
@@ -26,6 +26,7 @@ from apply_service.edits.lazy.quotes import (
     passed_over,
 )
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.removals import ignored_note
 from apply_service.edits.lazy.retouch import RETOUCHES
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
@@ -50,6 +51,8 @@ POLICIES: tuple[tuple[str, frozenset[str], bool, str], ...] = (
     ("all+blanks", LOOSE | {"comment"}, True, "leads"),
     ("all+gaps", LOOSE | {"comment"}, True, "all"),
 )
+AT_END = "Add this at the end of the file:"
+"""Where a new definition or section goes that is to be added to the file."""
 RETOUCHED = frozenset({"literal", "format", "loose", "all"})
 """Policies whose merges get every retouch as well."""
 
@@ -83,6 +86,8 @@ class Ways:
     """The prose above the code says what to do with it."""
     ignores_order: bool = False
     """The order is about something else, or nothing that can be done."""
+    ignored_note: str | None = None
+    """A comment that says that something was removed, where nothing of it is."""
 
 
 def find_readings(
@@ -91,6 +96,8 @@ def find_readings(
     """All readings that give different texts; the default one is first."""
     found: dict[str, Ways] = {}
     reading = ReadSnippet(original, update, language, path)
+    if adds_to_file(instruction, path) and _is_all_new(reading) and header_name(reading.block_texts(0)[0]):
+        instruction = AT_END
     for draft in _drafts(reading, update, instruction):
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
@@ -105,6 +112,7 @@ def find_readings(
             facts[read] = SnippetFacts(read)
         shown = draft.texts if draft.name.startswith("signed") else read.texts
         known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
+        ways.ignored_note = ignored_note(read, draft.ops)
         ways.features = known | {"is_first": float(n == 0)}
     return list(found.values())
 

@@ -578,7 +578,7 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
             found.append((_n_changes(ops), matches))
     best = min(found, key=lambda pair: pair[0])[1] if found else chosen
     if best is not chosen:
-        reading.doubts.append("brackets read in pairs")
+        reading.doubts.append("lines with nothing but brackets were matched by the lines around them")
     return best
 
 

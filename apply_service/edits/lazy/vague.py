@@ -12,7 +12,7 @@ from apply_service.edits.lazy.candidates import LineIndex
 from apply_service.edits.lazy.reading import Block, ReadSnippet
 from apply_service.types import LineOp
 
-REASON = "anchor not unique"
+REASON = "the lines that the snippet quotes fit another place of the file too"
 MIN_LETTERS = 6
 MAX_TWIN = 3
 """Equal ends elsewhere count as a twin if they are less than this many block lengths apart."""

@@ -19,17 +19,17 @@ from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
 from apply_service.edits.lazy.placement import (
     Placement,
     balanced_end,
-    find_scope,
     place_block,
     replaced_above,
     replaced_below,
     usual_gap,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet
+from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
-LEFT_OUT = "lines left out without a marker; kept"
+LEFT_OUT = "lines that the snippet leaves out without a marker stay"
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
@@ -120,7 +120,7 @@ class Writer:
             ops += span.body
             at = span.end
         if self._reworded and sum(op.kind in ("drop", "take") for op in ops) > 2 * len(self._reworded):
-            self.doubts.append("comment reworded")
+            self.doubts.append("a comment of the file is shown in other words")
         return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
 
     def _with_shown_blanks(self, ops: Sequence[LineOp]) -> list[LineOp]:
@@ -177,7 +177,7 @@ class Writer:
         first, last = anchors[0], anchors[-1]
         start = first[1]
         if first[0] > 0:
-            self.doubts.append("no anchor above new lines")
+            self.doubts.append("no line of the file is shown above new lines")
             start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
         body = self._drop(start, first[1])
@@ -248,7 +248,7 @@ class Writer:
         block = self._reading.snippet.blocks[b]
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
-            self.doubts.append("no anchor below new lines")
+            self.doubts.append("no line of the file is shown below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
         if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
@@ -272,19 +272,21 @@ class Writer:
         if kind is Kind.SAME:
             if shown == line:
                 return True
-            self.doubts.append("trailing white space differs")
+            self.doubts.append("blanks at the end of a line differ from the file's")
             return edge or not self._reading.keeps_trailing_blanks
         if kind is Kind.ELIDED:
-            self.doubts.append("context shortened")
+            self.doubts.append("a line is shown shortened: the file's own line stays")
             return True
         respaced = kind is Kind.MOVED or (kind is Kind.SPACED and shown.split() == line.split())
         loose = is_misquoted(shown, line) or (edge and respaced)
         if strip_comment(shown).is_comment and strip_comment(line).is_comment and self._is_alone(block, k, j):
             self._reworded.append(j)
         if edge or loose or may_be_misquoted(shown, line):
-            self.doubts.append("context misquoted")
+            self.doubts.append(
+                "a shown line is like a line of the file, but not equal: it may be its new form or a line of its own"
+            )
         if kind is Kind.MOVED and not (self._reading.knows_margin(shown) and self._has_cause(block, k, j)):
-            self.doubts.append("indented otherwise without a cause")
+            self.doubts.append("a line of the file is shown at another indentation, and nothing tells why")
         return loose and not self._trusts_all
 
     def _has_cause(self, block: Block, k: int, j: int) -> bool:
@@ -323,7 +325,7 @@ class Writer:
         if note is not None and head + tail == len(lines):
             return self._blanks_at_note(lines, start, end)
         if note is not None and any(not self.texts[i].strip() for i in lines):
-            self.doubts.append("blank lines at a deletion note")
+            self.doubts.append("how many blank lines stay at a comment about a removal is not clear")
         if note is None and self._passes_over(block, k, next_k, start, end):
             return [LineOp("keep", j, None, self._original[j]) for j in range(start, end)]
         gone = [line for line in self._original[start:end] if line.strip()]
@@ -332,7 +334,7 @@ class Writer:
             and not any(self.texts[i].strip() for i in lines)
             and all(strip_comment(line).is_comment for line in gone)
         ):
-            self.doubts.append("comment left out")
+            self.doubts.append("a comment of the file is left out between two shown lines")
         ops = [LineOp("both", start + h, lines[h], self._original[start + h]) for h in range(head)]
         ops += self._drop(start + head, end - tail) + self._take(lines[head : len(lines) - tail])
         ops += [LineOp("both", end - t, lines[-t], self._original[end - t]) for t in range(tail, 0, -1)]
@@ -340,7 +342,7 @@ class Writer:
         respaced = any(i is not None and text != self.texts[i] for text, i in kept)
         blank = [{op.text for op in ops if op.kind == kind and not op.text.strip()} for kind in ("drop", "take")]
         if respaced or (blank[0] and blank[1] and blank[0] != blank[1]):
-            self.doubts.append("trailing white space differs")
+            self.doubts.append("blanks at the end of a line differ from the file's")
         return ops
 
     def _passes_over(self, block: Block, k: int, next_k: int, start: int, end: int) -> bool:
@@ -357,7 +359,7 @@ class Writer:
         header, below = self.texts[block.lines[k]], self.texts[block.lines[next_k]]
         is_bare = is_definition(header) and indent_of(header) < indent_of(below) == level
         if definitions and (is_bare or definitions > 1 or len(gone) > MAX_LEFT_OUT):
-            self.doubts.append("definitions left out")
+            self.doubts.append("definitions of the file are left out between two shown lines")
         if gone and (
             block.lines[next_k] in self._reading.addresses or self._skips_entries(block, k, next_k, gone, level)
         ):
@@ -368,7 +370,7 @@ class Writer:
         columns = [self._columns[i] for i in block.lines if i in self._columns]
         span = [line for line in self._original[columns[0] : columns[-1] + 1] if line.strip()]
         if (definitions > 1 or is_bare) and 2 * len(columns) <= len(span):
-            self.doubts.append("definitions left out without a marker; kept")
+            self.doubts.append("definitions that the snippet leaves out without a marker stay")
             return True
         if not self._reading.has_addresses or not definitions >= self._shown_beside(block, k, level) > 0:
             return False
@@ -408,34 +410,23 @@ class Writer:
         target = deletion_target(self.texts[note])
         words = [word.lower() for word in target.replace("(", " ").replace(".", " ").split() if len(word) > 2]
         if not dropped.strip():
-            self.doubts.append("a deletion is noted where nothing is deleted")
+            self.doubts.append("a comment says that something was removed, but the file has nothing there")
         elif words and not any(word.strip("`'\",:;)") in dropped for word in words):
-            self.doubts.append("deletion note not understood")
+            self.doubts.append("what goes at a comment about a removal has none of the comment's words")
         elif not PLAIN_NOTE.match(strip_comment(self.texts[note]).core):
-            self.doubts.append("deletion note or comment")
+            self.doubts.append("a comment about a removal was taken for a note and left out")
 
     def _with_deletions(self, placed: Sequence[LaidBlock]) -> list[LaidBlock]:
-        """The spans, together with those of the scopes that notes between markers call deleted."""
+        """The spans, together with what notes between markers call deleted."""
         spans = list(placed)
         for note in self._reading.snippet.stray_deletions:
             n = sum(block.lines[0] < note for block in self._reading.snippet.blocks)
             low = placed[n - 1].end if n else 0
             high = placed[n].start if n < len(placed) else len(self._original)
-            target = deletion_target(self.texts[note])
-            name = target.split("(")[0].strip("`'\" ")
-            quoted = [j for j in self._reading.index.places(target) if low <= j < high]
-            scope = find_scope(self._reading, name, low, high) if name and not quoted else None
-            self.doubts.append("deletion note between markers")
-            if len(quoted) == 1:
-                spans.append(LaidBlock(quoted[0], quoted[0] + 1, self._drop(quoted[0], quoted[0] + 1)))
-            if scope is not None:
-                end = scope.end_line
-                while end < high and not self._original[end].strip():
-                    end += 1
-                start = scope.lead_line
-                while end == len(self._original) and start > low and not self._original[start - 1].strip():
-                    start -= 1
-                spans.append(LaidBlock(start, end, self._drop(start, end)))
+            self.doubts.append("a comment between markers says that something was removed")
+            gone = find_removed(self._reading, note, low, high)
+            if gone is not None:
+                spans.append(LaidBlock(gone.start, gone.stop, self._drop(gone.start, gone.stop)))
         # Sort the spans by their place in the original, and leave out those that overlap an earlier one.
         kept: list[LaidBlock] = []
         for span in sorted(spans, key=lambda span: span.start):
@@ -456,7 +447,7 @@ class Writer:
         if not lines:
             return self._drop(start, end)
         if max(above - start, end - below) != len(lines):
-            self.doubts.append("blank lines at a deletion note")
+            self.doubts.append("how many blank lines stay at a comment about a removal is not clear")
         if above - start >= end - below:
             return self._pair(lines, start, above) + self._drop(above, end)
         return self._drop(start, below) + self._pair(lines, below, end)

@@ -182,11 +182,11 @@ def test_a_declaration_in_an_interface_is_no_stub() -> None:
 @pytest.mark.parametrize(
     ("update", "cause", "line"),
     [
-        ("foo()\nbar()\n", NOT_TOLD, "`foo()` and 1 more: no line of the file is shown beside it"),
-        ("# ...\n\n    y = foo()\n\n# ...\n", NO_SYNTAX, "`y = foo()`: no line of the file is shown beside it"),
+        ("foo()\nbar()\n", NOT_TOLD, "`foo()` and 1 more would be added below line 11"),
+        ("# ...\n\n    y = foo()\n\n# ...\n", NO_SYNTAX, "`y = foo()` would be added at the start of the file"),
     ],
 )
 def test_a_refusal_names_lines_and_cause(update: str, cause: str, line: str) -> None:
     found = merge(CLASS, update, language="python", path="a.py")
     assert found.certainty is Certainty.GUESS
-    assert found.reasons[:2] == (cause, line)
+    assert found.reasons[:2] == (cause, f"{line}, but the snippet shows no line of the file beside it")
