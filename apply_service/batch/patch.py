@@ -13,7 +13,7 @@ from apply_service.batch import BatchItem, BatchResult, PatchRequest, PatchSourc
 from apply_service.batch.edits import refuse_same_paths
 from apply_service.edits.diff import FileNames, change_diff_text
 from apply_service.edits.envelope import match_files
-from apply_service.edits.fidelity import MARK, SIGNATURE, SourceText, normalise, with_mark, with_own_ends
+from apply_service.edits.fidelity import SourceText, normalise, with_mark, with_own_ends
 from apply_service.edits.patch import FailedChange, PatchedFile, apply_changes
 from apply_service.edits.reply import OTHER_FILES, FoundEdit, named_files, read_patch_reply
 from apply_service.errors import ApplyError, MalformedEdit, UnsupportedParameter
@@ -105,11 +105,6 @@ def _check(patched: PatchedFile, before: PatchSource | None, request: PatchReque
             message = "The patch makes something other than a regular file."
             remedy = "Make links and submodules by other means."
             raise UnsupportedParameter(message, value=mode, limit=list(PLAIN_MODES), remedy=remedy)
-        if before is not None and before.encoding.endswith(SIGNATURE):  # the encoding's name says so
-            if path is not None and not patched.text.startswith(MARK):
-                remedy = "keep it, and remove it by other means"
-                raise MalformedEdit("the patch takes the byte-order mark away", value=path, remedy=remedy)
-            patched = replace(patched, text=patched.text.removeprefix(MARK))
         asked = _request_of(path or source, before, patched.update)
         asked = replace(asked, language=detect_language(name=None, path=asked.path))
         original, update = normalise(asked.original), normalise(asked.update)
@@ -127,7 +122,7 @@ def _check(patched: PatchedFile, before: PatchSource | None, request: PatchReque
     if request.diff:
         shown_mode = None if source is not None and patched.change.old_mode is None else mode
         names = FileNames(source, path, is_copy=patched.action == "copy", new_mode=shown_mode)
-        diff = change_diff_text(asked.original, patched.text, names)
+        diff = change_diff_text(asked.original, answer.merged_code, names)
     judged = replace(item, verdicts=verdicts, diff=diff).judged(request.on_verdict)
     if path is None or judged.status != "ok":
         return judged

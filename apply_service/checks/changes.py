@@ -41,7 +41,7 @@ def find_changes(original: str, merged: str) -> LineChanges:
 
 def count_stripped(text: str) -> Counter[str]:
     """How often each line occurs, indentation aside."""
-    return Counter(line.strip() for line in text.split("\n"))
+    return Counter(map(str.strip, text.split("\n")))
 
 
 def verdicts_at(

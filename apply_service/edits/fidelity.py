@@ -214,7 +214,7 @@ def restore(original_text: str, ops: Sequence[LineOp], ends: Sequence[str] | Non
     lines, own_ends = split_ends(body)
     written = [op for op in ops if op.kind != "drop"]
     if ends is None:
-        ends = _ends_of(ops, own_ends)
+        ends = _ends_of(ops, own_ends) if "\r" in body else ["\n"] * len(written)
     texts = [op.text if op.original_line is None else lines[op.original_line] for op in written]
     merged = "".join(text + end for text, end in zip(texts[:-1], ends, strict=False)) + "".join(texts[-1:])
     return MARK + merged if written and len(body) < len(original_text) else merged

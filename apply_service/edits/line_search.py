@@ -126,6 +126,8 @@ class FileLines:
 
     def find(self, quote: Sequence[str], limit: int = MAX_PLACES, loosest: Likeness = Likeness.FOLDED) -> list[Place]:
         """The places of the quote at the first likeness that has any; never fuzzy."""
+        if not self.lines:
+            return []
         shown = [k for k, line in enumerate(quote) if line.strip()]
         if not shown:
             return self._places(quote, 0, len(quote), Likeness.EXACT, limit) if quote else []

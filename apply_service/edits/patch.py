@@ -1,7 +1,7 @@
 """A whole patch over several files, in memory.
 
 For callers with more than one file (batch requests, the command line).  Reads unified diffs and V4A patches, and gives
-every file's text with the bytes that the original had; writes nothing.
+what every file becomes; writes nothing, and checks nothing of the result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from apply_service.edits.envelope import is_same_file
-from apply_service.edits.fidelity import normalise, refuse_altered, restore
+from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.file_change import FileChange, join_changes
 from apply_service.edits.hunks import QuotedHunk, Trust
 from apply_service.edits.line_search import FileLines, Likeness
@@ -30,12 +30,17 @@ class PatchedFile:
     """Name of the file before, as the caller has it; None for a new one."""
     path: str | None
     """Its name after; None for a deleted one."""
-    text: str
-    """Its text after, with the original's line ends; empty for a deleted one."""
+    original: str
+    """Its text before, of a copied file that file's; empty for a new one."""
     prediction: Prediction
     """How the text came about, from that of `source`."""
     update: str
     """The lines of the patch that are for this file; `prediction.update_lines` are these as read."""
+
+    @property
+    def text(self) -> str:
+        """Its text after, with the original's line ends; empty for a deleted one."""
+        return restore(self.original, self.prediction.ops, self.prediction.ends)
 
     @property
     def action(self) -> Literal["create", "delete", "rename", "copy", "mode", "modify"]:
@@ -142,16 +147,14 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
     remedy = "quote the lines around each change exactly"
     if prediction.certainty is Certainty.GUESS:
         raise NeedsMoreContext(f"{target}: " + "; ".join(prediction.reasons), value=target, remedy=remedy)
-    file = FileLines(normalise(original))
-    for hunk in change.hunks if prediction.certainty is Certainty.LIKELY else ():
-        # with other blanks alone, its new lines would have to be other than the patch has them
-        if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
-            raise NeedsMoreContext(
-                f"{target}: {hunk.label} stands in the file with other indentation or blanks",
-                value=hunk.anchor,
-                remedy=remedy,
-            )
-    merged = restore(original, prediction.ops, prediction.ends)
-    refuse_altered(original, merged, prediction.ops)
-    path = None if change.action == "delete" else target
-    return PatchedFile(change, source, path, merged, prediction, update)
+    if prediction.certainty is Certainty.LIKELY:
+        file = FileLines(normalise(original))
+        for hunk in change.hunks:
+            # with other blanks alone, its new lines would have to be other than the patch has them
+            if hunk.old and any(place.likeness > Likeness.EDGES for place in file.find(hunk.old, limit=1)):
+                raise NeedsMoreContext(
+                    f"{target}: {hunk.label} stands in the file with other indentation or blanks",
+                    value=hunk.anchor,
+                    remedy=remedy,
+                )
+    return PatchedFile(change, source, None if change.action == "delete" else target, original, prediction, update)

@@ -463,6 +463,10 @@ def write_lazy(rng: random.Random, draft: Draft) -> tuple[str, tuple[str, ...]]:
             raise Ambiguous("a change at an edge of the file")
         if any(count_runs(draft.lines, end) != 1 for end in (ends[0], ends[1][::-1])):
             raise Ambiguous("an end that stands twice")
+        stop = start + sum(row[0] in " -" for row in hunk)
+        beside = {line.strip() for line in (*draft.lines[max(0, start - 1) : start], *draft.lines[stop : stop + 1])}
+        if not (beside - {""}).isdisjoint(row[1:].strip() for row in hunk if row[0] == "+"):
+            raise Ambiguous("copies the line next to what it shows")  # the shown one may be that line itself
         if any(row.endswith(REMARK) for row in shown):
             raise Ambiguous("a remark about the change")
         if any("..." in row or "…" in row for row in shown):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
 
-from tests.fuzz.edits import EXACT, Edit
+from tests.fuzz.edits import EXACT, Ambiguous, Change, Draft, Edit, write_lazy
 from tests.fuzz.run import drawn, judge, run
 from tests.seeds import draw_seed
 
@@ -37,3 +38,14 @@ def test_a_seed_draws_the_same_edit_again() -> None:
 )
 def test_other_bytes_are_unseen_unless_an_error_or_a_doubt_tells(wanted: bytes, update: str, outcome: str) -> None:
     assert judge(Edit("search_replace", b"a\nb\n", update, wanted, "x.py"), "exact")[0] == outcome
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_of_the_line_behind_a_marker_is_not_drawn(seed: int) -> None:
+    def draw(*new: str) -> str:
+        draft = Draft(tuple("abcdefgh"), (Change(3, 3, new),), has_newline=True, path="x.py")
+        return write_lazy(random.Random(seed), draft)[0]
+
+    assert "new" in draw("new")
+    with pytest.raises(Ambiguous, match="copies"):
+        draw("f", "  g")  # the first line behind two lines of context, and behind three
