@@ -214,3 +214,12 @@ def test_a_comment_of_several_lines_replaces_one_of_several() -> None:
     update = "// ...\n/** @typedef {A} A */\n" + new + "// ...\n"
     wanted = original.replace("/** @typedef {B<any>} B */\n", new)
     assert "literal+renewed" in ways_to(original, update, wanted, "javascript")
+
+
+# -- blank lines around what words place -------------------------------------------------------------------------------
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_a_placed_definition_may_stand_with_a_blank_line_or_without(blank: str) -> None:
+    original = "class A {\n  x() {}\n}\ndeclare const a: A;\n"
+    new = "class B extends A {\n  y() {}\n}\n"
+    wanted = original.replace("}\ndeclare", "}\n" + blank + new + blank + "declare")
+    assert ways_to(original, "// add right after class A\n" + new, wanted, "typescript")
