@@ -89,6 +89,8 @@ class Placed(NamedTuple):
     reason: str
     margin: float = 0.0
     """By how much its score exceeds the next place's."""
+    respaced: tuple[int, int, Lines] | None = None
+    """For an insertion: start, end and lines with a blank line around it where it has none, and none where it has."""
 
 
 def label(line: str) -> str | None:
@@ -422,7 +424,7 @@ class Search:
         return f'placed {side} {what}, as "{said}" says'
 
     # -- writing ---------------------------------------------------------------------------------------------------
-    def write(self, start: int, end: int) -> tuple[int, int, Lines]:
+    def write(self, start: int, end: int, *, respaced: bool = False) -> tuple[int, int, Lines]:
         """The site's change as lines, without those that stand at the place already."""
         layout, lines = self.layout, self.lines
         above, below = layout.before_blanks(start), layout.after_blanks(end)
@@ -450,7 +452,7 @@ class Search:
         else:
             shift = shift.moved(self.level_at(start, base) - base)
         new = [(i, shift.apply(text) if text.strip() else "") for i, text in self.block]
-        return self.with_gaps(start, new) if start == end else (start, end, tuple(new))
+        return self.with_gaps(start, new, respaced=respaced) if start == end else (start, end, tuple(new))
 
     def level_at(self, at: int, own: int) -> int:
         """The indentation of an insertion: its own, where lines there may have it, else that of what the words name."""
@@ -465,11 +467,14 @@ class Search:
         wanted = (level for level in (*(indent_of(self.lines[j]) for j in beside), *inner) if level in levels)
         return next(wanted, max(levels, default=own))
 
-    def with_gaps(self, at: int, new: Sequence[tuple[int | None, str]]) -> tuple[int, int, Lines]:
-        """An insertion with the blank lines that neighbours have around them."""
+    def with_gaps(
+        self, at: int, new: Sequence[tuple[int | None, str]], *, respaced: bool = False
+    ) -> tuple[int, int, Lines]:
+        """An insertion with the blank lines that neighbours have around them; `respaced`: with the others."""
         layout, blank = self.layout, (None, "")
         above, below = layout.before_blanks(at), layout.after_blanks(at)
         gap, wanted = below - above, self.gap(above, below, new[0][1])
+        wanted = int(not wanted) if respaced else wanted
         if below == len(self.lines):
             return above, above, (*[blank] * (wanted if above > 0 else 0), *new)
         opens = above > 0 and layout.opens(above - 1)
@@ -544,7 +549,9 @@ def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> l
         if score < MIN_SCORE or len(found) == MAX_PLACED:
             break
         written = search.write(*site)
-        found.setdefault(written, Placed(directive, *written, score, agreement, search.reason(site)))
+        respaced = search.write(*site, respaced=True) if site.start == site.end and search.solid else None
+        one = Placed(directive, *written, score, agreement, search.reason(site), respaced=respaced)
+        found.setdefault(written, one)
     ways = list(found.values())
     scores = [*(item.score for item in ways), 0.0]
     return [item._replace(margin=item.score - scores[k + 1]) for k, item in enumerate(ways)]
@@ -553,7 +560,10 @@ def _ways(layout: FileOutline, update: Sequence[str], directive: Directive) -> l
 def merge_placed(
     original: Sequence[str], update: Sequence[str], *, language: str | None, path: str | None, instruction: str = ""
 ) -> list[tuple[list[Placed], tuple[LineOp, ...]]]:
-    """Whole snippets of directives and their code: readings, best first; none where code stands outside them."""
+    """Whole snippets of directives and their code: readings, best first; none where code stands outside them.
+
+    Behind them the best one, each time with other blank lines around one of its insertions.
+    """
     directives = find_directives(original, update, language=language, path=path)
     roles = classify(update, original, language=language, path=path)
     outside = (Role.BLANK, Role.FENCE, Role.ELSEWHERE, Role.FILE_NAME, Role.MARKER)
@@ -571,11 +581,22 @@ def merge_placed(
             (total + item.score, [*reading, item])
             for total, reading in readings
             for item in ways
-            if not any(item.start < other.end and other.start < item.end for other in reading)
+            if not any(_overlap(item, other) for other in reading)
         ]
         readings = sorted(grown, key=lambda pair: -pair[0])[: 2 * MAX_PLACED]
+    chosen = [reading for _, reading in readings[:MAX_PLACED]]
+    for n, item in enumerate(chosen[0][:MAX_PLACED] if chosen else ()):
+        if item.respaced is not None:
+            start, end, lines = item.respaced
+            one, others = item._replace(start=start, end=end, lines=lines), [*chosen[0][:n], *chosen[0][n + 1 :]]
+            if not any(_overlap(one, other) for other in others):
+                chosen.append([*others[:n], one, *others[n:]])
     keeps = [LineOp("keep", j, None, line) for j, line in enumerate(original)]
-    return [(reading, _operations(keeps, reading)) for _, reading in readings[:MAX_PLACED]]
+    return [(reading, _operations(keeps, reading)) for reading in chosen]
+
+
+def _overlap(one: Placed, other: Placed) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def _operations(keeps: Sequence[LineOp], reading: Sequence[Placed]) -> tuple[LineOp, ...]:

@@ -34,6 +34,7 @@ from apply_service.edits.code_lines import (
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.statements import goes_on
 from apply_service.edits.markers import Hint
 from apply_service.syntax.scopes import Scope
 
@@ -184,9 +185,10 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     takes = [reading.texts[i] for i in block.lines[:k]]
     above, below = reading.original[j - 1] if j > floor else "", reading.original[j]
     is_case = takes[0].lstrip().startswith(("case", "when", "default"))
-    are_branches = len(takes) == 1 and is_branch(takes[0]) and is_branch(above) and not is_case
-    if are_branches and indent_of(takes[0]) == indent_of(above) < indent_of(below):
-        # The new header gets the body of the branch above, which can't be without one.
+    are_headers = is_branch(takes[0]) and is_branch(above) and not is_case
+    are_headers = are_headers or (name_at(takes, 0) is not None and header_name(above) is not None)
+    if len(takes) == 1 and are_headers and indent_of(takes[0]) == indent_of(above) < indent_of(below):
+        # The new header gets the body of the one above, which can't be without one.
         return 1
     return _most_alike(takes, reading.original[max(floor, j - MAX_REPLACED) : j][::-1], reverse=True)
 
@@ -197,6 +199,9 @@ def replaced_below(
     """Original lines below the last anchor that the new lines behind it replace; none from `ceiling` on."""
     block = reading.snippet.blocks[b]
     k, j = anchor
+    is_ended = reading.texts[block.lines[-1]].rstrip().endswith(";")
+    if is_ended and (n := _continued(reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])):
+        return n
     shown = _rest_of_scope(reading, b, k, j, columns)
     if shown is not None:
         return min(shown, ceiling - j - 1)
@@ -215,6 +220,15 @@ def replaced_below(
         gives_way = is_replaced and n_breaks[0] <= n_breaks[1] and not defines_more
         return max(n for n, line in enumerate(rest, 1) if line.strip()) if gives_way else 0
     return _most_alike(takes, reading.original[j + 1 : min(ceiling, j + 1 + MAX_REPLACED)])
+
+
+def _continued(lines: Sequence[str]) -> int:
+    """How many of the lines go on a statement above them, which they can't do where that one has ended."""
+    n = depth = 0
+    while n < len(lines) and (depth > 0 or goes_on(lines[n])):
+        depth += balance([lines[n]])
+        n += 1
+    return n
 
 
 def _has_other_arms(lines: Sequence[str], takes: Sequence[str]) -> bool:

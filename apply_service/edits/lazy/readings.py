@@ -8,6 +8,7 @@ from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
+from apply_service.edits.lazy.align import Match
 from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
@@ -27,7 +28,7 @@ from apply_service.edits.lazy.quotes import (
 )
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
 from apply_service.edits.lazy.removals import ignored_note
-from apply_service.edits.lazy.retouch import RETOUCHES
+from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
@@ -269,15 +270,22 @@ def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> 
 
 
 def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
-    """The snippet aligned with the file, in several ways."""
+    """The snippet aligned with the file, in several ways; last with only the lines that the file has."""
     rows = Rows(reading)
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
+    yield from _written(reading, aligned)
+    known = Rows(reading, only_known=True)
+    yield from _written(reading, {"known": (known, aligned_matches(reading, known))})
+
+
+def _written(reading: ReadSnippet, aligned: Mapping[str, tuple[Rows, Sequence[Match]]]) -> Iterator[FinishedMerge]:
+    """The merges of these alignments: first each as it stands, then each by all policies."""
     stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches)
+        writer = Writer(reading, of.candidates, matches, only_adds=of.only_known)
         ops = writer.write()
         asked = [REASON] if base == "line" and is_vague(reading, ops) else []
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
@@ -285,7 +293,7 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
         merged = keep_wording(Merge(ops), kept) if kept else ops
         yield FinishedMerge(Merge(merged), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches, trusts_all=True)
+        writer = Writer(reading, of.candidates, matches, trusts_all=True, only_adds=of.only_known)
         written = Merge(writer.write())
         yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
 
@@ -314,10 +322,9 @@ def _by_policy(reading: ReadSnippet, literal: FinishedMerge, stubs: set[int]) ->
             found = Merge(keep_wording(ops, [pair for pair, _ in chosen], blanks=blanks, gaps=passed[gaps]))
             draft = replace(literal, ops=found, name="")
             known[key] = [draft]
-            for retouched, retouch in RETOUCHES if name in RETOUCHED else ():
-                if (changed := Merge(retouch(reading, draft.ops))) != draft.ops:
-                    changed = Merge(single_gaps(list(changed)))
-                    known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
+            for retouched, changed in retouches(reading, draft.ops) if name in RETOUCHED else ():
+                changed = Merge(single_gaps(list(changed)))
+                known[key].insert(-1, replace(draft, ops=changed, name=f"+{retouched}"))
         first = known[key][-1]
         if name == "format" and lost_indentation(reading.snippet.texts, first.ops):
             flowed = reflow(reading.original, first.ops)

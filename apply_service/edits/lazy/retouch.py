@@ -8,7 +8,7 @@ follows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from apply_service.edits.code_lines import are_other_arms, arm_words, header_name, indent_of
@@ -23,6 +23,8 @@ REACH = 40
 MIN_ALIKE = 0.5
 MAX_CUT = 20
 """The most lines beyond an edge of the snippet that may go without a word."""
+MAX_RENEWED = 4
+"""The most changes of a merge that are read one at a time."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
@@ -31,13 +33,24 @@ _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNO
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
 def renew(_: ReadSnippet, ops: Merge) -> list[LineOp]:
     """The merge without the hidden statements that the new statements beside them may replace."""
-    gone: set[int] = set()
+    return _without(ops, {k for gone in _renewed_at_changes(ops) for k in gone})
+
+
+def _renewed_at_changes(ops: Merge) -> list[set[int]]:
+    """The hidden lines that may be replaced, for each change beside which there are some."""
+    found: list[set[int]] = []
     for start, stop in ops.changed:
+        gone: set[int] = set()
         new = _statements(tuple(op.text for op in ops[start:stop] if op.kind == "take"))
         if new:
             below, above = range(stop, min(len(ops), stop + REACH)), range(start - 1, max(-1, start - 1 - REACH), -1)
             gone.update(_renewed(ops, _hidden(ops, below), new, is_above=False))
             gone.update(_renewed(ops, _hidden(ops, above), new[::-1], is_above=True))
+        found += [gone] if gone else []
+    return found
+
+
+def _without(ops: Merge, gone: Collection[int]) -> list[LineOp]:
     return [op._replace(kind="drop") if k in gone else op for k, op in enumerate(ops)]
 
 
@@ -171,9 +184,17 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     return out
 
 
-RETOUCHES: tuple[tuple[str, Callable[[ReadSnippet, Merge], list[LineOp]]], ...] = (
-    ("renewed", renew),
-    ("closed", close),
-    ("deleted", delete),
-    ("cut", cut),
-)
+def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
+    """All other readings of a merge that this module knows, each with a name.
+
+    Where a few changes stand beside lines that they may replace, one reading for each of them replaces only these.
+    """
+    renewed = _renewed_at_changes(ops)
+    for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
+        yield "renewed", Merge(_without(ops, gone))
+    all_renewed = _without(ops, {k for gone in renewed for k in gone})
+    others = (("closed", close), ("deleted", delete), ("cut", cut))
+    changed = [("renewed", all_renewed), *((name, retouch(reading, ops)) for name, retouch in others)]
+    for name, other in changed:
+        if tuple(other) != ops:
+            yield name, Merge(other)

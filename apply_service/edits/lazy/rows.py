@@ -58,6 +58,8 @@ TWICE_COST = 0.8
 """Cost of a new line that defines a name or sets a key that the file already has."""
 EDGE_COST = 9.0
 """Extra cost of taking the first or last line of a block as new: authors show these lines to mark the place."""
+LOW_EDGE_COST = 0.5
+"""The same for the reading that matches only lines which the file has."""
 SIGNPOST_COST = 60.0
 """Extra cost if the whole block occurs in the file once: it changes nothing and was shown to mark the place."""
 NAMESAKE_WORTH = 0.7
@@ -84,8 +86,11 @@ MAX_CELLS = 200_000
 class Rows:
     """The candidates of every visible line, by update line, and the rows that are made of them."""
 
-    def __init__(self, reading: ReadSnippet) -> None:
+    def __init__(self, reading: ReadSnippet, *, only_known: bool = False) -> None:
+        """`only_known`: a line that the file does not have is new, unless it is a careless copy or the only one of its
+        name; and a line that the file has may be new at the edge of a block too."""
         self._reading = reading
+        self.only_known = only_known
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self.openers: dict[int, int] = {}
@@ -184,8 +189,8 @@ class Rows:
     def admit(self, i: int) -> None:
         """Let line i stand wherever an equal line stands, although it was taken for a line of a new definition."""
         found, equal = self.candidates[i], self._reading.index.equal(self._texts[i])
-        if not set(equal.columns.tolist()) <= set(found.columns.tolist()):
-            self.candidates[i] = equal
+        same = [j for j, kind in zip(equal.columns.tolist(), equal.kinds, strict=True) if kind is Kind.SAME]
+        self.candidates[i] = found.joined(sorted(set(same) - set(found.columns.tolist())), UNPAIRED_COST, Kind.SAME)
 
     def _find(self, i: int) -> Candidates:
         index, text = self._reading.index, self._texts[i]
@@ -210,6 +215,10 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
+        if self.only_known:
+            same = [essence(index.lines[j]) == essence(text) for j in found.columns.tolist()]
+            found = found.only(np.array(same, np.bool_))
+            namesakes = namesakes if len(namesakes) == 1 else []
         if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
@@ -504,7 +513,8 @@ class Rows:
         unique = len(found.columns) == 1 and says > MIN_SAYING
         cost = INSERT_COST + (TWIN_COST if unique else COPY_COST * says / len(found.columns))
         if i in (lines[0], lines[-1]):
-            cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
+            edge_cost = LOW_EDGE_COST if self.only_known else EDGE_COST
+            cost += edge_cost * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
         return cost + SIGNPOST_COST * (b in self._signposts)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
@@ -577,7 +587,7 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
         if keeps_pairs(ops):
             found.append((_n_changes(ops), matches))
     best = min(found, key=lambda pair: pair[0])[1] if found else chosen
-    if best is not chosen:
+    if best is not chosen and not rows.only_known:
         reading.doubts.append("lines with nothing but brackets were matched by the lines around them")
     return best
 
@@ -635,12 +645,12 @@ def keeps_pairs(ops: Sequence[LineOp]) -> bool:
 def _read_otherwise(reading: ReadSnippet, r: int, row: Row, column: int) -> Row | None:
     """The row in its other reading; None if it has none.
 
-    A matched line becomes new if it has only brackets or no equal line in the file.  A new line becomes matched if the
-    file has an equal line.
+    A matched line becomes new if it has only brackets, or if the file has none or several lines equal to it.  A new
+    line becomes matched if the file has an equal line.
     """
     text = reading.texts[reading.visible[r][1]]
     if column != TAKE:
-        is_weak = not any(map(str.isalnum, text)) or not reading.index.count(text)
+        is_weak = not any(map(str.isalnum, text)) or reading.index.count(text) != 1
         return replace(row, columns=row.columns[:0], scores=row.scores[:0]) if is_weak else None
     equal = reading.index.equal(text)
     same = np.array([kind is Kind.SAME for kind in equal.kinds], bool)

@@ -66,13 +66,14 @@ def _depth(line: str) -> int:
     return line.count("(") + line.count("[") - line.count(")") - line.count("]")
 
 
-def _goes_on(line: str) -> bool:
+def goes_on(line: str) -> bool:
     """Whether the line continues the one above: it begins with a call or an operator."""
-    return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->")) and "..." not in line
+    return line.lstrip().startswith((".", "?.", "&& ", "|| ", "? ", ": ", "|> ", "->", "| ")) and "..." not in line
 
 
 def statements(lines: Sequence[str]) -> list[Statement]:
-    """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines."""
+    """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines, each
+    up to the sign that ends it."""
     found: list[Statement] = []
     depths = [_depth(line) for line in lines]
     opens_body = [line.rstrip().endswith("{") for line in lines]
@@ -83,7 +84,9 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             continue
         stop = i + 1
         if strip_comment(lines[i]).is_comment:
-            while stop < len(lines) and lines[stop].strip() and strip_comment(lines[stop]).is_comment:
+            while not lines[stop - 1].rstrip().endswith(("*/", "-->")) and stop < len(lines):
+                if not lines[stop].strip() or not strip_comment(lines[stop]).is_comment:
+                    break
                 stop += 1
             found.append(Statement(i, stop, "comment"))
             i = stop
@@ -99,7 +102,7 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             depth += depths[stop]
             stop += 1
         if depth <= 0:
-            while stop < last and _goes_on(lines[stop]) and indent_of(lines[stop]) > indent_of(lines[i]):
+            while stop < last and goes_on(lines[stop]) and indent_of(lines[stop]) > indent_of(lines[i]):
                 stop += 1
         found.append(Statement(i, stop if depth <= 0 else i + 1, "code"))
         i = found[-1].stop

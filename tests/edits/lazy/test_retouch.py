@@ -149,3 +149,111 @@ def test_a_replaced_neighbour_that_may_be_of_another_thing_is_known_to_the_choos
     added = "    check(result.placeholder, is_none)\n"
     assert others[original + added] == 0.0
     assert others[original.replace("    check(result.error, is_none)\n", added)] == 1.0
+
+
+# -- lines that the file does not have are new -------------------------------------------------------------------------
+def test_a_line_like_a_hidden_one_may_be_new() -> None:
+    original = """\
+beforeEach(() => {
+  warned = spyOn(console, "warn").mockImplementation(() => {});
+});
+"""
+    new = '  failed = spyOn(console, "error").mockImplementation(() => {});\n'
+    update = "beforeEach(() => {\n  // ...\n" + new + "});\n"
+    wanted = original.replace("});\n});", "});\n" + new + "});")
+    assert "known" in makers_of(original, update, wanted, "javascript")
+
+
+def test_a_known_line_at_the_edge_may_be_new() -> None:
+    original = """\
+When /^I run it$/ do
+  run_it
+end
+
+When /^I run it with drafts$/ do
+  run_it(:drafts => true)
+end
+"""
+    shown = "When /^I run it$/ do\n  run_it\nend\n\nWhen /^I run it safely$/ do\n  run_it(:safe => true)\nend\n"
+    wanted = shown + original.removeprefix("When /^I run it$/ do\n  run_it\nend\n")
+    assert ways_to(original, shown + "\n# ...\n", wanted, "ruby")
+
+
+def test_a_careless_copy_is_known() -> None:
+    original = "CREATE TABLE posts (\n    id integer PRIMARY KEY,\n    user_id integer NOT NULL\n);\n"
+    update = """\
+CREATE TABLE posts (
+    -- ...
+    user_id integer NOT NULL,
+    likes integer[] NOT NULL
+);
+"""
+    wanted = original.replace("NOT NULL\n", "NOT NULL,\n    likes integer[] NOT NULL\n")
+    assert "known" in makers_of(original, update, wanted, "sql")
+
+
+def test_a_line_that_the_file_has_twice_may_be_new_too() -> None:
+    original = (
+        'help() {\n    count(c,2);\n    text(c,\n"USAGE <key> - Estimate");\n    text(c,\n"STATS - Show usage");\n}\n'
+    )
+    update = 'help() {\n    count(c,3);\n    text(c,\n"DOCTOR - Outputs memory problems");\n    /* ... */\n'
+    wanted = original.replace("2);\n", '3);\n    text(c,\n"DOCTOR - Outputs memory problems");\n')
+    assert ways_to(original, update, wanted, "c")
+
+
+# -- what new lines leave behind ---------------------------------------------------------------------------------------
+def test_one_of_two_changes_replaces_the_line_beside_it() -> None:
+    original = """\
+import { computed } from 'vue'
+import { withBase } from 'vitepress'
+
+const props = define({
+  tag: 'a',
+  href: withBase(link),
+  hrefs: withBase(links),
+})
+"""
+    update = """\
+import { computed } from 'vue'
+import { normal } from 'vitepress'
+// ...
+const props = define({
+  tag: 'a',
+  hrefs2: withBase(links2),
+  // ...
+})
+"""
+    one = original.replace("{ withBase }", "{ normal }").replace("'a',\n", "'a',\n  hrefs2: withBase(links2),\n")
+    assert "literal+renewed" in ways_to(original, update, one, "javascript")
+
+
+def test_a_renamed_definition_has_the_old_body() -> None:
+    original = "class Env:\n    def get(self):\n        return 1\n\n"
+    original += "    def walk(self):\n        for one in self.ws:\n            yield one\n"
+    update = "    # ...\n    def _walk(self):\n        for one in self.ws:\n            yield one\n"
+    assert ways_to(original, update, original.replace("def walk", "def _walk"))
+
+
+def test_what_goes_on_a_statement_that_ends_goes() -> None:
+    original = "function a() {\n    return has(b)\n    ? b.run()\n    : type(b);\n}\n"
+    update = "    // ...\n    return has(b)\n    ? b.run()\n    : NAME;\n    // ...\n"
+    assert ways_to(original, update, original.replace("type(b)", "NAME"), "php")
+
+
+def test_a_comment_of_several_lines_replaces_one_of_several() -> None:
+    original = (
+        "/** @typedef {A} A */\n/** @typedef {B<any>} B */\n/** @typedef {C} C */\n\n/**\n * @typedef {D} D\n */\n"
+    )
+    new = "/**\n * @template T\n * @typedef {B<T>} B\n */\n"
+    update = "// ...\n/** @typedef {A} A */\n" + new + "// ...\n"
+    wanted = original.replace("/** @typedef {B<any>} B */\n", new)
+    assert "literal+renewed" in ways_to(original, update, wanted, "javascript")
+
+
+# -- blank lines around what words place -------------------------------------------------------------------------------
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_a_placed_definition_may_stand_with_a_blank_line_or_without(blank: str) -> None:
+    original = "class A {\n  x() {}\n}\ndeclare const a: A;\n"
+    new = "class B extends A {\n  y() {}\n}\n"
+    wanted = original.replace("}\ndeclare", "}\n" + blank + new + blank + "declare")
+    assert ways_to(original, "// add right after class A\n" + new, wanted, "typescript")
