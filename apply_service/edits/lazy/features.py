@@ -35,7 +35,7 @@ from apply_service.edits.lazy.vague import REASON
 from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
-MAKERS = ("line", "group", "known", "signed", "placed", "other")
+MAKERS = ("line", "group", "signed", "placed", "other")
 POLICIES = ("careful", "literal", "headers", "lone", "format", "most")
 EXTRAS = ("blanks", "leads", "renewed", "cut")
 OTHERS = ("signed_context_exact", "signed_margin", "placed_agreement", "placed_margin")

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from apply_service.edits.alternatives import find_alternatives
 from apply_service.edits.code_lines import header_name, indent_of, is_closer
-from apply_service.edits.lazy.align import Match
 from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.directives import MIN_SCORE, Directive, find_directives, judge
 from apply_service.edits.lazy.features import Features, SnippetFacts, features_of
@@ -270,22 +269,15 @@ def _spliced(ops: Sequence[LineOp], placed: Placed, original: Sequence[str]) -> 
 
 
 def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
-    """The snippet aligned with the file, in several ways; last with only the lines that the file has."""
+    """The snippet aligned with the file, in several ways."""
     rows = Rows(reading)
     aligned = {"line": (rows, aligned_matches(reading, rows))}
     if rows.groups:
         aligned["group"] = (rows, aligned_matches(reading, rows, groups=True))
-    yield from _written(reading, aligned)
-    known = Rows(reading, only_known=True)
-    yield from _written(reading, {"known": (known, aligned_matches(reading, known))})
-
-
-def _written(reading: ReadSnippet, aligned: Mapping[str, tuple[Rows, Sequence[Match]]]) -> Iterator[FinishedMerge]:
-    """The merges of these alignments: first each as it stands, then each by all policies."""
     stubs = stub_headers(reading)
     reasons: dict[str, tuple[str, ...]] = {}
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches, only_adds=of.only_known)
+        writer = Writer(reading, of.candidates, matches)
         ops = writer.write()
         asked = [REASON] if base == "line" and is_vague(reading, ops) else []
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
@@ -293,7 +285,7 @@ def _written(reading: ReadSnippet, aligned: Mapping[str, tuple[Rows, Sequence[Ma
         merged = keep_wording(Merge(ops), kept) if kept else ops
         yield FinishedMerge(Merge(merged), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base, (of, matches) in aligned.items():
-        writer = Writer(reading, of.candidates, matches, trusts_all=True, only_adds=of.only_known)
+        writer = Writer(reading, of.candidates, matches, trusts_all=True)
         written = Merge(writer.write())
         yield from _by_policy(reading, FinishedMerge(written, tuple(writer.texts), base, reasons=reasons[base]), stubs)
 

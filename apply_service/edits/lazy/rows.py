@@ -58,8 +58,6 @@ TWICE_COST = 0.8
 """Cost of a new line that defines a name or sets a key that the file already has."""
 EDGE_COST = 9.0
 """Extra cost of taking the first or last line of a block as new: authors show these lines to mark the place."""
-LOW_EDGE_COST = 0.5
-"""The same for the reading that matches only lines which the file has."""
 SIGNPOST_COST = 60.0
 """Extra cost if the whole block occurs in the file once: it changes nothing and was shown to mark the place."""
 NAMESAKE_WORTH = 0.7
@@ -86,11 +84,8 @@ MAX_CELLS = 200_000
 class Rows:
     """The candidates of every visible line, by update line, and the rows that are made of them."""
 
-    def __init__(self, reading: ReadSnippet, *, only_known: bool = False) -> None:
-        """`only_known`: a line that the file does not have is new, unless it is a careless copy or the only one of its
-        name; and a line that the file has may be new at the edge of a block too."""
+    def __init__(self, reading: ReadSnippet) -> None:
         self._reading = reading
-        self.only_known = only_known
         self._texts = reading.texts
         self._orphans: set[int] = set()
         self.openers: dict[int, int] = {}
@@ -215,10 +210,6 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
-        if self.only_known:
-            same = [essence(index.lines[j]) == essence(text) for j in found.columns.tolist()]
-            found = found.only(np.array(same, np.bool_))
-            namesakes = namesakes if len(namesakes) == 1 else []
         if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
@@ -513,8 +504,7 @@ class Rows:
         unique = len(found.columns) == 1 and says > MIN_SAYING
         cost = INSERT_COST + (TWIN_COST if unique else COPY_COST * says / len(found.columns))
         if i in (lines[0], lines[-1]):
-            edge_cost = LOW_EDGE_COST if self.only_known else EDGE_COST
-            cost += edge_cost * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
+            cost += EDGE_COST * (1.0 if i in self._orphans else 0.6 + 0.4 * says)
         return cost + SIGNPOST_COST * (b in self._signposts)
 
     def _scope_indent(self, previous: tuple[int, int] | None, i: int) -> int:
@@ -587,7 +577,7 @@ def aligned_matches(reading: ReadSnippet, rows: Rows, *, groups: bool = False) -
         if keeps_pairs(ops):
             found.append((_n_changes(ops), matches))
     best = min(found, key=lambda pair: pair[0])[1] if found else chosen
-    if best is not chosen and not rows.only_known:
+    if best is not chosen:
         reading.doubts.append("lines with nothing but brackets were matched by the lines around them")
     return best
 

@@ -49,11 +49,7 @@ class LaidBlock:
 
 
 class Writer:
-    """Writes one alignment of a reading.
-
-    `trusts_all`: every difference is an edit and none is a misquotation.  `only_adds`: the new lines at the edges of a
-    block replace no hidden line beside them.
-    """
+    """Writes one alignment of a reading.  `trusts_all`: every difference is an edit and none is a misquotation."""
 
     def __init__(
         self,
@@ -62,13 +58,11 @@ class Writer:
         matches: Sequence[Match],
         *,
         trusts_all: bool = False,
-        only_adds: bool = False,
     ) -> None:
         self._reading = reading
         self._original = reading.original
         self._candidates = candidates
         self._trusts_all = trusts_all
-        self._only_adds = only_adds
         self.doubts: list[str] = []
         self.texts = list(reading.texts)
         self._spent: set[int] = set()
@@ -184,8 +178,7 @@ class Writer:
         start = first[1]
         if first[0] > 0:
             self.doubts.append("no line of the file is shown above new lines")
-            if not self._only_adds:
-                start -= replaced_above(self._reading, b, first, floor)
+            start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
         body = self._drop(start, first[1])
         start, new = self._new_above(block, block.lines[: first[0]], start, start if body else floor)
@@ -256,8 +249,6 @@ class Writer:
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
             self.doubts.append("no line of the file is shown below new lines")
-            if self._only_adds:
-                return last[1] + 1
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
         if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:

@@ -152,46 +152,6 @@ def test_a_replaced_neighbour_that_may_be_of_another_thing_is_known_to_the_choos
 
 
 # -- lines that the file does not have are new -------------------------------------------------------------------------
-def test_a_line_like_a_hidden_one_may_be_new() -> None:
-    original = """\
-beforeEach(() => {
-  warned = spyOn(console, "warn").mockImplementation(() => {});
-});
-"""
-    new = '  failed = spyOn(console, "error").mockImplementation(() => {});\n'
-    update = "beforeEach(() => {\n  // ...\n" + new + "});\n"
-    wanted = original.replace("});\n});", "});\n" + new + "});")
-    assert "known" in makers_of(original, update, wanted, "javascript")
-
-
-def test_a_known_line_at_the_edge_may_be_new() -> None:
-    original = """\
-When /^I run it$/ do
-  run_it
-end
-
-When /^I run it with drafts$/ do
-  run_it(:drafts => true)
-end
-"""
-    shown = "When /^I run it$/ do\n  run_it\nend\n\nWhen /^I run it safely$/ do\n  run_it(:safe => true)\nend\n"
-    wanted = shown + original.removeprefix("When /^I run it$/ do\n  run_it\nend\n")
-    assert ways_to(original, shown + "\n# ...\n", wanted, "ruby")
-
-
-def test_a_careless_copy_is_known() -> None:
-    original = "CREATE TABLE posts (\n    id integer PRIMARY KEY,\n    user_id integer NOT NULL\n);\n"
-    update = """\
-CREATE TABLE posts (
-    -- ...
-    user_id integer NOT NULL,
-    likes integer[] NOT NULL
-);
-"""
-    wanted = original.replace("NOT NULL\n", "NOT NULL,\n    likes integer[] NOT NULL\n")
-    assert "known" in makers_of(original, update, wanted, "sql")
-
-
 def test_a_line_that_the_file_has_twice_may_be_new_too() -> None:
     original = (
         'help() {\n    count(c,2);\n    text(c,\n"USAGE <key> - Estimate");\n    text(c,\n"STATS - Show usage");\n}\n'
