@@ -163,28 +163,14 @@ def test_a_line_that_the_file_has_twice_may_be_new_too() -> None:
 
 # -- what new lines leave behind ---------------------------------------------------------------------------------------
 def test_one_of_two_changes_replaces_the_line_beside_it() -> None:
-    original = """\
-import { computed } from 'vue'
-import { withBase } from 'vitepress'
-
-const props = define({
-  tag: 'a',
-  href: withBase(link),
-  hrefs: withBase(links),
-})
-"""
-    update = """\
-import { computed } from 'vue'
-import { normal } from 'vitepress'
-// ...
-const props = define({
-  tag: 'a',
-  hrefs2: withBase(links2),
-  // ...
-})
-"""
-    one = original.replace("{ withBase }", "{ normal }").replace("'a',\n", "'a',\n  hrefs2: withBase(links2),\n")
-    assert "literal+renewed" in ways_to(original, update, one, "javascript")
+    one = "def test_one():\n    check(result.status, is_pending)\n    check(result.error, is_none)\n"
+    two = "def test_two():\n    verify(answer.code, is_zero)\n    verify(answer.text, is_empty)\n"
+    new_one, new_two = "    check(result.placeholder, is_none)\n", "    verify(answer.kind, is_empty)\n"
+    update = f"def test_one():\n    # ...\n{new_one}\ndef test_two():\n    # ...\n{new_two}"
+    ones = [one.replace("    check(result.error, is_none)\n", new_one), f"def test_one():\n{new_one}"]
+    twos = [two.replace("    verify(answer.text, is_empty)\n", new_two), f"def test_two():\n{new_two}"]
+    assert "literal+renewed" in ways_to(f"{one}\n{two}", update, f"{ones[1]}\n{twos[0]}")
+    assert "literal+renewed" in ways_to(f"{one}\n{two}", update, f"{ones[0]}\n{twos[1]}")
 
 
 def test_a_renamed_definition_has_the_old_body() -> None:
@@ -198,16 +184,6 @@ def test_what_goes_on_a_statement_that_ends_goes() -> None:
     original = "function a() {\n    return has(b)\n    ? b.run()\n    : type(b);\n}\n"
     update = "    // ...\n    return has(b)\n    ? b.run()\n    : NAME;\n    // ...\n"
     assert ways_to(original, update, original.replace("type(b)", "NAME"), "php")
-
-
-def test_a_comment_of_several_lines_replaces_one_of_several() -> None:
-    original = (
-        "/** @typedef {A} A */\n/** @typedef {B<any>} B */\n/** @typedef {C} C */\n\n/**\n * @typedef {D} D\n */\n"
-    )
-    new = "/**\n * @template T\n * @typedef {B<T>} B\n */\n"
-    update = "// ...\n/** @typedef {A} A */\n" + new + "// ...\n"
-    wanted = original.replace("/** @typedef {B<any>} B */\n", new)
-    assert "literal+renewed" in ways_to(original, update, wanted, "javascript")
 
 
 # -- blank lines around what words place -------------------------------------------------------------------------------
