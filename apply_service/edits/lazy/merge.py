@@ -65,6 +65,7 @@ def merge(
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
         causes.append(ORDER_DONE)
     if (replaced := replaced_neighbour(found[order[0]][0].ops)) is not None:
+        chance = min(chance, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
         causes.append(f"{new} takes the place of {old}, {BESIDE}")
     elif (branch := _lost_branch(found[order[0]][0].ops)) is not None:

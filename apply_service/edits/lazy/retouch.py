@@ -173,7 +173,7 @@ def cut(reading: ReadSnippet, ops: Merge) -> list[LineOp]:
     marker there."""
     blocks, hidden = reading.snippet.blocks, ops.hidden
     out = list(ops)
-    if not hidden:
+    if not hidden or not blocks:
         return out
     head, tail = hidden[0], hidden[-1]
     edges = [head] * (head[0] == 0 and not blocks[0].marked_before)
