@@ -68,6 +68,13 @@ _ORDER_BEHIND = re.compile(
     r"(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update|swap|put)\b.*[.!]$",
     re.IGNORECASE,
 )
+_REPEATS = re.compile(
+    r"(?:^|[.;:,] |\b(?:should|must|to|please|then|also|and|you) )(?:do|make|apply|repeat|mirror|change|update)\b"
+    r"[^.]{0,80}\b(?:the same|analogous\w*|similar\w*|likewise|corresponding\w*)\b",
+    re.IGNORECASE,
+)
+"""An order to make the change of the edit at another place as well."""
+_OTHER_FILE = re.compile(r"\b(?:another|other|separate|different) (?:script|file|module|page)\b", re.IGNORECASE)
 _NEXT_ORDER = re.compile(
     r",? (?:and|then|and then|and also) "
     r"(?=(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update)\b)"
@@ -328,11 +335,16 @@ class _Reader:
 
     # -- what each format reads ----------------------------------------------------------------------------------------
     def read(self, name: str) -> FoundEdit:
-        """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out."""
+        """The reply as the format of that name.  An order behind the edit is doubted: only some are carried out, and
+        none beside a format that says exactly what changes."""
         edit = self._read(name)
         if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
             return edit
-        done = edit.update
+        carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
+        done = edit.update if carries_out else ""
+        if repeated := self._repeats(edit):
+            again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
+            edit = replace(edit, findings=(*edit.findings, again))
         left = [
             one
             for one in self._orders_behind
@@ -348,6 +360,18 @@ class _Reader:
         ]
         speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
         return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
+
+    def _repeats(self, edit: FoundEdit) -> str:
+        """The sentence around the edit that asks for the same change of something else in the file; "" for none."""
+        inside = self._within((fence.opening, fence.closing) for fence in self._fences)
+        prose = edit.prose.split("\n") + [line for at, line in enumerate(self._lines) if not inside[at]]
+        code = "\n".join(line for line in edit.update.split("\n") if line not in prose)
+        for line in prose:
+            if len(line) <= MAX_PROSE and _REPEATS.search(line.strip()) is not None and reads_as_english(line):
+                named = [word.strip("()") for word in line.split("`")[1::2]]
+                if any(word and word in self._original and word not in code for word in named):
+                    return line.strip()
+        return ""
 
     def _read(self, name: str) -> FoundEdit:
         if name == "lazy_snippet":
@@ -582,6 +606,15 @@ class _Reader:
             )
         return fences
 
+    def _lead(self, fence: Fence) -> str:
+        """The last line above a fence that is not blank."""
+        return next((line for line in reversed(self._lines[: fence.opening]) if line.strip()), "")
+
+    def _is_foreign(self, fence: Fence) -> bool:
+        """Whether the words above the fence speak of another file."""
+        is_named = fence.path is not None and not fence.is_surely_named and not is_same_file(fence.path, self._path)
+        return is_named or _OTHER_FILE.search(self._lead(fence)[:MAX_PROSE]) is not None
+
     def _shows_usage(self, fence: Fence) -> bool:
         """Whether the fence shows how to try the code: the line above says so, and the file has none of it."""
         above = [line for line in self._lines[max(0, fence.opening - 2) : fence.opening] if line.strip()]
@@ -696,6 +729,10 @@ class _Reader:
         if fences[0] not in self._plain_fences:
             said.append("the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
+        if len(fences) > 1 and self._path is not None and any(fence.path is None for fence in fences):
+            foreign = [fence for fence in fences if self._is_foreign(fence)]
+            told = [f"a part of the reply may be of another file: {self._lead(fence)[:80]!r}" for fence in foreign]
+            edit = replace(edit, findings=(*edit.findings, *(Verdict(DOUBT, "warning", text) for text in told[:1])))
         if wrong:
             said.append(f"the edit names another file: {wrong[0]}")
         if is_open:
