@@ -87,6 +87,8 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
 def read_bytes(name: str) -> bytes:
     """A file, or standard input where the name is `-`.  Raises FileNotReadable."""
     if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
         return sys.stdin.buffer.read()
     try:
         return Path(name).read_bytes()

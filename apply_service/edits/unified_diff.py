@@ -32,7 +32,7 @@ from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
-_NUMBERS = re.compile(r"^@@ +-(\d+)(?:,(\d+))? +\+(\d+)(?:,(\d+))? *@@(.*)$")
+_NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))? *@@(.*)$")
 _STAMP = re.compile(r"(?:\t.*|\s+\d{4}-\d\d-\d\d[ T].*)$")
 _SIGNATURE = re.compile(r"^-- ?$")
 _VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
@@ -259,6 +259,7 @@ class _Section:
         self.has_names = False  # a `---`/`+++` pair was read
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
+        self._says_move = False
         self._tells_moves = False  # the names carry `a/` and `b/`, or git says which they are: a difference is a move
         self._is_new = self._is_deleted = self._is_copy = False
 
@@ -287,7 +288,7 @@ class _Section:
             self._is_new |= line.startswith("new file")
             self._modes["old" if word == "old" or line.startswith("deleted file") else "new"] = mode[1]
         elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
-            self._is_copy = word == "copy"
+            self._is_copy, self._says_move = word == "copy", True
             which, _, name = rest.partition(" ")
             self._names["old" if which == "from" else "new"] = _unquoted(name)
         elif line.startswith("Binary files ") or line == "GIT binary patch":
@@ -314,6 +315,12 @@ class _Section:
         old, new = self._names.get("old", ""), self._names.get("new", "")
         old, new = old or new, new or old
         moves = old != new and self._tells_moves and not (self._is_new or self._is_deleted)
+        if moves and not (self._says_move or self.has_names or self.hunks):
+            raise MalformedEdit(
+                "the header of a file stands alone: the diff may be cut short",
+                value=f"{old} {new}"[:200],
+                remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
+            )
         old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
         if old_mode == new_mode:
             old_mode = new_mode = None

@@ -85,7 +85,9 @@ def cut_job(job: EditJob, region: Region) -> EditJob:
         )
         for op in ops
     )
-    update = job.update.split("\n")
+    update: Sequence[str] = job.update.split("\n")
+    if len(update) != len(prediction.update_lines):  # a JSON edit: its new lines are not those of its own text
+        update = prediction.update_lines
     return replace(
         job,
         original="\n".join(job.original.split("\n")[region.first_line : region.last_line]),

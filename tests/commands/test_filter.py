@@ -92,3 +92,12 @@ def test_what_makes_no_sense_is_refused_by_name(
     out, err = capsysbinary.readouterr()
     assert out == b""
     assert f"[{code}]\n  value: {value}".encode() in err
+
+
+def test_a_closed_standard_input_is_an_error_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["apply", str(tmp_path / "a.py"), "--update", "-", "--strategy", "exact"]) != 0
+    assert "standard input" in capsys.readouterr().err

@@ -420,3 +420,54 @@ def test_code_for_another_file_has_no_place() -> None:
         "a.ts",
     )
     assert found.certainty is Certainty.GUESS
+
+
+# -- what else the words around an edit ask for ------------------------------------------------------------------------
+LOADERS = (
+    "import csv\nimport sys\n\n\ndef load_sales(path):\n    return list(csv.reader(open(path)))\n\n\n"
+    "def load_refunds(path):\n    return list(csv.reader(open(path)))\n\n\n"
+    "def main():\n    print(load_sales(sys.argv[1]))\n"
+)
+OLD, NEW = "def load_sales(path):\n    return list(csv.reader(open(path)))\n", "def load_sales(path):\n    return []\n"
+LAZY = f"```python\n{NEW}```\n"
+BLOCKS = f"<<<<<<< SEARCH\n{OLD}=======\n{NEW}>>>>>>> REPLACE\n"
+SIGNS = "```diff\n def load_sales(path):\n-    return list(csv.reader(open(path)))\n+    return []\n```\n"
+
+
+def doubts(reply: str, name: str) -> list[str]:
+    edit = read_reply(reply, original=LOADERS, path="load.py", language="python", named=name)
+    return [found.message for found in edit.findings if found.check == DOUBT]
+
+
+@pytest.mark.parametrize(
+    ("edit", "name"), [(LAZY, "lazy_snippet"), (BLOCKS, "search_replace"), (SIGNS, "unified_diff")]
+)
+@pytest.mark.parametrize(
+    "order",
+    [
+        "Do the same for `load_refunds`.",
+        "Make the same change in `load_refunds`.",
+        "You should make an analogous change to `load_refunds`.",
+    ],
+)
+def test_an_order_for_the_same_change_elsewhere_is_a_doubt(edit: str, name: str, order: str) -> None:
+    assert any(order[:40] in told for told in doubts(f"{edit}\n{order}\n", name))
+    assert doubts(f"{edit}\n`load_sales` does the same as before for an empty file.\n", name) == []
+
+
+def test_an_order_above_the_edit_for_the_same_change_elsewhere_is_a_doubt() -> None:
+    lead = "Both loaders return a list. Here is `load_sales`; change `load_refunds` the same way:\n\n"
+    assert doubts(lead + LAZY, "lazy_snippet")
+
+
+@pytest.mark.parametrize(("edit", "name"), [(BLOCKS, "search_replace"), (SIGNS, "unified_diff")])
+@pytest.mark.parametrize("order", ["Also remove the now unused `import sys`.", "Then delete `load_refunds`."])
+def test_an_order_behind_an_exact_edit_is_a_doubt(edit: str, name: str, order: str) -> None:
+    assert any(order[:30] in told for told in doubts(f"{edit}\n{order}\n", name))
+
+
+@pytest.mark.parametrize("lead", ["Your `report.py` should then look like this:", "In your other script:"])
+def test_code_of_another_file_in_the_same_reply_is_a_doubt(lead: str) -> None:
+    other = "```python\ndef main():\n    print(1)\n```\n"
+    assert doubts(f"{LAZY}\n{lead}\n\n{other}", "lazy_snippet")
+    assert doubts(f"{LAZY}\nAnd `main`:\n\n{other}", "lazy_snippet") == []

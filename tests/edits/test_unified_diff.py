@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.unified_diff import UnifiedDiff
+from apply_service.edits.unified_diff import UnifiedDiff, parse_diff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
@@ -360,3 +360,23 @@ def test_a_copy_of_the_file_is_no_change_of_it() -> None:
     )
     assert predict("a\nb\n", change + copy, path="f.py").text == "a\nB\n"
     assert predict("a\nb\n", change + copy, path="g.py").text == "A\nb\n"
+
+
+# -- cut short, or hostile ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "head", ["diff --git a/src/app.py b/src/ap\n", "diff --git a/x.py b/y.py\nsimilarity index 100%\n"]
+)
+def test_a_header_alone_moves_no_file(head: str) -> None:
+    with pytest.raises(MalformedEdit, match="stands alone"):
+        parse_diff(head)
+
+
+def test_a_header_that_says_so_moves_the_file() -> None:
+    update = "diff --git a/x.py b/y.py\nsimilarity index 100%\nrename from x.py\nrename to y.py\n"
+    assert [(change.path, change.new_path) for change in parse_diff(update).changes] == [("x.py", "y.py")]
+
+
+@pytest.mark.parametrize("header", ["@@ -{n} +1 @@", "@@ -1,{n} +1 @@", "@@ -1 +{n} @@", "@@ -1 +1,{n} @@"])
+def test_numbers_of_any_length_are_read(header: str) -> None:
+    update = f"--- a/f\n+++ b/f\n{header.replace('{n}', '1' * 5000)}\n-a\n+b\n"
+    assert predict("a\n", update).text == "b\n"

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from apply_service.edits.json_edit import JsonEdit
 from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.edits.windows import MARGIN_LINES, cut_job, find_regions, splice
 from apply_service.protocols import EditContext, EditJob
@@ -108,3 +109,11 @@ def test_windows_that_follow_the_prediction_splice_to_its_text(seed: int) -> Non
         assert text.split("\n")[start : start + len(here)] == here or not any(
             op.kind != "drop" for op in part.prediction.ops
         )
+
+
+def test_a_json_edit_is_cut_by_its_new_lines_and_not_by_its_own() -> None:
+    update = '{"old_string": "def f10(", "new_string": "@once\\n@cached\\ndef f10("}'
+    prediction = JsonEdit().predict(FILE, update, EditContext("f.py"))
+    job = EditJob(FILE, update, "", "f.py", "python", prediction)
+    regions = find_regions(prediction, FILE, "python")
+    assert ["@once" in cut_job(job, region).update for region in regions] == [True]
