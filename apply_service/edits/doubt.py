@@ -19,6 +19,8 @@ from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
+LEAST_TOLD = 0.01
+"""The chance that another reading needs to be told."""
 NO_REASON = "edits written like this one are not always read right"
 
 
@@ -53,7 +55,8 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
         return None
     said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [NO_REASON])]
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
-    other = next((one for one in prediction.readings if one.text != merged), None)
+    others = (one for one in prediction.readings if one.text != merged)
+    other = next((one for one in others if one.probability >= LEAST_TOLD), None)
     if other is not None and (instead := tell_difference(this, other.ops)):
         said.append(f"another reading would {instead}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
@@ -67,8 +70,8 @@ def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:
 
 
 def in_words(chance: float) -> str:
-    """The chance in words, such as `93% sure`; never 100% or 0%."""
-    return f"{min(99, max(1, round(100 * chance)))}% sure"
+    """The chance in words, such as `93% sure`; never 0%.  Rounded down: in words, too, it is below a threshold."""
+    return f"{min(99, max(1, int(100 * chance + 1e-9)))}% sure"
 
 
 def tell_difference(this: Sequence[LineOp], other: Sequence[LineOp]) -> str:

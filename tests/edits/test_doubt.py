@@ -77,7 +77,12 @@ def test_a_format_that_counts_nothing_tells_its_reasons() -> None:
 
 
 def test_chances_in_words_are_never_nothing_and_never_all() -> None:
-    assert [in_words(chance) for chance in (0.0, 0.926, 0.9999)] == ["1% sure", "93% sure", "99% sure"]
+    assert [in_words(chance) for chance in (0.0, 0.29, 0.9697, 0.9999)] == [
+        "1% sure",
+        "29% sure",
+        "96% sure",
+        "99% sure",
+    ]
 
 
 def reading(*steps: str) -> tuple[LineOp, ...]:
