@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from apply_service.edits.code_lines import is_import
 from apply_service.edits.envelope import (
@@ -340,11 +341,13 @@ class _Reader:
         edit = self._read(name)
         if self._is_prose_file and name in ("lazy_snippet", "whole_file") and not self._plain_fences:
             return edit
-        carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
-        done = edit.update if carries_out else ""
         if repeated := self._repeats(edit):
             again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
             edit = replace(edit, findings=(*edit.findings, again))
+        if not self._orders_behind:
+            return edit
+        carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
+        done = edit.update if carries_out else ""
         left = [
             one
             for one in self._orders_behind
@@ -364,13 +367,15 @@ class _Reader:
     def _repeats(self, edit: FoundEdit) -> str:
         """The sentence around the edit that asks for the same change of something else in the file; "" for none."""
         inside = self._within((fence.opening, fence.closing) for fence in self._fences)
-        prose = edit.prose.split("\n") + [line for at, line in enumerate(self._lines) if not inside[at]]
-        code = "\n".join(line for line in edit.update.split("\n") if line not in prose)
-        for line in prose:
-            if len(line) <= MAX_PROSE and _REPEATS.search(line.strip()) is not None and reads_as_english(line):
-                named = [word.strip("()") for word in line.split("`")[1::2]]
-                if any(word and word in self._original and word not in code for word in named):
-                    return line.strip()
+        outside = (line for at, line in enumerate(self._lines) if not inside[at] and "`" in line)
+        asking = (one for one in outside if len(one) <= MAX_PROSE and _REPEATS.search(one.strip()) is not None)
+        found = [line for line in islice(asking, MAX_BEHIND) if reads_as_english(line)]
+        # Prose quotes the names that it speaks of.
+        code = "\n".join(line for line in edit.update.split("\n") if "`" not in line) if found else ""
+        for line in found:
+            named = [word.strip("()") for word in line.split("`")[1::2]]
+            if any(word and word in self._original and word not in code for word in named):
+                return line.strip()
         return ""
 
     def _read(self, name: str) -> FoundEdit:
@@ -606,9 +611,14 @@ class _Reader:
             )
         return fences
 
+    @cached_property
+    def _is_fenced(self) -> list[bool]:
+        """Whether each line is in a fence or is one of its two."""
+        return self._within((fence.opening, fence.closing) for fence in self._plain_fences)
+
     def _lead(self, fence: Fence) -> str:
         """The last line above a fence that is not blank."""
-        return next((line for line in reversed(self._lines[: fence.opening]) if line.strip()), "")
+        return next((self._lines[at] for at in range(fence.opening - 1, -1, -1) if self._lines[at].strip()), "")
 
     def _is_foreign(self, fence: Fence) -> bool:
         """Whether the words above the fence speak of another file."""
@@ -633,9 +643,8 @@ class _Reader:
         """Of the paragraph above a fence: the sentences that tell to delete something, and the order that tells what to
         do with the code inside ("" for none)."""
         start, stop = self._paragraph_above(fence.opening)
-        inside = any(start <= other.closing and other.opening < stop for other in self._plain_fences)
         text = join(self._lines, range(start, stop))
-        if inside or not reads_as_english(text):
+        if any(self._is_fenced[start:stop]) or not reads_as_english(text):
             return [], ""
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
         if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
@@ -730,9 +739,10 @@ class _Reader:
             said.append("the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
         if len(fences) > 1 and self._path is not None and any(fence.path is None for fence in fences):
-            foreign = [fence for fence in fences if self._is_foreign(fence)]
-            told = [f"a part of the reply may be of another file: {self._lead(fence)[:80]!r}" for fence in foreign]
-            edit = replace(edit, findings=(*edit.findings, *(Verdict(DOUBT, "warning", text) for text in told[:1])))
+            foreign = next(filter(self._is_foreign, fences), None)
+            if foreign is not None:
+                told = f"a part of the reply may be of another file: {self._lead(foreign)[:80]!r}"
+                edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
         if wrong:
             said.append(f"the edit names another file: {wrong[0]}")
         if is_open:
