@@ -30,6 +30,7 @@ from apply_eval.rows import RowsFile, facts_of
 from apply_eval.runners import RequestOptions, Runner, alone
 from apply_eval.summary import PLAIN, SummaryOptions
 from apply_service.build import build_runtime
+from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target, in_process
@@ -123,7 +124,10 @@ def one_start(settings: Settings) -> dict[str, Any]:
 
     engine = clocked("ready", lambda: runtime.load(settings.model)).engine
     for name in ("first_edit", "second_edit"):
-        clocked(name, lambda: apply(SIX_LINES, runtime))
+        try:
+            clocked(name, lambda: apply(SIX_LINES, runtime))
+        except ApplyError as error:
+            found[name] = {"error": error.code}
     found |= {"buckets": engine.buckets, "determinism": engine.determinism}
     return found
 
