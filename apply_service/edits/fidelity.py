@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Self
 
 from apply_service.edits.diff import ChangedLines, diff_lines
-from apply_service.errors import AlteredBytes, BadEncoding, MalformedEdit, NulByte
+from apply_service.errors import AlteredBytes, BadEncoding, NulByte
 from apply_service.types import LineOp
 
 MARK = "\ufeff"
@@ -43,10 +43,20 @@ NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "un
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with its own line ends, and the canonical name of its encoding."""
+    """A file's text with its own line ends, and the canonical name of its encoding.
+
+    Raises:
+        BadEncoding: the text would have two byte-order marks, and it is unclear which of them an edit means.
+    """
 
     text: str
     encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.has_bom and self.text.startswith(MARK):
+            raise BadEncoding(
+                "the file begins with two byte-order marks", value=self.encoding, remedy="remove one from the file"
+            )
 
     @property
     def has_bom(self) -> bool:
@@ -173,18 +183,8 @@ def split_ends(text: str) -> tuple[list[str], list[str]]:
 
 
 def with_mark(text: str, encoding: str) -> str:
-    """The text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it.
-
-    Raises:
-        MalformedEdit: the text would have two marks, and it is unclear which of them an edit means.
-    """
-    if not encoding.endswith(SIGNATURE):
-        return text
-    if text.startswith(MARK):
-        raise MalformedEdit(
-            "the file begins with two byte-order marks", value=encoding, remedy="send the edit in another format"
-        )
-    return MARK + text
+    """The text of a file, with the byte-order mark if its bytes have one: a diff of the bytes quotes it."""
+    return MARK + text if encoding.endswith(SIGNATURE) else text
 
 
 def with_own_ends(text: str, raw: str) -> str:

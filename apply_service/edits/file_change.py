@@ -126,6 +126,12 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
     )
 
 
+def _is_cut(original: str, hunk: QuotedHunk) -> bool:
+    """Whether lines are missing below the hunk, and not only a blank one that the file has there."""
+    lacks_blank = "\n" + "\n".join(hunk.old) + "\n\n" in f"\n{original}\n"
+    return hunk.lacking != (0, 0) and not (hunk.lacking == (1, 1) and lacks_blank)
+
+
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
     """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.
 
@@ -133,9 +139,8 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         MalformedEdit: creates what exists, or contradicts itself.
         NeedsMoreContext: a hunk has no place.
     """
-    if change.hunks and change.hunks[-1].may_be_cut:
-        label = change.hunks[-1].label
-        trust.doubt(f"{label}: has fewer lines than it says, the edit may be cut short")
+    if change.hunks and _is_cut(original, change.hunks[-1]):
+        trust.doubt(f"{change.hunks[-1].label}: has fewer lines than it says, the edit may be cut short")
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
@@ -164,6 +169,8 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         quoted = [text for hunk in change.hunks for text in hunk.old]
         if change.hunks and quoted != list(FileLines(original).lines):
             trust.guess("the file is not what the edit deletes")
+        elif change.hunks and original and change.hunks[-1].old_lacks_newline == original.endswith("\n"):
+            trust.doubt("the file's last line ends otherwise than in the edit that deletes it")
         ops = [LineOp("drop", row, None, line) for row, line in enumerate(original.split("\n"))]
         return trust.prediction(ops, update.split("\n"))
     return merge_hunks(original, update, change.hunks, is_ordered=True, trust=trust)

@@ -105,8 +105,8 @@ class QuotedHunk:
     """The edit says that the hunk reaches the end of the file."""
     old_lacks_newline: bool = False
     new_lacks_newline: bool = False
-    may_be_cut: bool = False
-    """The edit ends with this hunk, and the hunk has fewer lines than its own count says."""
+    lacking: tuple[int, int] = (0, 0)
+    """The edit ends with this hunk, which has so many old and new lines fewer than its own counts say."""
     is_well_formed: bool = False
     """The edit's own counts are right, so its line numbers deserve trust."""
 

@@ -34,4 +34,6 @@ class LazySnippet:
                 limit=MAX_CHARACTERS,
                 remedy="send a smaller file",
             )
+        if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
+            update = update.replace("\r", "\n")
         return merge(original, update, **about._asdict())

@@ -190,14 +190,14 @@ class HunkHeader:
             return None
         return self.old_start if self.old_count == 0 else max(self.old_start - 1, 0)
 
-    def wants_more(self, lines: Sequence[HunkLine]) -> bool:
-        """Whether the counts say that more lines should follow these than a miscount or a blank last line explains."""
+    def lacking(self, lines: Sequence[HunkLine]) -> tuple[int, int]:
+        """The old and the new lines that should follow these by the counts; none where a miscount explains it."""
         if self.old_count is None or self.new_count is None:
-            return False
+            return 0, 0
         old, new = (sum(line.kind != other for line in lines) for other in ("add", "remove"))
-        missing = sorted((self.old_count - old, self.new_count - new))
+        missing = self.old_count - old, self.new_count - new
         limit = 0 if lines and lines[-1].kind != "context" else MAX_MISCOUNT
-        return missing[0] >= 0 and missing[1] > limit and missing != [1, 1]
+        return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
 
     def fits(self, drift: int) -> bool:
         """Whether both starts agree, given the lines that earlier hunks add."""
@@ -408,7 +408,7 @@ class _Parser:
             scopes=(header.heading,) if header.heading else (),
             old_lacks_newline=bool(lacking - {"+"}),
             new_lacks_newline=bool(lacking - {"-"}),
-            may_be_cut=not is_counted and end == len(self._lines) and header.wants_more(lines),
+            lacking=header.lacking(lines) if not is_counted and end == len(self._lines) else (0, 0),
             is_well_formed=is_counted and header.fits(section.drift),
         )
         section.hunks.append(hunk)

@@ -35,3 +35,10 @@ def test_too_many_equal_lines_are_refused_by_name() -> None:
 def test_only_a_marker_changes_nothing() -> None:
     prediction = LazySnippet().predict("a = 1\n", "# ... existing code ...\n", EditContext(None, "python"))
     assert prediction.text == "a = 1\n"
+
+
+@pytest.mark.parametrize("original", ["a = 1\nb = 2\nc = 3\n", "a = 1\rb = 2\rc = 3\r"])
+def test_a_snippet_with_several_kinds_of_line_ends(original: str) -> None:
+    update = "# ... existing code ...\nb = 2\rc = 4\r# ... existing code ...\n"
+    prediction = LazySnippet().predict(original.replace("\r", "\n"), update, EditContext(None, "python"))
+    assert prediction.text == "a = 1\nb = 2\nc = 4\n"

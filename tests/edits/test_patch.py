@@ -283,3 +283,14 @@ def test_a_diff_that_deletes_a_file_without_its_lines_is_refused() -> None:
     (gone,) = apply_changes(header + "index e69de29..0000000\n", {"a.py": ""})
     assert isinstance(gone, PatchedFile)
     assert gone.path is None
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_deleted_file_that_ends_otherwise_than_in_the_diff_is_doubted(end: str) -> None:
+    note = "\\ No newline at end of file\n"
+    header = "diff --git a/a.py b/a.py\ndeleted file mode 100644\n--- a/a.py\n+++ /dev/null\n"
+    update = header + "@@ -1,2 +0,0 @@\n-x = 1\n-y = 2\n"
+    for said in ("", note):
+        (gone,) = apply_changes(update + said, {"a.py": f"x = 1\ny = 2{end}"})
+        assert isinstance(gone, PatchedFile)
+        assert gone.prediction.determined is (bool(said) is not bool(end))

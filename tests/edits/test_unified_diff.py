@@ -249,6 +249,8 @@ def test_new_lines_alone_have_no_place() -> None:
         ("-7,4 +7,4", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n", False),
         ("-7,6 +7,6", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n \n", False),
         ("-7,9 +7,9", " \n     def total(self):\n-        return sum(self.items)\n+        return 1\n \n", True),
+        ("-8,3 +8,3", "     def total(self):\n-        return sum(self.items)\n+        return 1", False),
+        ("-4,2 +4,2", "-class Cart:\n+class Basket:", True),
     ],
 )
 def test_a_diff_that_ends_before_its_count_may_be_cut_short(counts: str, body: str, may_be_cut: bool) -> None:
@@ -256,7 +258,7 @@ def test_a_diff_that_ends_before_its_count_may_be_cut_short(counts: str, body: s
     prediction = predict(FILE, update)
     assert prediction.certainty is (Certainty.LIKELY if may_be_cut else Certainty.CERTAIN)
     assert not may_be_cut or "cut short" in prediction.reasons[0]
-    assert predict(FILE, f"```diff\n{update}```\n").determined
+    assert predict(FILE, f"```diff\n{update.rstrip()}\n```\n").determined
 
 
 def test_a_line_outside_any_hunk_is_told() -> None:
