@@ -111,8 +111,8 @@ def needs_target(request: ApplyRequest, job: EditJob) -> bool:
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
-    """Whether the predicted merge may take the place of the target's answer."""
-    return request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
+    """Whether the predicted merge may take the place of the target's answer.  It keeps its doubt."""
+    return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
 def _by_target(
