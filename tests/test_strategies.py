@@ -314,6 +314,28 @@ def test_a_doubted_merge_stays_where_the_target_is_known_to_be_worse(request_: A
     assert apply(request_, wanting(MERGED, request_, calibration=calibration)[0]).strategy != "fallback"
 
 
+class Instruct(PlainBytes):
+    """Of a model that was not trained to merge."""
+
+    takes_instructions = True
+
+
+@pytest.mark.parametrize(
+    ("request_", "decides"),
+    [(CERTAIN, False), (LIKELY, False), (GUESS, True), (replace(LIKELY, instruction="return 12 instead"), True)],
+)
+def test_a_target_that_was_not_trained_to_merge_decides_only_what_no_program_can(
+    request_: ApplyRequest, decides: bool
+) -> None:
+    merged = job_of(request_).prediction.text
+    wanted = merged.replace("1", "2")
+    runtime, _ = wanting(wanted, request_)
+    untrained = replace(runtime, load=lambda _: replace(runtime.load("embedded"), prompt_format=Instruct()))  # type: ignore[type-var]
+    result = apply(request_, untrained)
+    assert (result.strategy, result.merged_code) == (("model", wanted) if decides else ("fallback", merged))
+    assert any("not trained to merge" in verdict.message for verdict in result.verdicts) is not decides
+
+
 def test_the_merge_stays_and_not_a_doubted_alternative() -> None:
     runtime, _ = wanting(other_text(LIKELY), LIKELY, margin=8.0, calibration=doubting(Thresholds(1.0, 1.0, 0.0)))
     result = apply(LIKELY, runtime)
