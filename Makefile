@@ -93,7 +93,7 @@ bench: $(STAMP)  ## every drafter and peer on a replay target in one run, and th
 real-models: $(STAMP)  ## pretrained models of 135M, 0.5B and 1.5B into runs/models, 1.7 GB to download; MODELS='NAME ...'
 	$(BIN)/python -m tests.engine.real_models $(MODELS)
 
-bench-models: $(STAMP)  ## start, first edits and right answers of a pretrained target; BENCH_MODELS='--name smollm2-135m --limit 20 ...'
+bench-models: $(STAMP)  ## starts, right answers or speed of a pretrained target; BENCH_MODELS='--name smollm2-135m --part starts'
 	$(BIN)/python -m benchmarks.models $(BENCH_MODELS)
 	$(BIN)/python -m docs.generate
 

@@ -36,6 +36,7 @@ LONG_FILE_LINES = 60
 STRATEGY_VERDICTS = ("fallback", "doubt", "instruction", "reply", "other_files")
 """Verdicts on how the answer came about, beside the checks of its text."""
 DOUBTED = "the model finds the merge unlikely, but it is known to be wrong more often if it decides against a merge"
+UNTRIED = "the model finds the merge unlikely, but it was not trained to merge, and nobody counted if it does better"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ def needs_target(request: ApplyRequest, job: EditJob) -> bool:
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:
-    """Whether the predicted merge may take the place of the target's answer."""
-    return request.strategy == "auto" and job.prediction.certainty is Certainty.CERTAIN
+    """Whether the predicted merge may take the place of the target's answer.  It keeps its doubt."""
+    return request.strategy == "auto" and job.prediction.certainty is not Certainty.GUESS
 
 
 def _by_target(
@@ -164,9 +165,9 @@ def _decided_by(
     """
     info, wanted = target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
-    weighed = NOTHING
+    weighed, thresholds = NOTHING, runtime.thresholds_of(target)
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
-        weighed = yield from weigh(target, parts, request, runtime.thresholds_of(target), deadline)
+        weighed = yield from weigh(target, parts, request, thresholds, deadline)
     if (decided := weighed.taken) is not None:
         strategy: RanStrategy = "fallback" if weighed.is_doubted else "confirmed" if _are_certain(parts) else "lattice"
     else:
@@ -194,7 +195,7 @@ def _decided_by(
         },
         windows=tuple(LineRange(region.first_line, region.last_line) for region in regions),
         invented_lines=None if None in invented else sum(n or 0 for n in invented),
-        note=DOUBTED if weighed.is_doubted else "",
+        note="" if not weighed.is_doubted else UNTRIED if thresholds.decides is None else DOUBTED,
     )
 
 
@@ -220,12 +221,11 @@ def weigh(
     """Let the target score the merge of these parts (the whole file, or its windows).
 
     If the merge is not certain, it also scores a few other readings.  The likeliest reading of each part is taken.  If
-    the target finds one too unlikely, it decides token by token instead, unless it is known to do that worse than the
-    merger.
+    the target finds one too unlikely, it decides token by token instead, if its thresholds let it.
 
     Raises ContextLimitExceeded: a part is too long.  Cancelled, DeadlineExceeded: nobody waits for the answer any more.
     """
-    if thresholds.decides and any(part.prediction.certainty is Certainty.GUESS for part in parts):
+    if thresholds.decides is not False and any(part.prediction.certainty is Certainty.GUESS for part in parts):
         return NOTHING
     owners = list(range(len(parts)))
     scored = yield from target.score([(part, part.prediction) for part in parts], request, deadline)
@@ -256,7 +256,9 @@ def weigh(
     is_forbidden = any(
         one.logprob == -math.inf for one in taken
     )  # by the constraint on the target's output (`constrain`)
-    if is_forbidden or (is_doubted and thresholds.decides):
+    # A merge follows no instruction, and a target may.
+    decides = bool(request.instruction.strip()) if thresholds.decides is None else thresholds.decides
+    if is_forbidden or (is_doubted and decides):
         return Weighed(None, sum_stats(unused_stats(one.stats) for one in scored))
     unused = (unused_stats(one.stats) for at, one in enumerate(scored) if at not in best)
     return Weighed(taken, sum_stats(unused), is_doubted)

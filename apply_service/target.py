@@ -17,7 +17,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass
 from apply_service.decoding.verify import Decoding, Forced, Step
 from apply_service.drafting.drafter import open_drafter
-from apply_service.engine.calibration import DEFAULT_THRESHOLDS, Calibration, Thresholds
+from apply_service.engine.calibration import DEFAULT_THRESHOLDS, UNTRAINED, Calibration, Thresholds
 from apply_service.errors import ContextLimitExceeded, Truncated, UnsupportedParameter
 from apply_service.protocols import (
     Constraint,
@@ -138,9 +138,11 @@ class Runtime:
         return target.info.windows if self.windows == "auto" else self.windows
 
     def thresholds_of(self, target: Decider) -> Thresholds:
-        """How likely this target must find a merge: from the settings, else its calibration, else the default."""
-        calibration = target.info.calibration
-        found = DEFAULT_THRESHOLDS if calibration is None else calibration.thresholds
+        """How likely this target must find a merge: from the settings, else its calibration, else the default.  A
+        target that takes instructions was not trained to merge."""
+        calibration, untrained = target.info.calibration, target.info.takes_instructions
+        default = UNTRAINED if untrained else DEFAULT_THRESHOLDS
+        found = default if calibration is None else calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
         return found._replace(confirm=confirm, choose=choose)

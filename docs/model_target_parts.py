@@ -10,8 +10,8 @@ from docs.embedded_model_parts import MISSING, RESULTS, with_interval
 from docs.tables import table
 
 
-def runs(kind: str = "model_target") -> Iterator[dict[str, Any]]:
-    """The kept runs of `make bench-models` of one kind, in the order of their files' names."""
+def runs(kind: str) -> Iterator[dict[str, Any]]:
+    """The kept runs of `make bench-models` of one kind (`model_` and the part), in the order of their files' names."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("models-*.json"))]
     yield from (run for run in found if run["kind"] == kind)
 
@@ -19,7 +19,7 @@ def runs(kind: str = "model_target") -> Iterator[dict[str, Any]]:
 def starts() -> str:
     """A row for each start of each model."""
     head = ("model", "start", "ready", "first edit", "second edit", "row counts", "load average")
-    rows = [row for run in runs() for row in _start_rows(run)]
+    rows = [row for run in runs("model_starts") for row in _start_rows(run)]
     return table(head, rows) if rows else MISSING.format("make bench-models")
 
 
@@ -34,7 +34,7 @@ def _start_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def answers() -> str:
     """A table for each model."""
-    return "\n".join(map(_answers, runs())) or MISSING.format("make bench-models")
+    return "\n".join(map(_answers, runs("model_answers"))) or MISSING.format("make bench-models")
 
 
 def speeds() -> str:

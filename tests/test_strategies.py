@@ -273,13 +273,30 @@ def test_regions_of_a_likely_one_are_a_lattice_in_windows() -> None:
 
 
 # -- fallback ----------------------------------------------------------------------------------------------------------
-def test_a_certain_merge_stands_in_for_a_target_that_breaks_the_file() -> None:
-    broken = MERGED.replace("def two():", "def two((:")
-    runtime, _ = wanting(broken, CERTAIN)
-    result = apply(CERTAIN, runtime)
+FAILURES = (MERGED.replace("def two():", "def two((:"), "x" * 5000)
+"""A text that breaks the file, and one that never ends."""
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize(("request_", "told"), [(CERTAIN, ["fallback"]), (LIKELY, ["fallback", "doubt"])])
+def test_the_merge_stands_in_for_a_target_that_fails_and_keeps_its_doubt(
+    request_: ApplyRequest, told: list[str], failure: str
+) -> None:
+    runtime, engine = wanting(failure, request_)
+    result = apply(request_, runtime)
     assert (result.strategy, result.merged_code) == ("fallback", MERGED)
-    assert result.confidence == job_of(CERTAIN).prediction.probability
-    assert [verdict.check for verdict in result.verdicts if verdict.severity == "warning"] == ["fallback"]
+    assert result.confidence == job_of(request_).prediction.probability
+    assert [verdict.check for verdict in result.verdicts if verdict.severity == "warning"] == told
+    assert engine.n_open == 0
+
+
+def test_a_guess_stands_in_for_nothing() -> None:
+    breaking, endless = (wanting(failure, GUESS)[0] for failure in FAILURES)
+    result = apply(GUESS, breaking)
+    assert (result.strategy, result.merged_code) == ("model", FAILURES[0])
+    assert [verdict.check for verdict in result.verdicts if verdict.severity == "error"] == ["syntax"]
+    with pytest.raises(Truncated):
+        apply(GUESS, endless)
 
 
 @pytest.mark.parametrize("request_", [CERTAIN, LIKELY])
@@ -295,6 +312,28 @@ def test_a_doubted_merge_stays_where_the_target_is_known_to_be_worse(request_: A
     with pytest.raises(CheckFailed, match="fallback"):
         apply(replace(request_, on_verdict={"fallback": "fail"}), runtime)
     assert apply(request_, wanting(MERGED, request_, calibration=calibration)[0]).strategy != "fallback"
+
+
+class Instruct(PlainBytes):
+    """Of a model that was not trained to merge."""
+
+    takes_instructions = True
+
+
+@pytest.mark.parametrize(
+    ("request_", "decides"),
+    [(CERTAIN, False), (LIKELY, False), (GUESS, True), (replace(LIKELY, instruction="return 12 instead"), True)],
+)
+def test_a_target_that_was_not_trained_to_merge_decides_only_what_no_program_can(
+    request_: ApplyRequest, decides: bool
+) -> None:
+    merged = job_of(request_).prediction.text
+    wanted = merged.replace("1", "2")
+    runtime, _ = wanting(wanted, request_)
+    untrained = replace(runtime, load=lambda _: replace(runtime.load("embedded"), prompt_format=Instruct()))  # type: ignore[type-var]
+    result = apply(request_, untrained)
+    assert (result.strategy, result.merged_code) == (("model", wanted) if decides else ("fallback", merged))
+    assert any("not trained to merge" in verdict.message for verdict in result.verdicts) is not decides
 
 
 def test_the_merge_stays_and_not_a_doubted_alternative() -> None:

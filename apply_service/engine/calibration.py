@@ -34,17 +34,19 @@ class Thresholds(NamedTuple):
     one that is not.  `margin`: by how much the log probability of an alternative must exceed the merge's own.  It is
     None if the target's preference among readings is worthless; then only the merge is scored.  `decides`: whether the
     target decides token by token if the merge is too unlikely.  If False, the merge is right more often than the target
-    and stays, with a warning.
+    and stays, with a warning.  None if that was never counted: the merge stays too, unless it is a guess.
     """
 
     confirm: float = 0.01
     choose: float = 0.1
     margin: float | None = 0.0
-    decides: bool = True
+    decides: bool | None = True
 
 
 DEFAULT_THRESHOLDS = Thresholds()
-"""For targets without a calibration."""
+"""For targets without a calibration that were trained to merge."""
+UNTRAINED = Thresholds(margin=None, decides=None)
+"""For other targets without one."""
 
 
 class Signals(NamedTuple):

@@ -1,11 +1,12 @@
 """`make bench-models`: what a pretrained target takes to start, and how often it is right.
 
-    python -m benchmarks.models --name smollm2-135m --data real_diffs_dev.jsonl [--updates FILE] [--limit N]
-    python -m benchmarks.models ... --part speed --ways plain,model-free,prompt_lookup,hf-prompt-lookup-128 --limit N
+    python -m benchmarks.models --name smollm2-135m --part starts
+    python -m benchmarks.models --name smollm2-135m --part answers --data FILE [--updates FILE] [--limit N]
+    python -m benchmarks.models ... --part speed --ways plain,model-free,prompt_lookup,hf-prompt-lookup-128 --data FILE
 
-The model lies in `runs/models/NAME` (`make real-models`).  It is started twice: with no record of a self-test, and with
-the one that this left.  After each start an edit of six lines is answered twice.  Then every way answers every edit; a
-run that was stopped goes on with the same command.  Each part has its own edits and its own file of results.
+The model lies in `runs/models/NAME` (`make real-models`).  `starts`: it is started with no record of a self-test, then
+with the one that this left; after each start an edit of six lines is answered twice.  `answers` and `speed`: every
+way answers every edit; a run that was stopped goes on with the same command.  Each part has its own file of results.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from apply_eval.rows import RowsFile, facts_of
 from apply_eval.runners import RequestOptions, Runner, alone
 from apply_eval.summary import PLAIN, SummaryOptions
 from apply_service.build import build_runtime
-from apply_service.errors import ApplyError
 from apply_service.pipeline import apply
 from apply_service.settings import Settings
 from apply_service.target import Runtime, Target, in_process
@@ -54,8 +54,12 @@ def main() -> int:
         print(json.dumps(one_start(Settings(**settings, state_dir=options.start))))
         return 0
     start = provenance([path for path in (options.data, options.updates) if path is not None], seed=SEED)
-    result = RESULTS / f"models-{options.name}{f'-{options.part}' if options.part else ''}.json"
-    starts = [] if options.part else measure_starts()
+    result = RESULTS / f"models-{options.name}-{options.part}.json"
+    about = {"kind": f"model_{options.part}", "model": MODELS[options.name].title, "dtype": options.dtype}
+    if options.part == "starts":
+        kept = {**about, "provenance": start, "starts": measure_starts()}
+        result.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        return 0
     records, _ = chosen_records(options.data, updates=options.updates, split=None)
     short = [record for record in records if len(record.before) <= options.max_chars]
     records = [short[at * len(short) // options.limit] for at in range(min(options.limit, len(short)))]
@@ -81,8 +85,7 @@ def main() -> int:
         kept = keep(results, file.record.rows)
     for name, way in kept["ways"].items():
         way |= {speed: results["summary"][name][speed] for speed in SPEEDS}
-    about = {"kind": f"model_{options.part or 'target'}", "model": MODELS[options.name].title, "dtype": options.dtype}
-    kept |= {**about, "max_chars": options.max_chars, "starts": starts}
+    kept |= {**about, "max_chars": options.max_chars}
     result.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -107,7 +110,9 @@ def measure_starts() -> list[dict[str, Any]]:
     """A start without a kept self-test and one with it, each in a process of its own that is told all our arguments."""
     with tempfile.TemporaryDirectory() as state:
         command = [sys.executable, "-m", "benchmarks.models", *sys.argv[1:], "--start", state]
-        return [json.loads(subprocess.check_output(command)) for _ in range(2)]
+        # As in `build`, which comes too late here: the evaluation has imported torch by then.
+        environment = {"GOMP_SPINCOUNT": "1000", **os.environ}
+        return [json.loads(subprocess.check_output(command, env=environment)) for _ in range(2)]
 
 
 def one_start(settings: Settings) -> dict[str, Any]:
@@ -124,10 +129,7 @@ def one_start(settings: Settings) -> dict[str, Any]:
 
     engine = clocked("ready", lambda: runtime.load(settings.model)).engine
     for name in ("first_edit", "second_edit"):
-        try:
-            clocked(name, lambda: apply(SIX_LINES, runtime))
-        except ApplyError as error:
-            found[name] = {"error": error.code}
+        clocked(name, lambda: apply(SIX_LINES, runtime))
     found |= {"buckets": engine.buckets, "determinism": engine.determinism}
     return found
 
@@ -135,21 +137,22 @@ def one_start(settings: Settings) -> dict[str, Any]:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--name", required=True, choices=list(MODELS))
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--part", required=True, choices=("starts", "answers", "speed"), help="what is measured")
+    parser.add_argument("--data", type=Path, help="edits for answers and speed")
     parser.add_argument("--updates", type=Path)
     parser.add_argument("--limit", type=int, default=20, help="so many edits, evenly over those that are short enough")
     parser.add_argument("--max-chars", type=int, default=1500, help="longest original")
     parser.add_argument(
         "--ways", default=",".join((MERGE, *WAYS)), help="also plain, a drafter, or hf-prompt-lookup[-128]"
     )
-    parser.add_argument(
-        "--part", choices=("speed",), help="without the starts, and kept apart; names the file of results"
-    )
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--torch-threads", type=int)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds an edit; a slower one is refused")
     parser.add_argument("--start", help=argparse.SUPPRESS)  # the folder of state of one start, in a process of its own
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.data is None and options.part != "starts":
+        parser.error(f"--part {options.part} needs --data")
+    return options
 
 
 if __name__ == "__main__":
