@@ -22,7 +22,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AliasChoices, BaseModel, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
-from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_chat
+from apply_service.api.chat_edit import EXTRALONG, MERCURY, MORPH, ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import (
     body_schema,
     documented,
@@ -397,7 +397,10 @@ async def _chat(request: Request, tags: TagSet) -> Response:
     prediction = None if call.prediction is None else call.prediction.text
     user = [message.text for message in call.messages if message.role == "user"]
     system = [message.text for message in call.messages if message.role != "user"]
-    reading = partial(read_chat, system, user, prediction, tags)
+    header, extralong = EXTRALONG
+    is_anchored = request.headers.get(header) == extralong
+    max_anchored = state_of(request)[1].max_body_bytes if is_anchored else None
+    reading = partial(read_chat, system, user, prediction, tags, max_anchored)
     limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
     return await _complete(request, "chat.completion", call, reading, min(limits, default=None))
 

@@ -51,6 +51,16 @@ def test_a_predicted_chat() -> None:
     assert run.edits == [ApplyRequest(original="old\nkept\n", update="old\nnew\n", model="embedded")]
 
 
+def test_a_header_says_that_the_code_is_anchored() -> None:
+    run = ScriptedRun()
+    table = '⟪MORPH_DEFINITIONS_BEGIN_0⟫\n⟪M0:0:line⟫="old"\n⟪MORPH_DEFINITIONS_END_0⟫\n⟪MORPH_CODE_BEGIN_0⟫\n'
+    body = {"messages": [{"role": "user", "content": f"<code>{table}⟪M0:0:line⟫\n</code><update>new\n</update>"}]}
+    with client(run) as http:
+        for headers in ({"X-Morph-Apply-Context": "extralong"}, {}):
+            assert http.post("/v1/chat/completions", json=body, headers=headers).status_code == 200
+    assert [edit.original for edit in run.edits] == ["old\n", f"{table}⟪M0:0:line⟫\n"]
+
+
 def test_text_may_come_in_parts() -> None:
     run = ScriptedRun()
     parts = [{"type": "text", "text": piece} for piece in (TAGGED[:20], TAGGED[20:])]
