@@ -26,11 +26,13 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Literal, NamedTuple
 
-from apply_service.edits.envelope import is_fence
+from apply_service.edits.envelope import find_fences, is_fence
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import detect_format
 from apply_service.errors import AmbiguousTags, NotAnEdit, TooLarge
 from apply_service.registry import EDIT_FORMATS
+from apply_service.syntax.languages import detect_language
+from apply_service.syntax.trees import guess_language
 
 APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
 """A mark that one client appends to its message; not part of the edit."""
@@ -91,6 +93,12 @@ class ChatEdit:
     update: str
     instruction: str
     wrapping: Literal["bare", "tagged", "escaped"] = "bare"
+
+    def language(self) -> str | None:
+        """The one language that the edit's fences are of, by title or file name, or else what the file looks like."""
+        fences = find_fences(self.update.split("\n"))
+        named = {detect_language(name=fence.language, path=fence.path) for fence in fences}
+        return named.pop() if len(named) == 1 and None not in named else guess_language(self.original)
 
     def write(self, merged: str) -> str:
         """The merged file, or a piece of it, as the client expects it, without `head` and `tail`."""

@@ -191,7 +191,7 @@ class CodeApplyRequest(EditBody):
     initial_code: str = _spelled("initial_code", ..., "The file as it is.")
     edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
     instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
-    relace_metadata: Any = _spelled("relace_metadata", None, "No effect.")
+    relace_metadata: Any = _spelled("relace_metadata", None, "Its `file_path` is the file's name; no other effect.")
 
 
 class CodeApplyAnswer(AnswerPart):
@@ -476,6 +476,8 @@ async def apply_chat(
 async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **more: Any) -> Response:
     """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
+    if options["path"] is None and options["language"] is None:
+        options["language"] = await state_of(request)[0].call(edit.language, len(edit.original))
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
     return await respond(request, wanted, reply, stream=bool(call.stream))
 
@@ -488,8 +490,10 @@ async def code_apply(request: Request) -> Response:
     """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
     call = await read_call(request, CodeApplyRequest.parse)
     edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
+    said = call.relace_metadata if isinstance(call.relace_metadata, dict) else {}
+    path = call.apply_service.path or said.get("file_path", said.get("filePath"))
     reply = CodeApplyReply("chat.completion", edit, call, state_of(request)[1], with_usage=True)
-    return await apply_edit(request, edit, call, reply)
+    return await apply_edit(request, edit, call, reply, path=path if isinstance(path, str) else None)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

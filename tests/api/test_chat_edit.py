@@ -207,3 +207,19 @@ def test_anchors_that_cannot_be_taken(message: str, kind: type[ApplyError]) -> N
     with pytest.raises(kind) as caught:
         read_chat([], [message], None, MORPH, 1000)
     assert caught.value.remedy
+
+
+# -- the language ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("original", "update", "language"),
+    [
+        (FILE, SNIPPET, "python"),
+        ("x\n", f"```python\n{SNIPPET}```\n", "python"),
+        ("x\n", "```src/app.ts\nlet a = 1\n```\n", "typescript"),
+        ("x\n", "```js\na\n```\n\n```python\nb\n```\n", None),
+        (FILE, "```diff\n-a\n+b\n```\n", "python"),
+        ("x\n", "y\n", None),
+    ],
+)
+def test_the_language_of_a_file_without_a_name(original: str, update: str, language: str | None) -> None:
+    assert ChatEdit(original, update, "").language() == language
