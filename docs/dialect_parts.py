@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from apply_service.api import openai
+from apply_service.api import openai, responses
 from apply_service.api.chat_edit import MERCURY, MORPH
 from apply_service.api.errors import FlatErrorBody, OpenAIErrorDetail, error_model
 from apply_service.api.openai import (
@@ -29,7 +29,7 @@ from docs.tables import field_table, named_fields, table
 
 def paths() -> str:
     """Every route of the dialects."""
-    return table(("path", "what", "errors"), _rows(openai.router))
+    return table(("path", "what", "errors"), (*_rows(openai.router), *_rows(responses.router)))
 
 
 def _rows(router: APIRouter) -> Iterator[tuple[str, str, str]]:
@@ -63,6 +63,13 @@ def option_fields() -> str:
     native = ", ".join(f"`{name}`" for name in EditOptions.model_fields)
     own = [name for name in ApplyOptions.model_fields if name not in EditOptions.model_fields]
     return f"Those of `POST /v1/apply`: {native}; and\n\n" + field_table(ApplyOptions, only=own)
+
+
+def responses_fields() -> str:
+    """What a request of `/v1/responses` has beside what a chat has."""
+    chat = CompletionRequest.model_fields.keys() | ChatRequest.model_fields.keys()
+    own = [name for name in responses.ResponsesRequest.model_fields if name not in chat]
+    return field_table(responses.ResponsesRequest, only=own)
 
 
 def chat_answer_fields() -> str:
@@ -113,6 +120,7 @@ DIALECT_PARTS: Mapping[str, Callable[[], str]] = {
     "dialect-paths": paths,
     "chat-request": chat_fields,
     "chat-answer": chat_answer_fields,
+    "responses": responses_fields,
     "apply-options": option_fields,
     "tag-rules": tag_rules,
     "code-apply": code_apply_fields,

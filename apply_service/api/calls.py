@@ -29,6 +29,7 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyResult, FinalEvent
 
 REQUEST_ID = "X-Request-Id"
+SLASHES = re.compile("/+")
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 EXPECTED = frozenset({503, 504})
@@ -80,7 +81,7 @@ def note_outcome(ticket: Ticket) -> None:
 def error_response(error: ApplyError, path: str) -> Response:
     """The response for an error at this path."""
     body, headers = error_json(error, path), headers_of(error, path)
-    return Response(body, status_of(error), headers, media_type="application/json")
+    return Response(body, status_of(error, path), headers, media_type="application/json")
 
 
 class CallMiddleware:
@@ -96,6 +97,8 @@ class CallMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # A base URL may end in a slash, before which clients write one more.
+        scope = {**scope, "path": SLASHES.sub("/", scope["path"]).rstrip("/") or "/"}
         given = Headers(scope=scope).get(REQUEST_ID, "")
         call = HttpCall(given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
         current_call.set(call)

@@ -11,21 +11,28 @@ File and edit may contain any of the tags.  They are split at the *seam* `</code
 space only.  The code starts at the first `<code>` at the start of a line (or after `</instruction>`); the edit ends at
 the last `</update>`.  A message with two seams is ambiguous and refused.  Text between tags is taken as it is.  Text
 before the first and after the last tag is not part of the edit.
+
+Morph's clients send a long file as a table of its long lines and the file with a placeholder for each, and say so in a
+header (`EXTRALONG`).  The placeholders are replaced here, so the answer is the plain file, which those clients take.
+Without the header such text is the file's own.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Literal, NamedTuple
 
-from apply_service.edits.envelope import is_fence
+from apply_service.edits.envelope import find_fences, is_fence
 from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import detect_format
-from apply_service.errors import AmbiguousTags, NotAnEdit
+from apply_service.errors import AmbiguousTags, NotAnEdit, TooLarge
 from apply_service.registry import EDIT_FORMATS
+from apply_service.syntax.languages import detect_language
+from apply_service.syntax.trees import guess_language
 
 APPLY_TOKEN = "<|!@#IS_APPLY!@#|>"
 """A mark that one client appends to its message; not part of the edit."""
@@ -57,6 +64,17 @@ INSTRUCTION = re.compile(r"^[ \t]*<instructions?>", re.MULTILINE)
 INSTRUCTION_SEAM = re.compile(r"</instructions?>\s*<code>")
 STRAY = re.compile(r"^[ \t]*<(?:code|update|instructions?)>", re.MULTILINE)
 
+EXTRALONG = ("X-Morph-Apply-Context", "extralong")
+"""The header that says that the code is written with anchors."""
+ANCHORED = re.compile(
+    r"⟪MORPH_DEFINITIONS_BEGIN_(?P<space>\d+)⟫\n(?P<table>.*?)\n⟪MORPH_DEFINITIONS_END_(?P=space)⟫\n"
+    r"(?P<begin>⟪MORPH_CODE_BEGIN_(?P=space)⟫)\n(?P<skeleton>.*)",
+    re.DOTALL,
+)
+"""A line of the table is `PLACEHOLDER="TEXT"`, the text as JSON."""
+ANCHOR_RULES = "\n\nLARGE-FILE ANCHOR PROTOCOL:\n"
+"""What follows in the instruction is for a model that would write placeholders."""
+
 
 class Tagged(NamedTuple):
     """The text between the tags, and around them."""
@@ -76,6 +94,12 @@ class ChatEdit:
     instruction: str
     wrapping: Literal["bare", "tagged", "escaped"] = "bare"
 
+    def language(self) -> str | None:
+        """The one language that the edit's fences are of, by title or file name, or else what the file looks like."""
+        fences = find_fences(self.update.split("\n"))
+        named = {detect_language(name=fence.language, path=fence.path) for fence in fences}
+        return named.pop() if len(named) == 1 and None not in named else guess_language(self.original)
+
     def write(self, merged: str) -> str:
         """The merged file, or a piece of it, as the client expects it, without `head` and `tail`."""
         return merged.translate(ESCAPES) if self.wrapping == "escaped" else merged
@@ -89,10 +113,15 @@ class ChatEdit:
         return "" if self.wrapping == "bare" else CLOSING
 
 
-def read_chat(system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet) -> ChatEdit:
-    """The edit in these messages and this prediction.  Raises NotAnEdit: there is none, or more than one;
-    AmbiguousTags: see `read_tags`, or tagged code and prediction differ."""
+def read_chat(
+    system: Sequence[str], user: Sequence[str], prediction: str | None, tags: TagSet, max_anchored: int | None = None
+) -> ChatEdit:
+    """The edit in these messages and this prediction.  `max_anchored`: None, or the client says that the code may be
+    written with anchors, and this is the most characters that it may stand for.  Raises NotAnEdit: there is no edit, or
+    more than one; AmbiguousTags: see `read_tags`, or tagged code and prediction differ; and those of `expand`."""
     tagged = read_tags(user[-1], tags) if user else None
+    if tagged is not None and max_anchored is not None:
+        tagged = expand(tagged, max_anchored)
     if tagged is None and prediction is not None:
         messages = [text for text in user if text != prediction]
         if len(messages) != 1:
@@ -171,3 +200,30 @@ def _split_once(text: str, seam: re.Pattern[str]) -> tuple[str, str]:
         message = twice if found else "no code follows the instruction"
         raise AmbiguousTags(message, value=len(found), limit=1, remedy=REMEDY)
     return text[: found[0].start()], text[found[0].end() :]
+
+
+def expand(tagged: Tagged, max_chars: int) -> Tagged:
+    """The tagged parts with the code that its anchors stand for.  Code without a table is as it is.  Raises NotAnEdit:
+    the table can't be read, or lacks a placeholder; TooLarge; AmbiguousTags: the client would cut the answer at a text
+    that the file or the edit holds."""
+    remedy = "set anchorCompaction: false in Morph's SDK"
+    if not tagged.code.startswith("⟪MORPH_DEFINITIONS_BEGIN_"):
+        return tagged
+    found = ANCHORED.fullmatch(tagged.code)
+    if found is None:
+        raise NotAnEdit("the table of anchors has no end", value=tagged.code[:80], remedy=remedy)
+    try:
+        lines = (line.partition("=") for line in found["table"].split("\n"))
+        texts = {placeholder: json.loads('"' + text.removeprefix('"')) for placeholder, _, text in lines}
+        "".join(texts.values()).encode()  # no lone surrogates
+        parts = re.split(rf"(⟪M{found['space']}:\d+:[^⟪⟫]+⟫)", found["skeleton"])
+        parts[1::2] = [texts[placeholder] for placeholder in parts[1::2]]
+    except (ValueError, KeyError) as error:
+        raise NotAnEdit("the table of anchors lacks a text", value=str(error)[:80], remedy=remedy) from None
+    if (n_chars := sum(map(len, parts))) > max_chars:
+        raise TooLarge("the file behind the anchors is too large", value=n_chars, limit=max_chars, remedy="send less")
+    code = "".join(parts)
+    if found["begin"] in code or found["begin"] in tagged.update:
+        message = "the file or the edit holds a mark of the anchors"
+        raise AmbiguousTags(message, value=found["begin"], remedy=remedy)
+    return tagged._replace(code=code, instruction=tagged.instruction.rsplit(ANCHOR_RULES, 1)[0])

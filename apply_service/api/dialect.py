@@ -191,7 +191,7 @@ def error_responses(path: str) -> dict[int | str, Any]:
     model = error_model(path)
     return {
         status: {"description": "Error codes: " + ", ".join(codes) + ".", "model": model}
-        for status, codes in codes_by_status().items()
+        for status, codes in codes_by_status(path).items()
     }
 
 

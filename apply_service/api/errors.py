@@ -1,7 +1,8 @@
 """The HTTP status of each error, its JSON in each dialect, and the translation of foreign errors.
 
-Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`; their message
-includes the remedy, because clients show only the message.  On `/v1/code/`, `error` is the message and the other fields
+Native: `{"error": {code, message, value, limit, remedy}}`.  OpenAI-like paths add `type` and `param`, and have OpenAI's
+codes and statuses, so that its SDKs raise their own classes; their message includes the remedy, because clients show
+only the message.  On `/v1/code/`, `error` is the message and the other fields
 stand beside it.  Only this module translates errors of pydantic and Starlette into those of `errors.py`.
 """
 
@@ -46,7 +47,16 @@ MAX_VALUE_CHARS = 200
 """An error quotes at most this much of the offending value."""
 
 FLAT_PATH = "/v1/code/"
-OPENAI_PATHS = tuple(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models"))
+OPENAI_PATHS = (
+    *(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")),
+    "/v1/responses",
+)
+OPENAI_CODES: Mapping[type[ApplyError], str] = {
+    errors.Unauthorized: "invalid_api_key",
+    errors.UnknownModel: "model_not_found",
+    errors.ContextLimitExceeded: "context_length_exceeded",
+}
+"""Where OpenAI has a code of its own for an error."""
 
 
 class _Shape(BaseModel):
@@ -86,10 +96,18 @@ class FlatErrorBody(ErrorDetail):
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
-def status_of(error: ApplyError | type[ApplyError]) -> int:
-    """The HTTP status of an error, or of a class of errors."""
+def status_of(error: ApplyError | type[ApplyError], path: str = "") -> int:
+    """The HTTP status of an error, or of a class of errors, at this path.  OpenAI has 400 where the native API has 422,
+    and for a context that is too long."""
     kind = error if isinstance(error, type) else type(error)
-    return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
+    status = next(STATUS[base] for base in kind.__mro__ if base in STATUS)
+    is_400 = path.startswith(OPENAI_PATHS) and (status == 422 or issubclass(kind, errors.ContextLimitExceeded))
+    return 400 if is_400 else status
+
+
+def code_of(kind: type[ApplyError], path: str = "") -> str:
+    """The code of a class of errors at this path."""
+    return OPENAI_CODES.get(kind, kind.code) if path.startswith(OPENAI_PATHS) else kind.code
 
 
 def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
@@ -100,12 +118,12 @@ def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError
         yield from error_kinds(child)
 
 
-def codes_by_status() -> dict[int, list[str]]:
-    """The codes of each status, for the documentation."""
+def codes_by_status(path: str = "") -> dict[int, list[str]]:
+    """The codes of each status at this path, for the documentation."""
     table: dict[int, list[str]] = {}
     for kind in error_kinds():
         if not kind.__subclasses__() and not issubclass(kind, NEVER_SENT):
-            table.setdefault(status_of(kind), []).append(kind.code)
+            table.setdefault(status_of(kind, path), []).append(code_of(kind, path))
     return dict(sorted(table.items()))
 
 
@@ -134,11 +152,13 @@ def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
     if shape is ErrorBody:
         return {"error": details}
     message, remedy = details["message"], details["remedy"]
+    if isinstance(error, errors.ContextLimitExceeded) and shape is OpenAIErrorBody:  # LiteLLM goes by these words
+        message = f"This model's maximum context length is {error.limit} tokens: {message}"
     if remedy:
         message = f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}"
     if shape is FlatErrorBody:
         return {"error": message, **details}
-    status = status_of(error)
+    details["code"], status = code_of(type(error), path), status_of(error, path)
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
     param = error.value if isinstance(error, UnknownField) else None
     return {"error": {**details, "message": message, "type": kind, "param": param}}

@@ -16,13 +16,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import AliasChoices, BaseModel, Field
 
 from apply_service.api.answer import AnswerPart, NativeAnswer, UsageOut
-from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, TagSet, read_chat
+from apply_service.api.chat_edit import EXTRALONG, MERCURY, MORPH, ChatEdit, TagSet, read_chat
 from apply_service.api.dialect import (
     body_schema,
     documented,
@@ -41,6 +41,7 @@ from apply_service.settings import Settings
 from apply_service.types import ApplyEvent, ApplyRequest, ApplyResult, DecodeStats, FinalEvent, is_refused
 
 SAMPLING = "No effect: what is written is decided by file and edit, and `temperature` alone varies it."
+NEUTRAL = "No effect: taken only as OpenAI's default, as anything else would change the answer."
 DRAFTING = "No effect: the service drafts by itself, and drafts change no answer."
 REPORT_TEXT = "The answer of `POST /v1/apply` without the merged file and usage: strategy, verdicts, edits, confidence."
 EVENTS = ("message",)
@@ -92,7 +93,8 @@ class PredictedFile(_Content):
 
 
 class StreamOptions(RequestModel):
-    include_usage: bool = Field(False, description="End the stream with a chunk that holds `usage` and no choices.")
+    include_usage: bool | None = Field(False, description="End the stream with a chunk of `usage` and no choices.")
+    include_obfuscation: Any = Field(None, description="No effect.")
 
 
 class ChatMessage(_Content):
@@ -116,6 +118,13 @@ class CompletionFields(EditBody):
     presence_penalty: Any = Field(None, description=SAMPLING)
     stop: Any = Field(None, description="No effect: an answer is a whole file, never a part of one.")
     user: Any = Field(None, description="No effect.")
+    metadata: Any = Field(None, description="No effect.")
+    service_tier: Any = Field(None, description="No effect.")
+    logit_bias: dict[str, Any] | None = Field(None, max_length=0, description=NEUTRAL)
+
+
+class TextFormat(RequestModel):
+    type: Literal["text"]
 
 
 class ChatRequest(CompletionFields):
@@ -126,6 +135,22 @@ class ChatRequest(CompletionFields):
     )
     prediction: PredictedFile | None = None
     max_completion_tokens: int | None = Field(None, ge=1, description="As `max_tokens`; the smaller of both counts.")
+    logprobs: Literal[False] | None = Field(None, description=NEUTRAL)
+    top_logprobs: Literal[0] | None = Field(None, description=NEUTRAL)
+    tools: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
+    functions: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
+    tool_choice: Literal["auto", "none"] | None = Field(None, description=NEUTRAL)
+    function_call: Literal["auto", "none"] | None = Field(None, description=NEUTRAL)
+    parallel_tool_calls: Any = Field(None, description="No effect: no tool is called.")
+    response_format: TextFormat | None = Field(None, description=NEUTRAL)
+    modalities: list[Literal["text"]] | None = Field(None, description=NEUTRAL)
+    audio: None = Field(None, description=NEUTRAL)
+    web_search_options: None = Field(None, description=NEUTRAL)
+    store: Literal[False] | None = Field(None, description="No effect: nothing is stored.")
+    reasoning_effort: Any = Field(None, description="No effect.")
+    verbosity: Any = Field(None, description="No effect.")
+    prompt_cache_key: Any = Field(None, description="No effect.")
+    safety_identifier: Any = Field(None, description="No effect.")
     adaptive_speculation: Any = Field(None, description=DRAFTING)
     speculation_length_on_strong_match: Any = Field(None, description=DRAFTING)
     speculation_min_length_on_strong_match: Any = Field(None, description=DRAFTING)
@@ -136,7 +161,13 @@ class ChatRequest(CompletionFields):
 class CompletionRequest(CompletionFields):
     """An edit as a prompt: tagged, as one client sends its apply prompt."""
 
-    prompt: str = Field(description="A tagged message.")
+    prompt: str | Annotated[list[str], Field(min_length=1, max_length=1)] = Field(
+        description="A tagged message, or a list of one."
+    )
+    logprobs: None = Field(None, description=NEUTRAL)
+    echo: Literal[False] | None = Field(None, description=NEUTRAL)
+    best_of: Literal[1] | None = Field(None, description=NEUTRAL)
+    suffix: None = Field(None, description=NEUTRAL)
 
 
 # -- code/apply -------------------------------------------------------------------------------------------------------
@@ -160,7 +191,7 @@ class CodeApplyRequest(EditBody):
     initial_code: str = _spelled("initial_code", ..., "The file as it is.")
     edit_snippet: str = _spelled("edit_snippet", ..., "The edit.")
     instruction: str | None = _spelled("instruction", None, "What the edit is to do, in words.")
-    relace_metadata: Any = _spelled("relace_metadata", None, "No effect.")
+    relace_metadata: Any = _spelled("relace_metadata", None, "Its `file_path` is the file's name; no other effect.")
 
 
 class CodeApplyAnswer(AnswerPart):
@@ -397,7 +428,10 @@ async def _chat(request: Request, tags: TagSet) -> Response:
     prediction = None if call.prediction is None else call.prediction.text
     user = [message.text for message in call.messages if message.role == "user"]
     system = [message.text for message in call.messages if message.role != "user"]
-    reading = partial(read_chat, system, user, prediction, tags)
+    header, extralong = EXTRALONG
+    is_anchored = request.headers.get(header) == extralong
+    max_anchored = state_of(request)[1].max_body_bytes if is_anchored else None
+    reading = partial(read_chat, system, user, prediction, tags, max_anchored)
     limits = [n for n in (call.max_tokens, call.max_completion_tokens) if n is not None]
     return await _complete(request, "chat.completion", call, reading, min(limits, default=None))
 
@@ -409,29 +443,41 @@ async def _chat(request: Request, tags: TagSet) -> Response:
 async def completion(request: Request) -> Response:
     """The prompt holds `<code>FILE</code><update>EDIT</update>`; any other prompt is refused."""
     call = await read_call(request, CompletionRequest.parse)
-    reading = partial(read_chat, [], [call.prompt], None, MORPH)
+    prompt = call.prompt if isinstance(call.prompt, str) else call.prompt[0]
+    reading = partial(read_chat, [], [prompt], None, MORPH)
     return await _complete(request, "text_completion", call, reading, call.max_tokens)
 
 
 async def _complete(
     request: Request, kind: Kind, call: CompletionFields, reading: Callable[[], ChatEdit], token_limit: int | None
 ) -> Response:
-    """Read the edit from the chat, apply it and answer, with one deadline for all of it."""
+    with_usage = call.stream_options is not None and bool(call.stream_options.include_usage)
+    settings = state_of(request)[1]
+    reply_to = partial(OpenAIReply, kind, call=call, settings=settings, token_limit=token_limit, with_usage=with_usage)
+    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0, seed=call.seed or 0)
+
+
+async def apply_chat(
+    request: Request,
+    call: EditBody,
+    reading: Callable[[], ChatEdit],
+    reply_to: Callable[[ChatEdit], OpenAIReply],
+    **more: Any,
+) -> Response:
+    """Read the edit, apply it and answer, with one deadline for all of it.  `more`: as in `apply_edit`."""
     deadline = Deadline(call.apply_service.timeout_s)
     edit = await state_of(request)[0].call(reading, timeout_s=deadline.timeout_s)
-    with_usage = call.stream_options is not None and call.stream_options.include_usage
-    reply = OpenAIReply(kind, edit, call, state_of(request)[1], token_limit=token_limit, with_usage=with_usage)
-    rest = {}
     if deadline.timeout_s is not None:
         deadline.check()
-        rest["timeout_s"] = deadline.remaining_s
-    sampling = {"temperature": call.temperature or 0.0, "seed": call.seed or 0}
-    return await apply_edit(request, edit, call, reply, **sampling, **rest)
+        more["timeout_s"] = deadline.remaining_s
+    return await apply_edit(request, edit, call, reply_to(edit), **more)
 
 
 async def apply_edit(request: Request, edit: ChatEdit, call: EditBody, reply: OpenAIReply, **more: Any) -> Response:
     """Apply the edit and answer.  `more`: fields of the request that replace the call's own."""
     options = call.apply_service.model_dump(exclude={"stream_at_once"}) | more
+    if options["path"] is None and options["language"] is None:
+        options["language"] = await state_of(request)[0].call(edit.language, len(edit.original))
     wanted = ApplyRequest(edit.original, edit.update, edit.instruction, model=call.model, **options)
     return await respond(request, wanted, reply, stream=bool(call.stream))
 
@@ -444,8 +490,10 @@ async def code_apply(request: Request) -> Response:
     """With `stream: true`: OpenAI's chunks, the last but one with `usage`, then `[DONE]`."""
     call = await read_call(request, CodeApplyRequest.parse)
     edit = ChatEdit(call.initial_code, call.edit_snippet, call.instruction or "")
+    said = call.relace_metadata if isinstance(call.relace_metadata, dict) else {}
+    path = call.apply_service.path or said.get("file_path", said.get("filePath"))
     reply = CodeApplyReply("chat.completion", edit, call, state_of(request)[1], with_usage=True)
-    return await apply_edit(request, edit, call, reply)
+    return await apply_edit(request, edit, call, reply, path=path if isinstance(path, str) else None)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,16 @@ STATEMENT_END = re.compile(r"[;{}]")
 APPROXIMATE = frozenset({"c", "cpp", "css", "html", "kotlin", "php", "shell", "sql"})
 """Languages with macros, templates or dialects that the grammars do not know."""
 MAX_ERRORS = 1000
+HINTS = {
+    "python": r"^(?:from [\w.]+ import |import [\w.]+$|(?:async )?def \w+\(|class \w.*:$)",
+    "go": r"^package \w+$",
+    "rust": r"^(?:pub |impl\b|use [\w:]+;|mod \w+;|fn \w+)",
+    "java": r"^(?:package [\w.]+;|import [\w.*]+;|public (?:\w+ )*(?:class|interface|enum|record) \w)",
+    "javascript": r"^(?:import (?:.* from )?[\"'{*]|export \W?\w|(?:const|let|var) \w|(?:async )?function\b|"
+    r"class \w.*\{$|(?:module\.)?exports\b)",
+}
+HINTS["typescript"] = HINTS["javascript"][:-1] + r"|interface \w|type \w|declare )"
+"""What some line of a file in this language begins with."""
 
 
 class SyntaxTree(NamedTuple):
@@ -110,6 +120,16 @@ def _parse_counted(parser: tree_sitter.Parser, source: bytes) -> tree_sitter.Nod
         # The binding keeps a reference to all that it was handed; a released view holds no text.
         view.release()
     return root if n_left >= 0 else None
+
+
+def guess_language(text: str) -> str | None:
+    """The language of a file without a name: one that has a hint in it and parses without an error."""
+    for name, hint in HINTS.items():
+        if re.search(hint, text, re.MULTILINE):
+            tree = parse(text, name)
+            if tree is not None and not tree.root.has_error:
+                return tree.language
+    return None
 
 
 def count_syntax_errors(text: str, language: str | None) -> list[int]:

@@ -1,11 +1,13 @@
 """What a chat is taken for: a tagged edit, a predicted file and its edit, an instruction, or nothing that is served."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.api.chat_edit import MERCURY, MORPH, ChatEdit, is_edit, read_chat
-from apply_service.errors import AmbiguousTags, NotAnEdit
+from apply_service.api.chat_edit import ANCHOR_RULES, MERCURY, MORPH, ChatEdit, is_edit, read_chat
+from apply_service.errors import AmbiguousTags, ApplyError, NotAnEdit, TooLarge
 
 FILE = "import os\n\n\ndef area(w, h):\n    return w * h\n"
 SNIPPET = "def area(w, h):\n    return abs(w * h)\n"
@@ -142,3 +144,82 @@ def test_escapes_are_found_without_going_back() -> None:
     code = "x" * 200_000 + "<"
     edit = read_chat([ASKS], [f"<code>{code}</code><update>b</update>"], None, MORPH)
     assert edit.original == code
+
+
+# -- a long file behind anchors ----------------------------------------------------------------------------------------
+def anchored(code: str, update: str = "b", *, space: int = 0, n_chars: int = 3) -> str:
+    """The message that Morph's clients send of a long file, where lines of `n_chars` count as long."""
+    table: dict[str, str] = {}
+    lines = code.split("\n")
+    for line in lines:
+        if len(line) >= n_chars:
+            table.setdefault(line, f"⟪M{space}:{len(table)}:line⟫")
+    rows = [f"{placeholder}={json.dumps(line, ensure_ascii=False)}" for line, placeholder in table.items()]
+    begin, end, start = (f"⟪MORPH_{name}_{space}⟫" for name in ("DEFINITIONS_BEGIN", "DEFINITIONS_END", "CODE_BEGIN"))
+    text = "\n".join([begin, *rows, end, start, "\n".join(table.get(line, line) for line in lines)])
+    asked = f"I do.{ANCHOR_RULES}The <code> block starts with a table."
+    return f"<instruction>{asked}</instruction>\n<code>{text}</code>\n<update>{update}</update>"
+
+
+@settings(max_examples=200, deadline=None, print_blob=True)
+@given(
+    st.lists(st.sampled_from([FILE, "\ufeffx = 1", "\r", '"\\', "⟪M1:0:line⟫", "\u2028", "\n", "=", "ab"])).map("".join)
+)
+def test_anchors_stand_for_the_file(end: str) -> None:
+    code = FILE + end
+    expected = ChatEdit(code, "b", "I do.")
+    assert read_chat([], [anchored(code)], None, MORPH, 10_000) == expected
+    again = anchored(code, space=1) if "⟪M1:" not in code else anchored(code, space=2)
+    assert read_chat([], [again], None, MORPH, 10_000) == expected
+
+
+def test_parts_of_lines_may_be_anchored_too() -> None:
+    """As of HTML."""
+    table = '⟪M0:0:/div⟫="</div\\n>"\n⟪M0:1:text⟫="a long text"'
+    head = f"⟪MORPH_DEFINITIONS_BEGIN_0⟫\n{table}\n⟪MORPH_DEFINITIONS_END_0⟫\n⟪MORPH_CODE_BEGIN_0⟫\n"
+    message = f"<code>{head}<a>⟪M0:1:text⟫⟪M0:0:/div⟫</code><update>b</update>"
+    edit = read_chat([], [message], None, MORPH, 100)
+    assert edit.original == "<a>a long text</div\n>"
+
+
+def test_anchors_are_the_files_own_text_where_the_client_does_not_say_so() -> None:
+    message = anchored(FILE)
+    code = message.partition("\n<code>")[2].partition("</code>")[0]
+    assert read_chat([], [message], None, MORPH).original == code
+    assert read_chat([], [f"<code>x{code}</code><update>b</update>"], None, MORPH, 1000).original == f"x{code}"
+    nested = anchored(code, space=1)
+    assert read_chat([], [nested], None, MORPH, 10_000).original == code
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (anchored(FILE).replace("⟪MORPH_DEFINITIONS_END_0⟫", ""), NotAnEdit),
+        (anchored(FILE).replace("⟪M0:0:line⟫=", ""), NotAnEdit),
+        (anchored(FILE).replace('="', '=["'), NotAnEdit),
+        (anchored(FILE).replace("import os", "\\ud800"), NotAnEdit),
+        (anchored("abc\n" * 1000), TooLarge),
+        (anchored("x\n⟪MORPH_CODE_BEGIN_0⟫"), AmbiguousTags),
+        (anchored(FILE, "⟪MORPH_CODE_BEGIN_0⟫"), AmbiguousTags),
+    ],
+)
+def test_anchors_that_cannot_be_taken(message: str, kind: type[ApplyError]) -> None:
+    with pytest.raises(kind) as caught:
+        read_chat([], [message], None, MORPH, 1000)
+    assert caught.value.remedy
+
+
+# -- the language ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("original", "update", "language"),
+    [
+        (FILE, SNIPPET, "python"),
+        ("x\n", f"```python\n{SNIPPET}```\n", "python"),
+        ("x\n", "```src/app.ts\nlet a = 1\n```\n", "typescript"),
+        ("x\n", "```js\na\n```\n\n```python\nb\n```\n", None),
+        (FILE, "```diff\n-a\n+b\n```\n", "python"),
+        ("x\n", "y\n", None),
+    ],
+)
+def test_the_language_of_a_file_without_a_name(original: str, update: str, language: str | None) -> None:
+    assert ChatEdit(original, update, "").language() == language

@@ -41,6 +41,18 @@ def test_every_spelling_is_read(body: dict[str, Any], word: str) -> None:
     assert run.edits == [ApplyRequest(original="old\n", update="new\n", instruction="I do.", model="embedded")]
 
 
+@pytest.mark.parametrize(
+    "metadata", [{"file_path": "a.go"}, {"filePath": "a.go", "x": 1}, {"file_path": 1}, "a.go", None]
+)
+def test_the_metadata_may_name_the_file(metadata: Any) -> None:
+    run = ScriptedRun()
+    with client(run) as http:
+        assert http.post(PATH, json=SNAKE | {"relace_metadata": metadata}).status_code == 200
+        http.post(PATH, json=SNAKE | {"relace_metadata": metadata, "apply_service": {"path": "b.py"}})
+    is_named = isinstance(metadata, dict) and "a.go" in metadata.values()
+    assert [edit.path for edit in run.requests] == ["a.go" if is_named else None, "b.py"]
+
+
 def test_the_answer_is_there_under_both_names() -> None:
     with client(ScriptedRun()) as http:
         answer = http.post(PATH, json=SNAKE).json()

@@ -6,6 +6,7 @@ import pytest
 
 from apply_service.api.calls import error_response
 from apply_service.api.errors import (
+    OPENAI_CODES,
     FlatErrorBody,
     OpenAIErrorBody,
     error_body,
@@ -13,7 +14,17 @@ from apply_service.api.errors import (
     error_model,
     status_of,
 )
-from apply_service.errors import ApplyError, InvalidField, Overloaded, RateLimited, UnknownField
+from apply_service.errors import (
+    ApplyError,
+    CheckFailed,
+    ContextLimitExceeded,
+    InvalidField,
+    Overloaded,
+    RateLimited,
+    Unauthorized,
+    UnknownField,
+    UnknownModel,
+)
 
 OPENAI = (
     "/v1/chat/completions",
@@ -23,6 +34,7 @@ OPENAI = (
     "/v1/models",
     "/v1/models/x",
     "/v1/apply/models",
+    "/v1/responses",
 )
 NATIVE = ("/v1/apply", "/v1/apply/batch", "/healthz", "/", "/v1/chat", "/v2/chat/completions")
 TYPES = {4: "invalid_request_error", 5: "server_error"}
@@ -36,9 +48,11 @@ def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
         body = json.loads(error_response(error, path).body)
         assert OpenAIErrorBody.model_validate(body)
         expected = "rate_limit_error" if status_of(error) == 429 else TYPES[status_of(error) // 100]
+        too_long = "This model's maximum context length is 3 tokens: " * (kind is ContextLimitExceeded)
         assert body["error"] == {
             **facts,
-            "message": "What is wrong. Do this",
+            "code": OPENAI_CODES.get(kind, kind.code),
+            "message": too_long + "What is wrong. Do this",
             "type": expected,
             "param": body["error"]["param"],
         }
@@ -53,6 +67,15 @@ def test_the_shape_is_documented_as_it_is() -> None:
     assert {error_model(path) for path in OPENAI} == {OpenAIErrorBody}
     assert error_model("/v1/code/apply") is FlatErrorBody
     assert not {error_model(path) for path in NATIVE} & {OpenAIErrorBody, FlatErrorBody}
+
+
+def test_statuses_are_openais_at_its_paths() -> None:
+    """Its SDKs choose the class of what they raise by the status."""
+    expected = {Unauthorized: 401, UnknownModel: 404, ContextLimitExceeded: 400, InvalidField: 400, CheckFailed: 400}
+    for path in OPENAI:
+        assert {kind: status_of(kind, path) for kind in expected} == expected
+        assert {kind: error_response(kind("m"), path).status_code for kind in expected} == expected
+    assert (status_of(ContextLimitExceeded, "/v1/code/apply"), status_of(InvalidField, "/v1/apply")) == (413, 422)
 
 
 def test_a_field_that_does_not_exist_is_the_param() -> None:

@@ -199,9 +199,7 @@ def test_a_compressed_body_is_refused_by_name(http: TestClient) -> None:
     assert refused.json()["error"]["value"] == "gzip"
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/apply/", "/V1/APPLY", "/v1/apply/x", "/%00", "/%ff", "//v1/apply", "/" + "a" * 8000]
-)
+@pytest.mark.parametrize("path", ["/V1/APPLY", "/v1/apply/x", "/%00", "/%ff", "/" + "a" * 8000])
 def test_paths_that_no_client_should_ask(path: str, http: TestClient) -> None:
     for method in ("GET", "POST", "DELETE", "OPTIONS", "TRACE", "NONSENSE"):
         response = http.request(method, path, follow_redirects=False)

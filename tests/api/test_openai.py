@@ -51,6 +51,16 @@ def test_a_predicted_chat() -> None:
     assert run.edits == [ApplyRequest(original="old\nkept\n", update="old\nnew\n", model="embedded")]
 
 
+def test_a_header_says_that_the_code_is_anchored() -> None:
+    run = ScriptedRun()
+    table = '⟪MORPH_DEFINITIONS_BEGIN_0⟫\n⟪M0:0:line⟫="old"\n⟪MORPH_DEFINITIONS_END_0⟫\n⟪MORPH_CODE_BEGIN_0⟫\n'
+    body = {"messages": [{"role": "user", "content": f"<code>{table}⟪M0:0:line⟫\n</code><update>new\n</update>"}]}
+    with client(run) as http:
+        for headers in ({"X-Morph-Apply-Context": "extralong"}, {}):
+            assert http.post("/v1/chat/completions", json=body, headers=headers).status_code == 200
+    assert [edit.original for edit in run.edits] == ["old\n", f"{table}⟪M0:0:line⟫\n"]
+
+
 def test_text_may_come_in_parts() -> None:
     run = ScriptedRun()
     parts = [{"type": "text", "text": piece} for piece in (TAGGED[:20], TAGGED[20:])]
@@ -76,7 +86,7 @@ def test_completions_take_a_tagged_prompt() -> None:
         refused = http.post("/v1/completions", json={"prompt": "def f("})
     assert answer["object"] == "text_completion"
     assert answer["choices"] == [{"index": 0, "text": "new\n", "finish_reason": "stop", "logprobs": None}]
-    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_an_edit")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_an_edit")
     assert len(run.requests) == 1
 
 
@@ -117,7 +127,7 @@ def test_models_are_listed() -> None:
             ]
             assert http.get(path + "/a/b").json() == listed["data"][3]
             missing = http.get(path + "/zzz")
-            assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_model")
+            assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
 
 
 def test_one_of_our_names_is_sent_predictions() -> None:
@@ -153,16 +163,64 @@ def test_what_clients_always_send_is_taken() -> None:
     assert len(set(map(repr, run.requests))) == 1, "none of them changes the edit"
 
 
-@pytest.mark.parametrize(
-    "name", ["tools", "tool_choice", "logprobs", "response_format", "functions", "modalities", "x"]
-)
-def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
+DEFAULTS = {
+    "logprobs": None,
+    "top_logprobs": 0,
+    "tools": [],
+    "tool_choice": "auto",
+    "functions": None,
+    "parallel_tool_calls": True,
+    "response_format": {"type": "text"},
+    "modalities": ["text"],
+    "audio": None,
+    "logit_bias": {},
+    "store": False,
+    "metadata": {"a": "b"},
+    "stream_options": {"include_usage": None, "include_obfuscation": False},
+}
+MEANT = {
+    "logprobs": True,
+    "top_logprobs": 3,
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+    "tool_choice": "required",
+    "functions": [{"name": "f"}],
+    "response_format": {"type": "json_object"},
+    "modalities": ["text", "audio"],
+    "logit_bias": {"50256": -100},
+    "store": True,
+}
+
+
+def test_openais_defaults_are_taken_and_change_nothing() -> None:
+    run = ScriptedRun()
+    with client(run) as http:
+        for name, value in DEFAULTS.items():
+            assert http.post("/v1/chat/completions", json=CHAT | {name: value}).status_code == 200, name
+        answer = http.post("/v1/completions", json={"prompt": [TAGGED], "logprobs": None, "best_of": 1, "echo": False})
+        assert answer.status_code == 200
+    assert len({(edit.original, edit.update, edit.temperature, edit.seed) for edit in run.requests}) == 1
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_would_change_the_answer_is_refused_by_name(name: str) -> None:
+    with client(ScriptedRun()) as http:
+        response = http.post("/v1/chat/completions", json=CHAT | {name: MEANT[name]})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_field")
+    assert f"'{name}" in response.json()["error"]["message"]
+
+
+def test_an_unknown_field_is_refused_by_name() -> None:
     with client(ScriptedRun()) as http:
         for path in CHAT_PATHS:
-            response = http.post(path, json=CHAT | {name: []})
-            assert response.status_code == 422
-            assert response.json()["error"]["code"] == "unknown_field"
-            assert response.json()["error"]["param"] == name
+            response = http.post(path, json=CHAT | {"x": []})
+            error = response.json()["error"]
+            assert (response.status_code, error["code"], error["param"]) == (400, "unknown_field", "x")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions/", "//v1/chat/completions", "//v1//chat/completions/"])
+def test_a_slash_too_many_in_a_base_url(path: str) -> None:
+    with client(ScriptedRun()) as http:
+        assert http.post(f"http://testserver{path}", json=CHAT).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -184,7 +242,7 @@ def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
 def test_bad_values_are_named(changes: dict[str, Any], message: str) -> None:
     with client(ScriptedRun()) as http:
         response = http.post("/v1/chat/completions", json=CHAT | changes)
-    assert (response.status_code, response.json()["error"]["code"]) == (422, "invalid_field")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_field")
     assert message in response.json()["error"]["message"]
 
 
@@ -223,7 +281,7 @@ def test_plain_chat_is_refused(text: str) -> None:
     run = ScriptedRun()
     with client(run) as http:
         response = http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": text}]})
-    assert (response.status_code, response.json()["error"]["code"]) == (422, "not_an_edit")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "not_an_edit")
     assert run.n_started == 0
 
 
@@ -233,7 +291,7 @@ def test_an_answer_with_more_tokens_than_allowed_is_refused() -> None:
             for stream in (False, True):
                 response = http.post("/v1/chat/completions", json=CHAT | limit | {"stream": stream})
                 error = response.json()["error"]
-                assert (response.status_code, error["code"], error["value"], error["limit"]) == (422, "truncated", 6, 5)
+                assert (response.status_code, error["code"], error["value"], error["limit"]) == (400, "truncated", 6, 5)
         assert http.post("/v1/chat/completions", json=CHAT | {"max_tokens": 6}).status_code == 200
 
 
@@ -245,6 +303,6 @@ def test_a_finding_that_the_client_would_not_see_is_refused(stream: bool) -> Non
     with client(run) as http:
         for path, body in (("/v1/chat/completions", CHAT), ("/v1/completions", {"prompt": TAGGED})):
             response = http.post(path, json=body | {"stream": stream})
-            assert (response.status_code, response.json()["error"]["code"]) == (422, "check_failed")
+            assert (response.status_code, response.json()["error"]["code"]) == (400, "check_failed")
             assert response.json()["error"]["value"] == ["marker_leak"]
             assert http.post(path, json=body | {"stream": stream} | accepted).status_code == 200

@@ -51,5 +51,5 @@ def test_what_comes_along(answers: Any) -> None:
 
 
 def test_errors_are_the_sdks_own(answers: Any) -> None:
-    assert answers["plain"] == {"isOfKind": True, "status": 422, "code": "not_an_edit"}
-    assert answers["unknown"] == {"isOfKind": True, "status": 404, "code": "unknown_model"}
+    assert answers["plain"] == {"isOfKind": True, "status": 400, "code": "not_an_edit"}
+    assert answers["unknown"] == {"isOfKind": True, "status": 404, "code": "model_not_found"}

@@ -97,18 +97,18 @@ def test_what_the_service_knows_comes_along(client: OpenAI) -> None:
 def test_errors_are_the_sdks_own(client: OpenAI) -> None:
     create = client.chat.completions.create
     plain: Any = [{"role": "user", "content": "Write a poem."}]
-    with pytest.raises(openai.UnprocessableEntityError) as caught:
+    with pytest.raises(openai.BadRequestError) as caught:
         create(model="auto", messages=plain)
     assert caught.value.code == "not_an_edit"
     assert "conversation" in caught.value.message
     with pytest.raises(openai.NotFoundError) as missing:
         create(model="gpt-none", messages=TAGGED_CHAT)
-    assert missing.value.code == "unknown_model"
-    with pytest.raises(openai.UnprocessableEntityError) as unknown:
-        create(model="auto", messages=TAGGED_CHAT, tools=[])
-    assert (unknown.value.code, unknown.value.param) == ("unknown_field", "tools")
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as unknown:
+        create(model="auto", messages=TAGGED_CHAT, extra_body={"x": 1})
+    assert (unknown.value.code, unknown.value.param) == ("unknown_field", "x")
     instruction: Any = [{"role": "user", "content": "Rename area to surface."}]
-    with pytest.raises(openai.UnprocessableEntityError) as unable:
+    with pytest.raises(openai.BadRequestError) as unable:
         create(model="auto", messages=instruction, prediction=PREDICTION)
     assert unable.value.code == "instruction_unsupported"
     stale: Any = {"apply_service": {"base_sha256": "0" * 64}}

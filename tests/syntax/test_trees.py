@@ -10,7 +10,8 @@ import pytest
 
 import apply_service.syntax
 from apply_service.syntax.languages import LANGUAGES
-from apply_service.syntax.trees import MAX_CHARS, MAX_PLAIN_BYTES, parse
+from apply_service.syntax.trees import MAX_CHARS, MAX_PLAIN_BYTES, guess_language, parse
+from tests.syntax import samples
 
 PARSED = [language.name for language in LANGUAGES if language.grammar is not None]
 
@@ -131,3 +132,36 @@ def test_no_point_is_read_by_attribute() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("row", "column"), f"{path.name}:{node.lineno}: take point[0], point[1]"
+
+
+@pytest.mark.parametrize("name", ["python", "typescript", "javascript", "go", "rust", "java"])
+def test_a_file_without_a_name_is_known_by_its_looks(name: str) -> None:
+    assert guess_language(getattr(samples, name.upper())) == name
+
+
+def test_a_guess_may_be_a_dialect() -> None:
+    assert guess_language("interface A {}\nconst a = (b: A) => <div>{b}</div>;\n") == "tsx"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a = 1\n",
+        "import this, then def it(\n",
+        "def f(:\n    pass\n",
+        samples.CSHARP,
+        samples.C,
+    ],
+)
+def test_a_file_that_nothing_tells_of_has_no_language(text: str) -> None:
+    assert guess_language(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["class " + "a" * 200_000, "public " + "a " * 100_000, "import " + "a." * 99_999 + "!"]
+)
+def test_a_guess_takes_linear_time(text: str) -> None:
+    started = time.perf_counter()
+    guess_language(text)
+    assert time.perf_counter() - started < 2

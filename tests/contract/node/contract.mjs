@@ -1,6 +1,6 @@
 // Asks a running server through the OpenAI SDK for Node.  Arguments: base URL, then one JSON object with the edit.
 // Prints one JSON object: what each way of asking gave.
-import OpenAI, { NotFoundError, UnprocessableEntityError } from "openai";
+import OpenAI, { BadRequestError, NotFoundError } from "openai";
 
 const url = process.argv[2];
 const { original, update, tagged } = JSON.parse(process.argv[3]);
@@ -55,7 +55,7 @@ console.log(
     streamedTags: await streamed({ messages }),
     streamedPrediction: await streamed(predicted),
     ids,
-    plain: await refusal({ model: "auto", messages: [{ role: "user", content: "Hi." }] }, UnprocessableEntityError),
+    plain: await refusal({ model: "auto", messages: [{ role: "user", content: "Hi." }] }, BadRequestError),
     unknown: await refusal({ model: "gpt-none", messages }, NotFoundError),
   }),
 );

@@ -1,0 +1,188 @@
+"""`POST /v1/responses`: OpenAI's Responses in their simplest form, one tagged message in and one text out.
+
+Nothing is stored, no tool is called, and a stream's text is held back until the result is known.  The edit is read as
+that of a chat (`chat_edit`), errors are those of OpenAI's other paths.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from apply_service.api.answer import AnswerPart
+from apply_service.api.chat_edit import MORPH, ChatEdit, read_chat
+from apply_service.api.dialect import documented, read_call, sse_event, state_of
+from apply_service.api.errors import error_json
+from apply_service.api.openai import (
+    NEUTRAL,
+    REPORT_TEXT,
+    SAMPLING,
+    EditBody,
+    OpenAIReply,
+    TextFormat,
+    apply_chat,
+    pieces,
+    report_of,
+    usage_of,
+)
+from apply_service.api.schema import RequestModel
+from apply_service.errors import ApplyError
+from apply_service.settings import Settings
+from apply_service.types import ApplyEvent, ApplyResult, FinalEvent
+
+PATH = "/v1/responses"
+EVENTS = (
+    *("response.created", "response.output_item.added", "response.content_part.added", "response.output_text.delta"),
+    *("response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"),
+    "error",
+)
+router = APIRouter()
+
+
+class InputText(RequestModel):
+    type: Literal["input_text"]
+    text: str
+
+
+class InputMessage(RequestModel):
+    type: Literal["message"] | None = None
+    role: Literal["system", "developer", "user"]
+    content: str | list[InputText]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class TextOptions(RequestModel):
+    format: TextFormat | None = None
+    verbosity: Any = Field(None, description="No effect.")
+
+
+class ResponsesRequest(EditBody):
+    """An edit, tagged in the user message."""
+
+    input: str | list[InputMessage] = Field(description="A tagged message; or messages, one of them the user's.")
+    instructions: str | None = Field(None, description="As a system message.")
+    temperature: float | None = Field(None, ge=0.0, le=2.0, description="0, the default, is greedy.")
+    max_output_tokens: int | None = Field(None, ge=1, description="Most tokens; a longer answer is refused, never cut.")
+    top_p: Any = Field(None, description=SAMPLING)
+    text: TextOptions | None = Field(None, description=NEUTRAL)
+    tools: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
+    tool_choice: Literal["auto", "none"] | None = Field(None, description=NEUTRAL)
+    include: list[Any] | None = Field(None, max_length=0, description=NEUTRAL)
+    previous_response_id: None = Field(None, description=NEUTRAL)
+    conversation: None = Field(None, description=NEUTRAL)
+    background: Literal[False] | None = Field(None, description=NEUTRAL)
+    truncation: Literal["disabled"] | None = Field(None, description=NEUTRAL)
+    store: Literal[False] | None = Field(None, description="No effect: nothing is stored.")
+    parallel_tool_calls: Any = Field(None, description="No effect: no tool is called.")
+    metadata: Any = Field(None, description="No effect.")
+    user: Any = Field(None, description="No effect.")
+    reasoning: Any = Field(None, description="No effect.")
+    service_tier: Any = Field(None, description="No effect.")
+    stream_options: Any = Field(None, description="No effect.")
+
+
+class ResponsesAnswer(AnswerPart):
+    """The merged file as a response of OpenAI's; fields that OpenAI has besides are at their defaults."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed"]
+    model: str = Field(description="The model as it was asked for; `apply_service.model` says which one decided.")
+    output: list[dict[str, Any]] = Field(description="One message with one `output_text`: the whole merged file.")
+    usage: dict[str, Any]
+    apply_service: dict[str, Any] = Field(description=REPORT_TEXT)
+
+
+class ResponsesReply(OpenAIReply):
+    """The `ReplyWriter` of responses."""
+
+    def __init__(self, edit: ChatEdit, call: EditBody, settings: Settings, *, token_limit: int | None) -> None:
+        super().__init__("chat.completion", edit, call, settings, token_limit=token_limit)
+        name = str(self._head["id"]).removeprefix("chatcmpl-")
+        self._message_id = f"msg_{name}"
+        self._fixed = {
+            "id": f"resp_{name}",
+            "object": "response",
+            "created_at": self._head["created"],
+            "model": self._head["model"],
+            **dict.fromkeys(("error", "incomplete_details", "instructions", "temperature", "top_p")),
+            **{"metadata": {}, "parallel_tool_calls": False, "tool_choice": "none", "tools": []},
+        }
+
+    def _text(self, result: ApplyResult) -> str:
+        return self._edit.head + self._edit.write(result.merged_code) + self._edit.tail
+
+    def _message(self, status: str, *texts: str) -> dict[str, Any]:
+        content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
+        return {
+            "id": self._message_id,
+            "type": "message",
+            "status": status,
+            "role": "assistant",
+            "content": content,
+        }
+
+    def _response(self, result: ApplyResult) -> dict[str, Any]:
+        counts = usage_of(result.stats)
+        usage = {
+            "input_tokens": counts["prompt_tokens"],
+            "input_tokens_details": {"cached_tokens": counts["prompt_tokens_details"]["cached_tokens"] or 0},
+            "output_tokens": counts["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": counts["total_tokens"],
+        }
+        output = [self._message("completed", self._text(result))]
+        more = {"usage": usage, "apply_service": report_of(result)}
+        return {**self._fixed, "status": "completed", "output": output, **more}
+
+    def whole(self, result: ApplyResult) -> str:
+        self.refuse_unseen(result)
+        return json.dumps(self._response(result), ensure_ascii=False)
+
+    def frames(self, event: ApplyEvent) -> Iterator[bytes]:
+        if not isinstance(event, FinalEvent):
+            return
+        self.refuse_unseen(event.result)
+        text = self._text(event.result)
+        place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
+        (empty,), (full,) = self._message("", "")["content"], self._message("", text)["content"]
+        events: list[dict[str, Any]] = [
+            {"response": {**self._fixed, "status": "in_progress", "output": [], "usage": None}},
+            {"output_index": 0, "item": self._message("in_progress")},
+            {**place, "part": empty},
+            *({**place, "delta": piece, "logprobs": []} for piece in pieces(text)),
+            {**place, "text": text, "logprobs": []},
+            {**place, "part": full},
+            {"output_index": 0, "item": self._message("completed", text)},
+            {"response": self._response(event.result)},
+        ]
+        names = [*EVENTS[:3], *(EVENTS[3] for _ in events[7:]), *EVENTS[4:8]]
+        for number, (name, said) in enumerate(zip(names, events, strict=True)):
+            yield sse_event(json.dumps({"type": name, "sequence_number": number, **said}, ensure_ascii=False), name)
+
+    def error_frame(self, error: ApplyError) -> bytes:
+        return sse_event(error_json(error, PATH), "error")
+
+
+@router.post(**documented(PATH, ResponsesRequest, ResponsesAnswer, EVENTS), summary="Apply one edit, as a response")
+async def responses(request: Request) -> Response:
+    """The input holds `<code>FILE</code><update>EDIT</update>`, with `<instruction>` before it if wanted; anything else
+    is refused: `not_an_edit`.
+    """
+    call = await read_call(request, ResponsesRequest.parse)
+    messages = [InputMessage(role="user", content=call.input)] if isinstance(call.input, str) else call.input
+    user = [message.text for message in messages if message.role == "user"]
+    system = [call.instructions or "", *(message.text for message in messages if message.role != "user")]
+    reading = partial(read_chat, system, user, None, MORPH)
+    settings, limit = state_of(request)[1], call.max_output_tokens
+    reply_to = partial(ResponsesReply, call=call, settings=settings, token_limit=limit)
+    return await apply_chat(request, call, reading, reply_to, temperature=call.temperature or 0.0)
