@@ -32,7 +32,7 @@ _WORD = re.compile(r"[\w.@+~()\[\]/\\-]+")
 _SENTENCE = re.compile(r"^(?:\d+[.)] |[-*] )?[A-Z][^{}<>=;|\\]*[.:!?]$")
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|[\w.$@:]+\([^()]*\)")
 _PLAIN_WORD = re.compile(r"[(*_]*[A-Za-z][a-z]*(?:['’-][A-Za-z]+)*[),;:.!*_]*")
-_CODE_SIGNS = re.compile(r"[{}<>=|\\$#\[\]]|;$|\w\.\w|::|->")
+_CODE_SIGNS = re.compile(r"[{}<>=|\\$#\[\]]|;$|::|->")
 _SMALL_WORDS = re.compile(
     r"(?<!\w)(?:the|an?|of|to|in|with|this|that|these|those|its?|and|or|before|after|from|into|by|is|are|as|on|for|at|"
     r"below|above|right|so|then|both|same|one|two|here's)(?!\w)",

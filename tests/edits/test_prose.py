@@ -317,6 +317,7 @@ def test_text_of_the_file_is_no_prose(language: str | None, original: str, updat
         ("Replace: the line is here", False, False),
         ("SELECT a FROM b WHERE c = 1.", False, False),
         ("x = the line of it.", False, False),
+        ("In stop(), remove the client from the index right before it leaves the server.clients list:", True, True),
     ],
 )
 def test_what_reads_as_english_and_what_is_an_order(text: str, is_english: bool, orders: bool) -> None:
