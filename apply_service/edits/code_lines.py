@@ -62,6 +62,8 @@ _ARM = re.compile(
 MAX_SHARED = 2 / 3
 """The most that two different ones have in common: the share of words of the shorter one."""
 _ARM_WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
+"""A branch for a sign, which has no word: `case '+':`, `*)`."""
 
 
 # -- indentation and brackets --------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ def is_definition(line: str) -> bool:
     if is_attached(line):
         return True
     match = _match_header(line)
-    if match is None:
+    if match is None or arm_words(line):
         return False
     is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
     return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
@@ -185,6 +187,8 @@ def arm_words(line: str) -> frozenset[str]:
     it; none for another line."""
     match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     name = next((text for text in match.groups() if text), "") if match is not None else ""
+    if _SIGN.fullmatch(name):
+        return frozenset((name,))
     return frozenset(_ARM_WORD.findall(name)) if balance([name]) == 0 else frozenset()
 
 
@@ -231,6 +235,14 @@ def are_other_entries(one: str, other: str) -> bool:
     return are_other_arms(*(frozenset(found[1:]) for found in words)) or (
         all(calls) and calls[0].keys().isdisjoint(calls[1])
     )
+
+
+def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
+    """Whether `line` calls what line k and the line beside it call, for another thing than either: one more of them."""
+    callee, sign, _ = line.strip().partition("(")
+    beside = [lines[j] for j in (k - 1, k + 1) if 0 <= j < len(lines)]
+    same = [other for other in (lines[k], *beside) if sign and other.strip().startswith(callee + sign)]
+    return lines[k] in same and len(same) > 1 and all(are_other_entries(line, other) for other in same)
 
 
 def is_closer(line: str) -> bool:

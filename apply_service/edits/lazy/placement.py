@@ -29,6 +29,7 @@ from apply_service.edits.code_lines import (
     is_branch,
     is_definition,
     is_import,
+    is_one_more,
     name_at,
 )
 from apply_service.edits.lazy.candidates import squeeze
@@ -182,6 +183,8 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
+    if reading.end_of_new_elements(b):
+        return 0
     takes = [reading.texts[i] for i in block.lines[:k]]
     above, below = reading.original[j - 1] if j > floor else "", reading.original[j]
     is_case = takes[0].lstrip().startswith(("case", "when", "default"))
@@ -259,6 +262,13 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
     if header < 0 or above > k or (after is not None and after > indent_of(texts[above])) or balance(texts[above:]) > 0:
         return None
     end = reading.close_of(header)
+    if arm_words(reading.original[header]):
+        # A branch ends with the next one; a label like `default:` opens no scope.
+        level = indent_of(reading.original[header])
+        below = range(header + 1, end)
+        end = next(
+            (n for n in below if indent_of(reading.original[n]) <= level and is_branch(reading.original[n])), end
+        )
     while end > j + 1 and not reading.original[end - 1].strip():
         end -= 1
     return max(0, end - j - 1)
@@ -276,6 +286,8 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
     for n in range(1, len(originals) + 1):
         lines = originals[:n][::-1] if reverse else originals[:n]
         if not originals[n - 1].strip() or _key(lines[0]) != key or are_other_arms(arm_words(lines[0]), words):
+            continue
+        if is_one_more(takes[0], below, below.index(lines[0])):
             continue
         likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
         if likeness > most and balance(lines) == n_open:

@@ -461,6 +461,25 @@ class ReadSnippet:
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
 
+    def end_of_new_elements(self, b: int) -> int:
+        """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
+        them.
+
+        The file has the opening line of such an element several times, and nothing inside it that it has only once.
+        """
+        texts, count, end = self.block_texts(b), self.index.count, 0
+        opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
+        while end in opens and count(texts[end]) > 1 and not is_branch(texts[end]):
+            level = indent_of(texts[end])
+            below = range(end + 1, len(texts))
+            closer = next((k for k in below if texts[k].strip() and indent_of(texts[k]) <= level), end)
+            inside = [count(text) for text in texts[end + 1 : closer] if text.strip()]
+            is_closed = is_closer(texts[closer]) and indent_of(texts[closer]) == level
+            if not is_closed or 1 in inside or 0 not in inside:
+                break
+            end = closer + 1
+        return end
+
     @cached_property
     def addresses(self) -> set[int]:
         """The update lines that say where the lines below them belong, and nothing of the lines above them.

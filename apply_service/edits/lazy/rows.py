@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, groupby, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_closer,
+    is_one_more,
     leading,
     name_at,
     surplus,
@@ -210,6 +211,9 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
+        if i in self._beside_marker:
+            is_same = [not is_one_more(text, index.lines, j) for j in found.columns.tolist()]
+            found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
@@ -218,6 +222,16 @@ class Rows:
                 j for j in index.arms.get(words, ()) if indent_of(index.lines[j]) == indent_of(text)
             ]
         return found.joined(namesakes[:3], NAMESAKE_WORTH)
+
+    @cached_property
+    def _beside_marker(self) -> set[int]:
+        """The lines at the edge of a block, beside a marker, of which the file has none."""
+        found: set[int] = set()
+        has = self._reading.index.has
+        for block in self._reading.snippet.blocks:
+            for is_marked, lines in ((block.marked_before, block.lines), (block.marked_after, block.lines[::-1])):
+                found.update(takewhile(lambda i: not has(self._texts[i].rstrip()), lines if is_marked else ()))
+        return found
 
     def _same_heads(self, text: str) -> list[int]:
         """The lines that open a definition with the head of this line, which has the head and the whole body."""
@@ -347,6 +361,7 @@ class Rows:
         new: set[int] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
+            new.update(block.lines[: self._reading.end_of_new_elements(b)])
             for k, text in enumerate(texts):
                 name = self._opened(texts, k) if block.lines[k] not in new else None
                 if self._has_body_of_arm(texts, k):

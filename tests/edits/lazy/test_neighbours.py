@@ -293,3 +293,90 @@ def test_a_bracket_of_new_code_is_not_one_of_the_file() -> None:
     old = "  const a = xs.filter((x) => x);\n"
     new = "  const a = memo(\n    () => xs.filter((x) => x),\n  );\n"
     assert_merged(original, update, edited(original, old, new), language="javascript")
+
+
+# -- one more of a series ----------------------------------------------------------------------------------------------
+ROUTES = """\
+func (s *Server) routes() {
+\ts.mux.HandleFunc("/users", s.handleUsers)
+\ts.mux.HandleFunc("/healthz", s.handleHealth)
+}
+"""
+CARDS = """\
+<section>
+  <article class="card">
+    <h3>Tea</h3>
+  </article>
+  <article class="card">
+    <h3>Coffee</h3>
+  </article>
+</section>
+"""
+LEXER = """\
+int lex(int c) {
+    switch (c) {
+    case '+':
+        return PLUS;
+    case '-':
+        return MINUS;
+    default:
+        return ERROR;
+    }
+}
+"""
+ARMS = """\
+fn parse(arg: Option<&str>) -> Option<Command> {
+    match arg {
+        Some("index") => Some(Command::Index),
+        Some("help") => Some(Command::Help),
+        _ => None,
+    }
+}
+
+fn other() {}
+"""
+
+
+def test_a_call_like_two_of_the_file_below_a_marker_is_one_more() -> None:
+    new = '\ts.mux.HandleFunc("/version", s.handleVersion)\n'
+    update = f"func (s *Server) routes() {{\n\t// ... existing routes ...\n{new}}}\n"
+    wanted = edited(ROUTES, "s.handleHealth)\n", f"s.handleHealth)\n{new}")
+    assert_merged(ROUTES, update, wanted, language="go")
+
+
+def test_an_element_like_others_below_a_marker_is_one_more() -> None:
+    new = '  <article class="card">\n    <h3>Cocoa</h3>\n  </article>\n'
+    update = f"<section>\n  <!-- ... existing cards ... -->\n{new}</section>\n"
+    assert_merged(CARDS, update, edited(CARDS, "</section>", f"{new}</section>"), language="html")
+
+
+def test_an_element_with_a_line_of_one_of_the_file_is_that_one() -> None:
+    new = '  <article class="card">\n    <h3>Coffee</h3>\n    <p>Dark</p>\n  </article>\n'
+    update = f"<section>\n  <!-- ... existing cards ... -->\n{new}</section>\n"
+    assert_merged(CARDS, update, edited(CARDS, "Coffee</h3>\n", "Coffee</h3>\n    <p>Dark</p>\n"), language="html")
+
+
+def test_a_case_for_a_sign_is_another_one() -> None:
+    update = (
+        "int lex(int c) {\n    // ... unchanged ...\n    case '*':\n        return STAR;\n    // ... unchanged ...\n}\n"
+    )
+    assert "case '-':\n        return MINUS;\n" in merge(LEXER, update, language="c").text
+
+
+def test_a_case_shown_alone_ends_with_the_next_one() -> None:
+    original = LEXER.replace("return PLUS;", "return PLUS ;").replace("MINUS;", "MINUS ;")
+    update = "    case '+':\n        return grow(\n            PLUS\n        );\n"
+    found = merge(original, update, language="c").text
+    assert found == edited(original, "        return PLUS ;\n", "        return grow(\n            PLUS\n        );\n")
+
+
+def test_a_new_arm_gets_no_blank_line() -> None:
+    update = (
+        "fn parse(arg: Option<&str>) -> Option<Command> {\n    match arg {\n        // ...\n"
+        '        Some("stats") => Some(Command::Stats),\n        Some("help") => Some(Command::Help),\n'
+        "        _ => None,\n    }\n}\n"
+    )
+    wanted = edited(
+        ARMS, '        Some("help")', '        Some("stats") => Some(Command::Stats),\n        Some("help")'
+    )
+    assert_merged(ARMS, update, wanted, language="rust")
