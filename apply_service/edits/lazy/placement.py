@@ -34,7 +34,7 @@ from apply_service.edits.code_lines import (
 )
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import SECTIONED, ReadSnippet, is_section, marker_indent
 from apply_service.edits.lazy.statements import goes_on
 from apply_service.edits.markers import Hint
 from apply_service.syntax.scopes import Scope
@@ -91,7 +91,9 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         elif not is_last:
             break
     blanks = _blanks_after(reading, at)
-    if not blanks or indent_of(original[at + blanks]) < indent:
+    ends_scope = blanks and indent_of(original[at + blanks]) < indent
+    ends_section = blanks and reading.language in SECTIONED and is_section(original[at + blanks])
+    if not blanks or ends_scope or (ends_section and not is_section(first)):
         blanks = usual_gap(reading, texts)
     return Placement(at, f"{_FREE}: their indentation alone tells their place", blanks_before=blanks if at > low else 0)
 

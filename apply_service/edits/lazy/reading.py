@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from apply_service.edits.code_lines import (
     is_import,
     leading,
 )
-from apply_service.edits.lazy.candidates import LineIndex, has_labels
+from apply_service.edits.lazy.candidates import LineIndex, has_labels, key_of
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.lazy.statements import imported
@@ -316,6 +316,30 @@ def _ends_of_new_imports(
     return found
 
 
+# -- sections ----------------------------------------------------------------------------------------------------
+SECTIONED = ("markdown", "toml", "ini")
+"""Languages of files in sections, which end with the next heading and not with an indentation."""
+_SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
+
+
+def is_section(line: str) -> bool:
+    """Whether the line is the heading of a section, as TOML and INI have it."""
+    return len(line) <= MAX_NOTE_LENGTH and _SECTION.match(line) is not None
+
+
+def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
+    """The blank lines above the headings of sections, where something between the two markers around is new.
+
+    The file may have other sections there.
+    """
+    found: list[int] = []
+    for is_inside, run in groupby(range(len(lines)), key=lambda i: roles[i] in (Role.CONTENT, Role.BLANK)):
+        at = list(run) if is_inside else []
+        if any(lines[i].strip() not in known for i in at if roles[i] is Role.CONTENT):
+            found += [i for i, below in pairwise(at) if roles[i] is Role.BLANK and is_section(lines[below])]
+    return found
+
+
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
@@ -372,7 +396,12 @@ class ReadSnippet:
             roles[i] = Role.MARKER
         for i in _ends_of_new_imports(update, roles, original, known):
             roles[i] = Role.ELSEWHERE
-        self.snippet = cut_blocks(update, roles, self.elided)
+        sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
+        for i in sections:
+            roles[i] = Role.ELSEWHERE
+        self.has_sections = bool(sections)
+        """Whether other sections of the file may stand between two that it shows."""
+        self.snippet = cut_blocks(update, roles, {*self.elided, *self._grown_sections(roles)})
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
         self._strip_remarks(known)
@@ -390,6 +419,25 @@ class ReadSnippet:
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
+        """The headings below which the snippet shows nothing but entries that the file does not have: they go to the
+        section's end."""
+        found: list[int] = []
+        if self.language not in ("toml", "ini"):
+            return found
+        is_line = [role is Role.CONTENT for role in roles]
+        for i, text in enumerate(self.texts):
+            if not is_line[i] or not is_section(text) or not self.index.places(text):
+                continue
+            below = [*takewhile(lambda k: is_line[k] and not is_section(self.texts[k]), range(i + 1, len(roles)))]
+            entries = [self.texts[k] for k in below]
+            is_known = (
+                (key_of(line), indent_of(line)) in self.index.keys or self.index.count(line) for line in entries
+            )
+            if entries and not any(is_known):
+                found.append(i)
+        return found
 
     def _frame(self, roles: Sequence[Role]) -> list[int]:
         """The lines at the snippet's edges that open or close scopes of which the file has only the inside.

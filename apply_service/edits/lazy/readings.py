@@ -208,7 +208,7 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
-    if reading.addresses or skips:
+    if reading.addresses or reading.has_sections or skips:
         yield "shown", reading.again(has_addresses=False)
 
 

@@ -46,7 +46,7 @@ from apply_service.edits.lazy.candidates import (
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
-from apply_service.edits.lazy.write import Writer
+from apply_service.edits.lazy.write import DATA, Writer
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
@@ -212,7 +212,11 @@ class Rows:
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
         if i in self._beside_marker:
-            is_same = [not is_one_more(text, index.lines, j) for j in found.columns.tolist()]
+            is_entry = key is not None and self._reading.language in DATA
+            is_same = [
+                not is_one_more(text, index.lines, j) and not (is_entry and key_of(index.lines[j]) not in (None, key))
+                for j in found.columns.tolist()
+            ]
             found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.

@@ -380,3 +380,43 @@ def test_a_new_arm_gets_no_blank_line() -> None:
         ARMS, '        Some("help")', '        Some("stats") => Some(Command::Stats),\n        Some("help")'
     )
     assert_merged(ARMS, update, wanted, language="rust")
+
+
+# -- files of sections -------------------------------------------------------------------------------------------------
+CARGO = """\
+[dependencies]
+anyhow = "1"
+serde = { version = "1", features = ["derive"] }
+
+[dev-dependencies]
+tempfile = "3"
+
+[profile.release]
+lto = true
+"""
+TOKIO = 'tokio = { version = "1", features = ["full"] }\n'
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        f"[dependencies]\n# ... existing ...\n{TOKIO}\n[profile.release]\nlto = true\n",
+        f"[dependencies]\n{TOKIO}",
+        f"[dependencies]\n{TOKIO}\n[profile.release]\nlto = true\n",
+    ],
+)
+def test_new_entries_of_a_section_go_to_its_end(update: str) -> None:
+    wanted = edited(CARGO, "\n[dev-dependencies]", f"{TOKIO}\n[dev-dependencies]")
+    assert_merged(CARGO, update, wanted, language="toml", path="Cargo.toml")
+
+
+def test_a_section_between_two_changed_ones_stays() -> None:
+    update = '[dependencies]\nanyhow = "2"\n# ...\n\n[profile.release]\nlto = false\n'
+    wanted = edited(edited(CARGO, 'anyhow = "1"', 'anyhow = "2"'), "lto = true", "lto = false")
+    assert_merged(CARGO, update, wanted, language="toml", path="Cargo.toml")
+
+
+def test_a_section_between_two_shown_as_they_are_goes() -> None:
+    gone = '[dev-dependencies]\ntempfile = "3"\n\n'
+    update = f"# ...\n{CARGO[CARGO.index('serde') :].replace(gone, '')}"
+    assert_merged(CARGO, update, edited(CARGO, gone, ""), language="toml", path="Cargo.toml")
