@@ -361,10 +361,13 @@ class ReadSnippet:
         shifts: bool = True,
         index: LineIndex | None = None,
         has_addresses: bool = True,
+        comments: Collection[int] = (),
     ) -> None:
         """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
         are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.
-        `has_addresses`: whether nested headers may leave lines out without a word."""
+        `has_addresses`: whether nested headers may leave lines out without a word.  `comments`: lines with
+        a word of removal that are the program's."""
+        self.comments = comments
         self.has_addresses = has_addresses
         self.original = original
         self.language = language
@@ -375,6 +378,8 @@ class ReadSnippet:
         roles = classify(update, original, language=language, path=path)
         for i in passed_over:
             roles[i] = Role.ELSEWHERE
+        for i in comments:
+            roles[i] = Role.CONTENT
         self.found_notes = find_notes(update, roles, known)
         """The kind of each line that may be a marker in other words."""
         self.notes = notes
@@ -501,10 +506,14 @@ class ReadSnippet:
         *,
         shifts: bool = True,
         has_addresses: bool = True,
+        comments: Collection[int] | None = None,
     ) -> ReadSnippet:
         """The same snippet read in another way."""
         original, texts, path = self.original, self.snippet.texts, self.path
-        return ReadSnippet(original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses)
+        comments = self.comments if comments is None else comments
+        return ReadSnippet(
+            original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses, comments
+        )
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]

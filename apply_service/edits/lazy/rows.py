@@ -340,8 +340,11 @@ class Rows:
         indent = indent_of(text)
         if is_closer(text) and indent_of(self._texts[header]) == indent < min(levels, default=0):
             closers = self._reading.closers[self.candidates.get(header, NOTHING).columns]
-            is_end = np.isin(self.candidates[i].columns, closers)
-            self.candidates[i] = self.candidates[i].only(is_end) if is_end.any() else self.candidates[i]
+            found = self._with_other_ends(self.candidates[i], text, closers)
+            if len(closers) == 1 and not np.isin(self.candidates[i].columns, closers).any():
+                found = NOTHING.joined(found.columns[np.isin(found.columns, closers)].tolist(), HELD_WORTH)
+            is_end = np.isin(found.columns, closers)
+            self.candidates[i] = found.only(is_end) if is_end.any() else found
 
     def _hold_whole_file(self) -> None:
         """Match the first and the last line of a snippet that is the whole file.
@@ -485,14 +488,16 @@ class Rows:
             return
         ends = self._reading.closers[columns]
         if not self.candidates[opener].is_exact:
-            # Where the opener has another form, so may the closing line (`}` for `};`).
-            text = self._texts[closer].rstrip().rstrip(";,")
-            others = {
-                end for end in ends.tolist() if end < len(original) and original[end].rstrip().rstrip(";,") == text
-            }
-            found = found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
+            # Where the opener has another form, so may the closing line.
+            found = self._with_other_ends(found, self._texts[closer], ends)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
+
+    def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
+        """The candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`)."""
+        lines, text = self._reading.original, text.rstrip().rstrip(";,")
+        others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+        return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
         """Whether a line between the two occurs in the file and has enough `substance`."""
