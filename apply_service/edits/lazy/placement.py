@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import groupby, pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -43,6 +43,8 @@ MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
 """Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
+MIN_SORTED = 3
+"""Imports that may be called in order."""
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
@@ -76,7 +78,11 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
         return Placement(end, f"{_FREE}: they went behind the definition above them", blanks_before=blanks)
     if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
+        if (among := _among_sorted(original, low, at, texts)) is not None:
+            return Placement(among, f"{_FREE}: they went where they stand in the order of the imports")
         return Placement(at, f"{_FREE}: they went below the last import")
+    if series := [j for j in range(low, high) if is_one_more(first, original, j)]:
+        return Placement(definition_end(original, series[-1], high), f"{_FREE}: they went behind others like them")
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
@@ -107,6 +113,24 @@ def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> in
         elif end and indent_of(original[j]) == level and is_definition(original[j]) and not is_attached(original[j]):
             break
     return end
+
+
+def _among_sorted(original: Sequence[str], low: int, end: int, texts: Sequence[str]) -> int | None:
+    """Where new imports stand in the order of the imports `low:end`, if one paragraph of these is in order and the new
+    ones belong between two of it; one line each."""
+    found: int | None = None
+    new = [text.rstrip(";") for text in texts]
+    if not all(map(is_import, texts)) or new != sorted(new):
+        return None
+    for is_blank, run in groupby(range(low, end), key=lambda j: not is_import(original[j])):
+        at = [] if is_blank else [*run]
+        lines = [original[j].rstrip(";") for j in at]
+        if len(lines) < MIN_SORTED or lines != sorted(lines):
+            continue
+        n = bisect_left(lines, new[0])
+        if 0 < n < len(lines) and new[-1] < lines[n]:
+            found = at[n] if found is None else None
+    return found
 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:

@@ -52,6 +52,9 @@ from apply_service.types import LineOp
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
+MAX_SERIES = 50
+"""Elements of the file that are looked at for one of the snippet."""
+_CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
@@ -336,7 +339,8 @@ def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collecti
     for is_inside, run in groupby(range(len(lines)), key=lambda i: roles[i] in (Role.CONTENT, Role.BLANK)):
         at = list(run) if is_inside else []
         if any(lines[i].strip() not in known for i in at if roles[i] is Role.CONTENT):
-            found += [i for i, below in pairwise(at) if roles[i] is Role.BLANK and is_section(lines[below])]
+            headings = [i for i in at if is_section(lines[i]) and lines[i].strip() in known]
+            found += [i - 1 for i in headings if i > at[0] and roles[i - 1] is Role.BLANK]
     return found
 
 
@@ -399,7 +403,10 @@ class ReadSnippet:
                 self.texts[i] = text
         for i in self._frame(roles):
             roles[i] = Role.MARKER
-        for i in _ends_of_new_imports(update, roles, original, known):
+        below = _ends_of_new_imports(update, roles, original, known)
+        self.new_imports = {i - 1 for i in below}
+        """Among them the last line of each block of imports of new names."""
+        for i in below:
             roles[i] = Role.ELSEWHERE
         sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
         for i in sections:
@@ -522,11 +529,11 @@ class ReadSnippet:
         """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
         them.
 
-        The file has the opening line of such an element several times, and nothing inside it that it has only once.
+        The file has such elements one behind the other, and nothing inside the new one that it has only once.
         """
         texts, count, end = self.block_texts(b), self.index.count, 0
         opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
-        while end in opens and count(texts[end]) > 1 and not is_branch(texts[end]):
+        while end in opens and self._is_in_series(texts[end]):
             level = indent_of(texts[end])
             below = range(end + 1, len(texts))
             closer = next((k for k in below if texts[k].strip() and indent_of(texts[k]) <= level), end)
@@ -536,6 +543,18 @@ class ReadSnippet:
                 break
             end = closer + 1
         return end
+
+    def _is_in_series(self, opener: str) -> bool:
+        """Whether the file has an element with this opening line right behind another one."""
+        if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
+            return False
+        lines = self.original
+        for j in self.index.places(opener)[:MAX_SERIES]:
+            end = definition_end(lines, j, len(lines))
+            below = next((line for line in lines[end : end + 3] if line.strip()), "")
+            if end > j + 1 and below.rstrip() == lines[j].rstrip():
+                return True
+        return False
 
     @cached_property
     def addresses(self) -> set[int]:

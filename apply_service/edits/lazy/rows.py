@@ -44,7 +44,7 @@ from apply_service.edits.lazy.candidates import (
     substance,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
-from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
 from apply_service.edits.lazy.write import DATA, Writer
 from apply_service.edits.markers import Role, strip_comment
@@ -369,6 +369,9 @@ class Rows:
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
             new.update(block.lines[: self._reading.end_of_new_elements(b)])
+            is_import = block.lines[-1] in self._reading.new_imports and all(map(imported, texts))
+            if is_import and not any(map(self._reading.index.count, texts)):
+                new.update(block.lines)
             for k, text in enumerate(texts):
                 name = self._opened(texts, k) if block.lines[k] not in new else None
                 if self._has_body_of_arm(texts, k):

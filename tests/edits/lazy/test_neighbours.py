@@ -420,3 +420,28 @@ def test_a_section_between_two_shown_as_they_are_goes() -> None:
     gone = '[dev-dependencies]\ntempfile = "3"\n\n'
     update = f"# ...\n{CARGO[CARGO.index('serde') :].replace(gone, '')}"
     assert_merged(CARGO, update, edited(CARGO, gone, ""), language="toml", path="Cargo.toml")
+
+
+# -- imports -----------------------------------------------------------------------------------------------------------
+def test_new_imports_go_to_their_place_in_order_and_replace_none_like_them() -> None:
+    imports = "import web.bind.GetMapping;\nimport web.bind.PathVariable;\nimport web.bind.RequestMapping;\n"
+    original = f"package a;\n\n{imports}\nclass A {{\n    int size;\n}}\n"
+    new = "import web.bind.PostMapping;\nimport web.bind.RequestBody;\n"
+    update = f"{new}\nclass A {{\n    int size = 1;\n}}\n"
+    wanted = edited(original, "import web.bind.RequestM", f"{new}import web.bind.RequestM").replace(
+        "size;", "size = 1;"
+    )
+    assert_merged(original, update, wanted, language="java")
+
+
+def test_a_new_call_far_from_the_series_goes_behind_the_last_of_it() -> None:
+    original = "def test_it():\n    refuse('a')\n    refuse('b')\n\n    assert ok()\n"
+    update = "def test_it():\n    # ... existing refuse(...) checks\n    refuse('c')\n\n    # ... rest of the test\n"
+    assert_merged(original, update, edited(original, "refuse('b')\n", "refuse('b')\n    refuse('c')\n"))
+
+
+def test_a_block_of_control_like_two_of_the_file_may_be_a_changed_one() -> None:
+    loop = "    for (i = 0; i < N; i++) {{\n        {}\n    }}\n"
+    original = f"void f(void) {{\n    init();\n{loop.format('a[i] = 1;')}\n{loop.format('b[i] = a[i];')}}}\n"
+    update = "void f(void) {\n    // ...\n    for (i = 0; i < N; i++) {\n        a[i] = 2;\n    }\n    // ...\n}\n"
+    assert merge(original, update, language="c").text == edited(original, "a[i] = 1;", "a[i] = 2;")
