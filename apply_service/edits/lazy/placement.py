@@ -81,8 +81,8 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         if (among := _among_sorted(original, low, at, texts)) is not None:
             return Placement(among, f"{_FREE}: they went where they stand in the order of the imports")
         return Placement(at, f"{_FREE}: they went below the last import")
-    if series := [j for j in range(low, high) if is_one_more(first, original, j)]:
-        return Placement(definition_end(original, series[-1], high), f"{_FREE}: they went behind others like them")
+    if at := _end_of_series(original, low, high, first):
+        return Placement(at, f"{_FREE}: they went behind others like them")
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
@@ -112,6 +112,17 @@ def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> in
             end = definition_end(original, j, high)
         elif end and indent_of(original[j]) == level and is_definition(original[j]) and not is_attached(original[j]):
             break
+    return end
+
+
+def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
+    """One past the last of the calls that the new one is one more of, in the first scope that has some; 0 without."""
+    end, level = 0, indent_of(first)
+    for j in range(low, high):
+        if end and original[j].strip() and indent_of(original[j]) < level:
+            break
+        if indent_of(original[j]) == level and is_one_more(first, original, j):
+            end = definition_end(original, j, high)
     return end
 
 

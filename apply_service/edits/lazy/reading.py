@@ -34,6 +34,7 @@ from apply_service.edits.code_lines import (
     leading,
 )
 from apply_service.edits.lazy.candidates import LineIndex, has_labels, key_of
+from apply_service.edits.lazy.entries import LeftOut, find_left_out
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.lazy.statements import imported
@@ -52,6 +53,7 @@ from apply_service.types import LineOp
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
+LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
 MAX_SERIES = 50
 """Elements of the file that are looked at for one of the snippet."""
 _CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
@@ -411,9 +413,14 @@ class ReadSnippet:
         sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
         for i in sections:
             roles[i] = Role.ELSEWHERE
-        self.has_sections = bool(sections)
-        """Whether other sections of the file may stand between two that it shows."""
-        self.snippet = cut_blocks(update, roles, {*self.elided, *self._grown_sections(roles)})
+        left_out = self._left_out(roles) if has_addresses and language in ("json", "jsonc") else []
+        for gap in left_out:
+            if gap.ends_entry and not self.texts[gap.line].rstrip().endswith(","):
+                self.texts[gap.line] = self.texts[gap.line].rstrip() + ","
+        self.has_excerpts = bool(sections or left_out)
+        """Whether other sections or entries of the file may stand between two that it shows."""
+        stubs = {*self.elided, *self._grown_sections(roles), *(gap.line for gap in left_out)}
+        self.snippet = cut_blocks(update, roles, stubs)
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
         self._strip_remarks(known)
@@ -431,6 +438,18 @@ class ReadSnippet:
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
+        """Where the snippet, which has no markers, leaves out entries and has something new."""
+        is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
+        if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
+            return []
+        found = find_left_out(
+            self.original, [text if is_in else "" for text, is_in in zip(self.texts, is_code, strict=True)]
+        )
+        if found:
+            self.doubts.append(LEFT_OUT)
+        return found
 
     def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
         """The headings below which the snippet shows nothing but entries that the file does not have: they go to the

@@ -25,14 +25,14 @@ from apply_service.edits.lazy.quotes import (
     lone_pairs,
     passed_over,
 )
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
 from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
-from apply_service.edits.lazy.write import LEFT_OUT, Writer, single_gaps
+from apply_service.edits.lazy.write import Writer, single_gaps
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -215,7 +215,7 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
-    if reading.addresses or reading.has_sections or skips:
+    if reading.addresses or reading.has_excerpts or skips:
         yield "shown", reading.again(has_addresses=False)
 
 

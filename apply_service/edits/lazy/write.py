@@ -24,12 +24,11 @@ from apply_service.edits.lazy.placement import (
     replaced_below,
     usual_gap,
 )
-from apply_service.edits.lazy.reading import SECTIONED, Block, ReadSnippet
+from apply_service.edits.lazy.reading import LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
-LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40

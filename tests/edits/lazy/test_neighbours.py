@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apply_service.edits.lazy.entries import read_objects
 from apply_service.edits.lazy.merge import merge
 from tests.edits.merges import assert_merged, edited
 
@@ -445,3 +446,53 @@ def test_a_block_of_control_like_two_of_the_file_may_be_a_changed_one() -> None:
     original = f"void f(void) {{\n    init();\n{loop.format('a[i] = 1;')}\n{loop.format('b[i] = a[i];')}}}\n"
     update = "void f(void) {\n    // ...\n    for (i = 0; i < N; i++) {\n        a[i] = 2;\n    }\n    // ...\n}\n"
     assert merge(original, update, language="c").text == edited(original, "a[i] = 1;", "a[i] = 2;")
+
+
+# -- parts of a JSON file ----------------------------------------------------------------------------------------------
+SETTINGS = """\
+{
+  "name": "relay",
+  "server": {
+    "host": "0.0.0.0",
+    "tls": {
+      "enabled": false,
+      "ports": [
+        1,
+        2
+      ]
+    }
+  },
+  "log": {
+    "level": "info",
+    "rotate": true
+  },
+  "limits": 20
+}
+"""
+
+
+def test_entries_that_a_part_of_a_json_file_leaves_out_in_several_places_stay() -> None:
+    update = (
+        '{\n  "server": {\n    "tls": {\n      "enabled": true\n    }\n  },\n  "log": {\n    "level": "debug"\n  }\n}\n'
+    )
+    wanted = edited(edited(SETTINGS, "false", "true"), '"info"', '"debug"')
+    found = merge(SETTINGS, update, language="json", path="a.json")
+    assert found.text == wanted
+    assert any("leaves out" in reason for reason in found.reasons)
+    assert any(reading.text == update for reading in found.readings)
+
+
+def test_a_new_entry_of_a_part_of_a_json_file_stands_beside_what_it_leaves_out() -> None:
+    update = '{\n  "server": {\n    "host": "::1",\n    "port": 1\n  },\n  "limits": 30\n}\n'
+    wanted = edited(SETTINGS, '"0.0.0.0",\n', '"::1",\n    "port": 1,\n').replace("20", "30")
+    assert_merged(SETTINGS, update, wanted, language="json", path="a.json")
+
+
+def test_one_entry_left_out_of_a_json_file_goes() -> None:
+    update = SETTINGS.replace('  "name": "relay",\n', "").replace("20", "30")
+    assert_merged(SETTINGS, update, update, language="json", path="a.json")
+
+
+@pytest.mark.parametrize("text", ["[\n1\n]\n", "{\n", "x = {\n}\n", '{\n"a": {\n}\n', '{\n"a": [\n}\n', "{\n}\n}\n"])
+def test_another_text_has_no_objects(text: str) -> None:
+    assert read_objects(text.split("\n")) is None
