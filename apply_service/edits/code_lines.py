@@ -31,7 +31,7 @@ _HEADER = re.compile(
     rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|"
     rf"readonly|get|set|local|partial)\s+)*"
     rf"(?:"
-    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
+    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|(?i:create\s+(?:or\s+replace\s+)?(?:\w+\s+)?(?:table|view|trigger|function|procedure|index|type))(?:\s+(?i:if\s+not\s+exists))?)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
     rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"

@@ -496,3 +496,12 @@ def test_one_entry_left_out_of_a_json_file_goes() -> None:
 @pytest.mark.parametrize("text", ["[\n1\n]\n", "{\n", "x = {\n}\n", '{\n"a": {\n}\n', '{\n"a": [\n}\n', "{\n}\n}\n"])
 def test_another_text_has_no_objects(text: str) -> None:
     assert read_objects(text.split("\n")) is None
+
+
+def test_a_new_statement_that_creates_something_replaces_none_like_it() -> None:
+    one = "CREATE TRIGGER {0}_touch\n    BEFORE UPDATE ON {0}\n    FOR EACH ROW EXECUTE FUNCTION touch();\n"
+    view = "CREATE VIEW active AS\n    SELECT * FROM users;\n"
+    original = f"{one.format('users')}\n{one.format('projects')}\n{view}"
+    update = f"{one.format('tasks')}\n{view}"
+    wanted = edited(original, view, f"{one.format('tasks')}\n{view}")
+    assert_merged(original, update, wanted, language="sql")
