@@ -453,10 +453,12 @@ class ReadSnippet:
 
     def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
         """The headings below which the snippet shows nothing but entries that the file does not have: they go to the
-        section's end."""
+        section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
         found: list[int] = []
         if self.language not in ("toml", "ini"):
             return found
+        headings = [line.strip() for line in self.original if is_section(line)]
+        follows = set(pairwise(headings))
         is_line = [role is Role.CONTENT for role in roles]
         for i, text in enumerate(self.texts):
             if not is_line[i] or not is_section(text) or not self.index.places(text):
@@ -466,7 +468,8 @@ class ReadSnippet:
             is_known = (
                 (key_of(line), indent_of(line)) in self.index.keys or self.index.count(line) for line in entries
             )
-            if entries and not any(is_known):
+            rest = (self.texts[k].strip() for k in range(i + 1 + len(below), len(roles)) if is_line[k])
+            if entries and not any(is_known) and (text.strip(), next(rest, "")) not in follows:
                 found.append(i)
         return found
 

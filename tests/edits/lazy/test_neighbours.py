@@ -505,3 +505,10 @@ def test_a_new_statement_that_creates_something_replaces_none_like_it() -> None:
     update = f"{one.format('tasks')}\n{view}"
     wanted = edited(original, view, f"{one.format('tasks')}\n{view}")
     assert_merged(original, update, wanted, language="sql")
+
+
+def test_a_section_shown_up_to_the_next_heading_is_shown_whole() -> None:
+    update = f'# ...\n[dependencies]\n{TOKIO}\n[dev-dependencies]\ntempfile = "3"\n# ...\n'
+    wanted = edited(CARGO, CARGO[CARGO.index("anyhow") : CARGO.index("\n[dev")], TOKIO)
+    found = merge(CARGO, update, language="toml", path="Cargo.toml")
+    assert any(reading.text == wanted for reading in found.readings)
