@@ -31,7 +31,7 @@ _HEADER = re.compile(
     rf"open|data|sealed|pub(?:\([\w ]+\))?|unsafe|extern(?:\s+\"C\")?|const|declare|suspend|friend|constexpr|"
     rf"readonly|get|set|local|partial)\s+)*"
     rf"(?:"
-    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|CREATE\s+TABLE)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
+    rf"(?:def|class|func|fn|fun|function\*?|struct|interface|enum|trait|impl(?:<[^>]*>)?|type|module|namespace|mod|macro_rules!|object|record|union|protocol|extension|typedef\s+struct|sub|proc|(?i:create\s+(?:or\s+replace\s+)?(?:\w+\s+)?(?:table|view|trigger|function|procedure|index|type))(?:\s+(?i:if\s+not\s+exists))?)\s+(?:\([^)]*\)\s*)?(?P<defined>[\w$.:<>]*[\w$])"
     rf"|(?:[\w.]+)\s*\(?\s*(?P<quote>['\"`])(?P<spoken>.{{1,200}}?)(?P=quote).*(?:\bdo\b(?:\s*\|.*\|)?|\{{|=>|->|\(\))\s*$"
     rf"|(?:let|var|const)?\s*(?:[\w$]{{1,80}}\.){{0,6}}(?P<assigned>{_WORD})\s*(?::[^=]{{1,80}})?=\s*(?:async\s*)?(?:function\b|\(.*\)\s*(?::[^=]+)?=>|{_WORD}\s*=>|class\b|\($|\{{$|\[$)"
     rf"|(?:[\w<>\[\],.*&:?]+\s+)*[*&]*(?P<called>(?!if\b|for\b|while\b|switch\b|catch\b|return\b|else\b|elif\b|with\b|match\b|when\b|until\b|unless\b|foreach\b|function\b|new\b|await\b|throw\b|assert\b)[\w$:~]+)\s*\([^;]*\)?\s*[^;=]*[{{(,]\s*$"
@@ -62,6 +62,8 @@ _ARM = re.compile(
 MAX_SHARED = 2 / 3
 """The most that two different ones have in common: the share of words of the shorter one."""
 _ARM_WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"""(["'])\\?\W+\1|\*""")
+"""A branch for a sign, which has no word: `case '+':`, `*)`."""
 
 
 # -- indentation and brackets --------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ def is_definition(line: str) -> bool:
     if is_attached(line):
         return True
     match = _match_header(line)
-    if match is None:
+    if match is None or arm_words(line):
         return False
     is_function = bool(match["assigned"]) and ("=>" in line or "function" in line or "class" in line)
     return is_function or any(match[group] for group in ("defined", "spoken", "called", "section", "heading"))
@@ -185,6 +187,8 @@ def arm_words(line: str) -> frozenset[str]:
     it; none for another line."""
     match = _ARM.match(line) if len(line) <= MAX_HEADER_LENGTH else None
     name = next((text for text in match.groups() if text), "") if match is not None else ""
+    if _SIGN.fullmatch(name):
+        return frozenset((name,))
     return frozenset(_ARM_WORD.findall(name)) if balance([name]) == 0 else frozenset()
 
 
@@ -231,6 +235,14 @@ def are_other_entries(one: str, other: str) -> bool:
     return are_other_arms(*(frozenset(found[1:]) for found in words)) or (
         all(calls) and calls[0].keys().isdisjoint(calls[1])
     )
+
+
+def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
+    """Whether `line` calls what line k and the line beside it call, for another thing than either: one more of them."""
+    callee, sign, _ = line.strip().partition("(")
+    beside = [lines[j] for j in (k - 1, k + 1) if 0 <= j < len(lines)]
+    same = [other for other in (lines[k], *beside) if sign and other.strip().startswith(callee + sign)]
+    return lines[k] in same and len(same) > 1 and all(are_other_entries(line, other) for other in same)
 
 
 def is_closer(line: str) -> bool:

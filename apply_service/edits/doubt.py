@@ -21,6 +21,8 @@ MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
 LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
+WHOLE_FILE = "+cut"
+"""The end of the name of a reading in which lines beyond the snippet's edges go (`retouch.cut`)."""
 NO_REASON = "edits written like this one are not always read right"
 
 
@@ -58,7 +60,8 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     others = (one for one in prediction.readings if one.text != merged)
     other = next((one for one in others if one.probability >= LEAST_TOLD), None)
     if other is not None and (instead := tell_difference(this, other.ops)):
-        said.append(f"another reading would {instead}")
+        whole = "take the snippet for the whole file and " if other.name.endswith(WHOLE_FILE) else ""
+        said.append(f"another reading would {whole}{instead}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
 
 

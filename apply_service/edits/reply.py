@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from apply_service.edits.code_lines import is_import
 from apply_service.edits.envelope import (
@@ -80,6 +80,15 @@ _NEXT_ORDER = re.compile(
     r",? (?:and|then|and then|and also) "
     r"(?=(?:remove|delete|drop|rename|move|add|insert|append|replace|change|update)\b)"
 )
+_CHANGE_TO = re.compile(r"(?:change|update) (?P<what>.+) to:$", re.IGNORECASE)
+_OLD_CODE = re.compile(
+    r"\W*(?:.*[.,:] )?(?:(?:please|then|and|next|so|now|just|first),? )*"
+    r"(?:(?:replace|change|swap|turn)\b.*|(?:before|old|from|was|currently)\b.{0,40})$",
+    re.IGNORECASE,
+)
+_NEW_CODE = re.compile(r"\W*(?:and |then )*(?:to|with|by|into|after|new|becomes|now)\b.{0,60}$", re.IGNORECASE)
+"""The words above code that is to be replaced, and above the code that replaces it."""
+_NUMBERED = re.compile(r"\s*(?P<number>\d+)(?: ?[|│→:] ?|\t)(?P<code>.*)")
 _ADDED_CODE = re.compile(
     r"(?:(?:also|then|and|finally|next|please|don't forget to|remember to|now),? )*"
     r"(?:add|insert|put|place|include|append) (?:the |an? )?(?:\w+ ){0,2}`(?P<code>[^`]+)`",
@@ -190,7 +199,7 @@ class _Reader:
 
     def __init__(self, text: str, original: str, path: str | None = None, language: str | None = None) -> None:
         self._file = FileLines(original)
-        self._lines = lines = _unindented(_unwrapped(text).split("\n"), self._file)
+        self._lines = lines = _unnumbered(_unindented(_unwrapped(text).split("\n"), self._file), self._file)
         self._text = "\n".join(lines)
         self._original = original
         self._path = path
@@ -598,10 +607,13 @@ class _Reader:
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences
         fences = [fence for fence in fences if not self._shows_usage(fence)] or fences
+        if len(fences) > 1:
+            fences = [fence if fence.path else self._named_inside(fence) for fence in fences]
         named = {fence.path for fence in fences if fence.path is not None}
         mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, self._path)]
         if self._path is not None and mine:
-            return [*mine, *(fence for fence in fences if fence.path is None)]
+            fences = sorted([*mine, *(fence for fence in fences if fence.path is None)], key=lambda f: f.opening)
+            return self._without_others(fences)
         if len(named) > 1 and any(fence.is_surely_named for fence in fences):
             raise MalformedEdit(
                 "the reply is for several files, and none of them is known to be this one",
@@ -609,7 +621,39 @@ class _Reader:
                 limit=sorted(named),
                 remedy="send `path`, as the reply names it",
             )
-        return fences
+        return self._without_others(fences)
+
+    def _named_inside(self, fence: Fence) -> Fence:
+        """The fence with the path that a comment in its first line names."""
+        first = self._lines[fence.opening + 1] if fence.body else ""
+        path = (
+            named_path(first) if strip_comment(first).is_comment and not self._is_of_file(fence.opening + 1) else None
+        )
+        return replace(fence, path=path, is_surely_named=True) if path is not None else fence
+
+    def _without_others(self, fences: list[Fence]) -> list[Fence]:
+        """The fences without those of another file, and without those that only quote the file; all of them if none
+        were left."""
+        mine = [fence for fence in fences if not self._is_foreign(fence)] if self._path is not None else fences
+        if not mine or self._replaced(mine):
+            return mine or fences
+        left = [f for f in mine if is_order(self._lead(f)) or not self._lead(f).strip() or not self._quotes(f)]
+        shows_place = all(any(map(self._is_of_file, fence.body)) for fence in left)
+        return left if left and shows_place else mine
+
+    def _quotes(self, fence: Fence) -> bool:
+        """Whether the file has the text of the fence as it is, and something in it says more than a bracket."""
+        says = any(sum(map(str.isalnum, self._lines[at])) >= MIN_KNOWN for at in fence.body)
+        return says and self._file.stands(self._body([fence]), Likeness.TRAILING)
+
+    def _replaced(self, fences: Sequence[Fence]) -> list[str]:
+        """Search/replace blocks of fences that come in pairs: "Change this:" with code of the file, and "to this:"."""
+        blocks: list[str] = []
+        for old, new in zip(fences[::2], fences[1::2], strict=False):
+            if not (self._quotes(old) and _OLD_CODE.match(self._lead(old)) and _NEW_CODE.match(self._lead(new))):
+                return []
+            blocks += ["<<<<<<< SEARCH", *self._body([old]), "=======", *self._body([new]), ">>>>>>> REPLACE"]
+        return blocks if len(fences) % 2 == 0 else []
 
     @cached_property
     def _is_fenced(self) -> list[bool]:
@@ -649,12 +693,15 @@ class _Reader:
         code = [line for line in self._lines[fence.opening + 1 : fence.closing] if line.strip()]
         if _OF_IMPORTS.search(text) is not None and code and all(map(is_import, code)) and not is_order(text):
             return [], IMPORT_ORDER
-        sentences = [_as_order(one) for one in _SENTENCE_END.split(text)]
+        sentences = [_as_order(part) for one in _SENTENCE_END.split(text) for part in _parts_of_order(one)]
         apart = [one for one in sentences if one.endswith(".") and asks_to_delete(one) and reads_as_english(one)]
         if len(apart) == len(sentences) and not any(map(_ORDER_BEHIND.match, apart)):
             return [], text if is_order(text) else ""
-        rest = " ".join(one for one in sentences if one not in apart)
-        return apart, rest if is_order(rest) else ""
+        rest = [one for one in sentences if one not in apart]
+        if rest and "`" in rest[-1] and is_order(rest[-1]):
+            rest = rest[-1:]  # The sentences before it tell why.
+        order = " ".join(rest)
+        return apart, order if is_order(order) else ""
 
     def _fenced_pieces(self, fences: Sequence[Fence]) -> list[tuple[str, Sequence[str]]]:
         """The code of each fence with the order above it.  An order to delete is a piece of its own without code, if it
@@ -725,24 +772,25 @@ class _Reader:
                 return FoundEdit("lazy_snippet", self._text, findings=(doubt,))
             return self._read_unfenced()
         is_open = fences[-1].closing == len(self._lines)
+        used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
+        chosen = {fence.opening for fence in fences}
+        others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
+        if blocks := self._replaced(fences):
+            return self._found("search_replace", "\n".join([*blocks, ""]), used, others)
         pieces = self._fenced_pieces(fences)
         is_ordered = len(pieces) > 1 and any(order for order, _ in pieces)
         body = self._ordered(pieces) if is_ordered else self._body(fences)
         if is_open and body and body[-1] == "":
             body = body[:-1]
-        used = [at for fence in fences for at in range(fence.opening, fence.closing + 1)]
-        chosen = {fence.opening for fence in fences}
-        others = [f.path for f in self._plain_fences if f.opening not in chosen and f.is_surely_named]
         edit = self._found("lazy_snippet", "\n".join([*body, ""]), used, others)
         said = []
         if fences[0] not in self._plain_fences:
             said.append("the fence around the page was taken to end at the last line")
         wrong = [f.path for f in fences if f.path and f.is_surely_named and not is_same_file(f.path, self._path)]
-        if len(fences) > 1 and self._path is not None and any(fence.path is None for fence in fences):
-            foreign = next(filter(self._is_foreign, fences), None)
-            if foreign is not None:
-                told = f"a part of the reply may be of another file: {self._lead(foreign)[:80]!r}"
-                edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+        left = (f for f in self._plain_fences if f.opening not in chosen and self._is_foreign(f))
+        if self._path is not None and (foreign := next(left, None)) is not None:
+            told = f"a part of the reply seems to be of another file and was left out: {self._lead(foreign)[:80]!r}"
+            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
         if wrong:
             said.append(f"the edit names another file: {wrong[0]}")
         if is_open:
@@ -778,6 +826,15 @@ def _single_orders(sentence: str) -> list[str]:
     return [sentence] if len(parts) == 1 else [f"{part[:1].upper()}{part[1:]}." for part in parts]
 
 
+def _parts_of_order(sentence: str) -> list[str]:
+    """A sentence above code that first tells to delete something, as two orders; any other as it is."""
+    first, *rest = _NEXT_ORDER.split(sentence, maxsplit=1)
+    if not rest or not sentence.endswith(":") or not asks_to_delete(first):
+        return [sentence]
+    changed = _CHANGE_TO.match(rest[0])
+    return [f"{first}.", f"Replace {changed['what']} with:" if changed is not None else rest[0]]
+
+
 def _opens_json(line: str) -> bool:
     return line.lstrip()[:1] in ("{", "[")
 
@@ -798,6 +855,23 @@ def _unwrapped(text: str) -> str:
             found.append(item)
         waiting += list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
     return normalise(found[0]) if len(found) == 1 and "\n" in found[0] else text
+
+
+def _unnumbered(lines: list[str], file: FileLines) -> list[str]:
+    """The lines, with the numbers taken off that stand before all code of a fence, or of the whole text, one after the
+    other; only where the file has a line without its number, and none with it."""
+    found = list(lines)
+    for stretch in [fence.body for fence in find_fences(lines)] or [range(len(lines))]:
+        at = [k for k in stretch if lines[k].strip()]
+        matches = [match for k in at if len(lines[k]) <= MAX_PROSE and (match := _NUMBERED.match(lines[k])) is not None]
+        numbers = [int(match["number"][:9]) for match in matches]
+        if len(at) < 2 or len(matches) < len(at) or any(b != a + 1 for a, b in pairwise(numbers)):
+            continue
+        says = [match["code"] for match in matches if sum(map(str.isalnum, match["code"])) >= MIN_KNOWN]
+        if any(file.stands([code]) for code in says) and not any(file.stands([lines[k]]) for k in at):
+            for k, match in zip(at, matches, strict=True):
+                found[k] = match["code"]
+    return found
 
 
 def _unindented(lines: Sequence[str], file: FileLines) -> list[str]:

@@ -112,3 +112,12 @@ def reading(*steps: str) -> tuple[LineOp, ...]:
 )
 def test_a_reading_is_told_from_another_by_what_it_does(this: list[str], other: list[str], said: str) -> None:
     assert tell_difference(reading(*this), reading(*other)) == said
+
+
+def test_a_reading_that_takes_the_snippet_for_the_whole_file_is_told_in_words() -> None:
+    doubted = job(0.6)
+    other = doubted.prediction.readings[1]._replace(name="line:literal+cut")
+    prediction = replace(doubted.prediction, readings=(doubted.prediction.readings[0], other))
+    found = find_doubt(replace(doubted, prediction=prediction), doubted.prediction.text)
+    assert found is not None
+    assert "another reading would take the snippet for the whole file and remove line 1 (`a = 1`)" in found.message

@@ -159,6 +159,11 @@ KINDS: dict[str, Kind] = {
     "lazy, fences": lambda n: around("```\n" * (n // 4)),
     "lazy, fences of another file": lambda n: (FILE, rows(n // 50, "In your other script:\n\n```\nx = {}\n```\n\n")),
     "lazy, the same again": lambda n: (FILE, "```\nx = 1\n```\n" + rows(n // 30, "Do the same for `f{}`.\n")),
+    "lazy, calls like others": lambda n: (rows(n // 2, "f('{}')\n"), rows(n // 2, "# ...\nf('a{}')\n")),
+    "lazy, elements like others": lambda n: (
+        rows(n // 2, "<p>\n  {}\n</p>\n"),
+        rows(n // 2, "# ...\n<p>\n  a{}\n</p>\n"),
+    ),
     "lazy, hints": lambda n: (FILE, rows(n, "# add this after f{}\nx = 1\n")),
     "lazy, hints after lines of a long file": lambda n: (rows(n // 2), rows(n // 2, "# add after x = {0}\ny = {0}\n")),
     "lazy, deletion notes": lambda n: (rows(n // 2, "def f{}(): pass\n"), rows(n // 2, "# removed f{}\n# ...\n")),

@@ -468,7 +468,49 @@ def test_an_order_behind_an_exact_edit_is_a_doubt(edit: str, name: str, order: s
 
 
 @pytest.mark.parametrize("lead", ["Your `report.py` should then look like this:", "In your other script:"])
-def test_code_of_another_file_in_the_same_reply_is_a_doubt(lead: str) -> None:
+def test_code_of_another_file_in_the_same_reply_is_left_out_with_a_doubt(lead: str) -> None:
     other = "```python\ndef main():\n    print(1)\n```\n"
     assert doubts(f"{LAZY}\n{lead}\n\n{other}", "lazy_snippet")
+    assert read(f"{LAZY}\n{lead}\n\n{other}") == NEW
     assert doubts(f"{LAZY}\nAnd `main`:\n\n{other}", "lazy_snippet") == []
+    assert "print(1)" in read(f"{LAZY}\nAnd `main`:\n\n{other}")
+
+
+def read(reply: str) -> str:
+    return read_reply(reply, original=LOADERS, path="load.py", language="python").update
+
+
+def test_of_several_fences_one_is_of_the_file_that_its_first_comment_names() -> None:
+    other = "```python\n# report.py\ndef main():\n    print(1)\n```\n"
+    assert read(f"```python\n# load.py\n{NEW}```\n\n{other}") == f"# load.py\n{NEW}"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"{LAZY}\nThe old version was:\n\n```python\n{OLD}```\n",
+        f"The problem is in this function:\n\n```python\n{OLD}```\n\nThis is it without the file:\n\n{LAZY}",
+    ],
+)
+def test_a_fence_that_quotes_the_file_beside_the_edit_is_left_out(reply: str) -> None:
+    assert read(reply) == NEW
+
+
+@pytest.mark.parametrize(("old", "new"), [("Change this:", "to this:"), ("Before:", "After:"), ("Replace", "With:")])
+def test_code_to_replace_and_its_new_form_are_a_block(old: str, new: str) -> None:
+    reply = f"{old}\n\n```python\n{OLD}```\n\n{new}\n\n```python\nTOTAL = 1\n```\n"
+    edit = read_reply(reply, original=LOADERS, path="load.py", language="python")
+    assert edit.format == "search_replace"
+    assert edit.update == f"<<<<<<< SEARCH\n{OLD}=======\nTOTAL = 1\n>>>>>>> REPLACE\n"
+
+
+def test_line_numbers_before_the_code_are_taken_off() -> None:
+    assert read("```python\n14 | def load_sales(path):\n15 |     return []\n```\n") == NEW
+    assert read("```python\n1 | a\n2 | bcdefgh\n```\n") == "1 | a\n2 | bcdefgh\n"
+
+
+def test_two_orders_above_one_code_are_both_told() -> None:
+    update = read("Remove `load_refunds`, and change the last line of `load_sales` to:\n\n```\n    return 1\n```\n")
+    lines = update.split("\n")
+    assert lines[0] == "Remove `load_refunds`."
+    assert "Replace the last line of `load_sales` with:" in lines

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import groupby, pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -29,11 +29,12 @@ from apply_service.edits.code_lines import (
     is_branch,
     is_definition,
     is_import,
+    is_one_more,
     name_at,
 )
 from apply_service.edits.lazy.candidates import squeeze
 from apply_service.edits.lazy.fitting import Shift
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
+from apply_service.edits.lazy.reading import SECTIONED, ReadSnippet, is_section, marker_indent
 from apply_service.edits.lazy.statements import goes_on
 from apply_service.edits.markers import Hint
 from apply_service.syntax.scopes import Scope
@@ -42,6 +43,8 @@ MAX_REPLACED = 14
 MIN_LIKENESS = 72.0
 MAX_LEFT_AT_FILE_EDGE = 8
 """Lines that a snippet without a marker at its end may pass over in silence at the file's edge."""
+MIN_SORTED = 3
+"""Imports that may be called in order."""
 _BEFORE = ("before", "above")
 _INSIDE = ("inside", "within", "into", "in", "to", "at")
 _EDGE_WORDS = re.compile(r"^(?:file|class|module)$|\s+(?:class|function|file)$")
@@ -75,7 +78,11 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         blanks = _blanks_after(reading, end) or usual_gap(reading, texts)
         return Placement(end, f"{_FREE}: they went behind the definition above them", blanks_before=blanks)
     if is_import(first) and (at := _end_of_imports(reading, low, high, indent_of(first))):
+        if (among := _among_sorted(original, low, at, texts)) is not None:
+            return Placement(among, f"{_FREE}: they went where they stand in the order of the imports")
         return Placement(at, f"{_FREE}: they went below the last import")
+    if at := _end_of_series(original, low, high, first):
+        return Placement(at, f"{_FREE}: they went behind others like them")
     if b == 0 and not block.marked_before and block.marked_after:
         return Placement(low, f"{_FREE}: they went to the start", blanks_after=usual_gap(reading, texts))
     # Behind the last line of the scope around, as far as lines are indented at least like this one; of the last block
@@ -90,7 +97,9 @@ def place_block(reading: ReadSnippet, b: int, low: int, high: int, stub: int | N
         elif not is_last:
             break
     blanks = _blanks_after(reading, at)
-    if not blanks or indent_of(original[at + blanks]) < indent:
+    ends_scope = blanks and indent_of(original[at + blanks]) < indent
+    ends_section = blanks and reading.language in SECTIONED and is_section(original[at + blanks])
+    if not blanks or ends_scope or (ends_section and not is_section(first)):
         blanks = usual_gap(reading, texts)
     return Placement(at, f"{_FREE}: their indentation alone tells their place", blanks_before=blanks if at > low else 0)
 
@@ -104,6 +113,35 @@ def _end_of_imports(reading: ReadSnippet, low: int, high: int, level: int) -> in
         elif end and indent_of(original[j]) == level and is_definition(original[j]) and not is_attached(original[j]):
             break
     return end
+
+
+def _end_of_series(original: Sequence[str], low: int, high: int, first: str) -> int:
+    """One past the last of the calls that the new one is one more of, in the first scope that has some; 0 without."""
+    end, level = 0, indent_of(first)
+    for j in range(low, high):
+        if end and original[j].strip() and indent_of(original[j]) < level:
+            break
+        if indent_of(original[j]) == level and is_one_more(first, original, j):
+            end = definition_end(original, j, high)
+    return end
+
+
+def _among_sorted(original: Sequence[str], low: int, end: int, texts: Sequence[str]) -> int | None:
+    """Where new imports stand in the order of the imports `low:end`, if one paragraph of these is in order and the new
+    ones belong between two of it; one line each."""
+    found: int | None = None
+    new = [text.rstrip(";") for text in texts]
+    if not all(map(is_import, texts)) or new != sorted(new):
+        return None
+    for is_blank, run in groupby(range(low, end), key=lambda j: not is_import(original[j])):
+        at = [] if is_blank else [*run]
+        lines = [original[j].rstrip(";") for j in at]
+        if len(lines) < MIN_SORTED or lines != sorted(lines):
+            continue
+        n = bisect_left(lines, new[0])
+        if 0 < n < len(lines) and new[-1] < lines[n]:
+            found = at[n] if found is None else None
+    return found
 
 
 def _by_hint(reading: ReadSnippet, texts: Sequence[str], hint: Hint, low: int, high: int) -> Placement | None:
@@ -182,6 +220,8 @@ def replaced_above(reading: ReadSnippet, b: int, anchor: tuple[int, int], floor:
     """Original lines above the first anchor (index in the block, original line) that the new ones before it replace."""
     block = reading.snippet.blocks[b]
     k, j = anchor
+    if reading.end_of_new_elements(b):
+        return 0
     takes = [reading.texts[i] for i in block.lines[:k]]
     above, below = reading.original[j - 1] if j > floor else "", reading.original[j]
     is_case = takes[0].lstrip().startswith(("case", "when", "default"))
@@ -259,6 +299,13 @@ def _rest_of_scope(reading: ReadSnippet, b: int, k: int, j: int, columns: Mappin
     if header < 0 or above > k or (after is not None and after > indent_of(texts[above])) or balance(texts[above:]) > 0:
         return None
     end = reading.close_of(header)
+    if arm_words(reading.original[header]):
+        # A branch ends with the next one; a label like `default:` opens no scope.
+        level = indent_of(reading.original[header])
+        below = range(header + 1, end)
+        end = next(
+            (n for n in below if indent_of(reading.original[n]) <= level and is_branch(reading.original[n])), end
+        )
     while end > j + 1 and not reading.original[end - 1].strip():
         end -= 1
     return max(0, end - j - 1)
@@ -276,6 +323,8 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
     for n in range(1, len(originals) + 1):
         lines = originals[:n][::-1] if reverse else originals[:n]
         if not originals[n - 1].strip() or _key(lines[0]) != key or are_other_arms(arm_words(lines[0]), words):
+            continue
+        if is_one_more(takes[0], below, below.index(lines[0])):
             continue
         likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
         if likeness > most and balance(lines) == n_open:

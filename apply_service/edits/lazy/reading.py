@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,8 @@ from apply_service.edits.code_lines import (
     is_import,
     leading,
 )
-from apply_service.edits.lazy.candidates import LineIndex, has_labels
+from apply_service.edits.lazy.candidates import LineIndex, has_labels, key_of
+from apply_service.edits.lazy.entries import LeftOut, find_left_out
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
 from apply_service.edits.lazy.statements import imported
@@ -52,6 +53,10 @@ from apply_service.types import LineOp
 
 WIDE_GAP = "   "
 """Before a remark: part of it may be the line's own trailing white space."""
+LEFT_OUT = "some lines that the snippet leaves out without a marker stay"
+MAX_SERIES = 50
+"""Elements of the file that are looked at for one of the snippet."""
+_CONTROL = re.compile(r"\s*(?:if|for|while|switch|try|with|match|do|unless|until|loop|return|select)\b")
 _OPENERS = ("{", "(", "[", ":", ">")
 _ARROW = re.compile(r"\W*(?:<[-=]|←|⬅|⟵|\^\^)")
 
@@ -316,6 +321,31 @@ def _ends_of_new_imports(
     return found
 
 
+# -- sections ----------------------------------------------------------------------------------------------------
+SECTIONED = ("markdown", "toml", "ini")
+"""Languages of files in sections, which end with the next heading and not with an indentation."""
+_SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(?:[#;].*)?$")
+
+
+def is_section(line: str) -> bool:
+    """Whether the line is the heading of a section, as TOML and INI have it."""
+    return len(line) <= MAX_NOTE_LENGTH and _SECTION.match(line) is not None
+
+
+def _above_sections(lines: Sequence[str], roles: Sequence[Role], known: Collection[str]) -> list[int]:
+    """The blank lines above the headings of sections, where something between the two markers around is new.
+
+    The file may have other sections there.
+    """
+    found: list[int] = []
+    for is_inside, run in groupby(range(len(lines)), key=lambda i: roles[i] in (Role.CONTENT, Role.BLANK)):
+        at = list(run) if is_inside else []
+        if any(lines[i].strip() not in known for i in at if roles[i] is Role.CONTENT):
+            headings = [i for i in at if is_section(lines[i]) and lines[i].strip() in known]
+            found += [i - 1 for i in headings if i > at[0] and roles[i - 1] is Role.BLANK]
+    return found
+
+
 # -- the snippet ------------------------------------------------------------------------------------------------
 
 
@@ -337,10 +367,13 @@ class ReadSnippet:
         shifts: bool = True,
         index: LineIndex | None = None,
         has_addresses: bool = True,
+        comments: Collection[int] = (),
     ) -> None:
         """`passed_over`: update lines that somebody else reads; they part the blocks beside them.  `notes`: those that
         are taken for markers.  `shifts`: whether blocks are re-indented as the file is.  `index`: the original's.
-        `has_addresses`: whether nested headers may leave lines out without a word."""
+        `has_addresses`: whether nested headers may leave lines out without a word.  `comments`: lines with
+        a word of removal that are the program's."""
+        self.comments = comments
         self.has_addresses = has_addresses
         self.original = original
         self.language = language
@@ -351,6 +384,8 @@ class ReadSnippet:
         roles = classify(update, original, language=language, path=path)
         for i in passed_over:
             roles[i] = Role.ELSEWHERE
+        for i in comments:
+            roles[i] = Role.CONTENT
         self.found_notes = find_notes(update, roles, known)
         """The kind of each line that may be a marker in other words."""
         self.notes = notes
@@ -370,9 +405,22 @@ class ReadSnippet:
                 self.texts[i] = text
         for i in self._frame(roles):
             roles[i] = Role.MARKER
-        for i in _ends_of_new_imports(update, roles, original, known):
+        below = _ends_of_new_imports(update, roles, original, known)
+        self.new_imports = {i - 1 for i in below}
+        """Among them the last line of each block of imports of new names."""
+        for i in below:
             roles[i] = Role.ELSEWHERE
-        self.snippet = cut_blocks(update, roles, self.elided)
+        sections = _above_sections(update, roles, known) if has_addresses and language in ("toml", "ini") else []
+        for i in sections:
+            roles[i] = Role.ELSEWHERE
+        left_out = self._left_out(roles) if has_addresses and language in ("json", "jsonc") else []
+        for gap in left_out:
+            if gap.ends_entry and not self.texts[gap.line].rstrip().endswith(","):
+                self.texts[gap.line] = self.texts[gap.line].rstrip() + ","
+        self.has_excerpts = bool(sections or left_out)
+        """Whether other sections or entries of the file may stand between two that it shows."""
+        stubs = {*self.elided, *self._grown_sections(roles), *(gap.line for gap in left_out)}
+        self.snippet = cut_blocks(update, roles, stubs)
         for reason in doubt_roles(roles, update, self.index.stripped):
             self.doubts.append(reason)
         self._strip_remarks(known)
@@ -390,6 +438,40 @@ class ReadSnippet:
             (b, i) for b, block in enumerate(self.snippet.blocks) for i in block.lines if self.texts[i].strip()
         ]
         """(block, update line) of every line that can be aligned, in order."""
+
+    def _left_out(self, roles: Sequence[Role]) -> list[LeftOut]:
+        """Where the snippet, which has no markers, leaves out entries and has something new."""
+        is_code = [role in (Role.CONTENT, Role.BLANK) for role in roles]
+        if Role.MARKER in roles or all(self.index.count(text) for text in self.texts):
+            return []
+        found = find_left_out(
+            self.original, [text if is_in else "" for text, is_in in zip(self.texts, is_code, strict=True)]
+        )
+        if found:
+            self.doubts.append(LEFT_OUT)
+        return found
+
+    def _grown_sections(self, roles: Sequence[Role]) -> list[int]:
+        """The headings below which the snippet shows nothing but entries that the file does not have: they go to the
+        section's end.  Not where the heading below is the file's next one: then the section is shown whole."""
+        found: list[int] = []
+        if self.language not in ("toml", "ini"):
+            return found
+        headings = [line.strip() for line in self.original if is_section(line)]
+        follows = set(pairwise(headings))
+        is_line = [role is Role.CONTENT for role in roles]
+        for i, text in enumerate(self.texts):
+            if not is_line[i] or not is_section(text) or not self.index.places(text):
+                continue
+            below = [*takewhile(lambda k: is_line[k] and not is_section(self.texts[k]), range(i + 1, len(roles)))]
+            entries = [self.texts[k] for k in below]
+            is_known = (
+                (key_of(line), indent_of(line)) in self.index.keys or self.index.count(line) for line in entries
+            )
+            rest = (self.texts[k].strip() for k in range(i + 1 + len(below), len(roles)) if is_line[k])
+            if entries and not any(is_known) and (text.strip(), next(rest, "")) not in follows:
+                found.append(i)
+        return found
 
     def _frame(self, roles: Sequence[Role]) -> list[int]:
         """The lines at the snippet's edges that open or close scopes of which the file has only the inside.
@@ -453,13 +535,48 @@ class ReadSnippet:
         *,
         shifts: bool = True,
         has_addresses: bool = True,
+        comments: Collection[int] | None = None,
     ) -> ReadSnippet:
         """The same snippet read in another way."""
         original, texts, path = self.original, self.snippet.texts, self.path
-        return ReadSnippet(original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses)
+        comments = self.comments if comments is None else comments
+        return ReadSnippet(
+            original, texts, self.language, path, passed_over, notes, shifts, self.index, has_addresses, comments
+        )
 
     def block_texts(self, b: int) -> list[str]:
         return [self.texts[i] for i in self.snippet.blocks[b].lines]
+
+    def end_of_new_elements(self, b: int) -> int:
+        """How many lines of block b, from its first on, are new elements beside a marker that stands for others like
+        them.
+
+        The file has such elements one behind the other, and nothing inside the new one that it has only once.
+        """
+        texts, count, end = self.block_texts(b), self.index.count, 0
+        opens = range(len(texts) - 1 if self.snippet.blocks[b].marked_before else 0)
+        while end in opens and self._is_in_series(texts[end]):
+            level = indent_of(texts[end])
+            below = range(end + 1, len(texts))
+            closer = next((k for k in below if texts[k].strip() and indent_of(texts[k]) <= level), end)
+            inside = [count(text) for text in texts[end + 1 : closer] if text.strip()]
+            is_closed = is_closer(texts[closer]) and indent_of(texts[closer]) == level
+            if not is_closed or 1 in inside or 0 not in inside:
+                break
+            end = closer + 1
+        return end
+
+    def _is_in_series(self, opener: str) -> bool:
+        """Whether the file has an element with this opening line right behind another one."""
+        if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
+            return False
+        lines = self.original
+        for j in self.index.places(opener)[:MAX_SERIES]:
+            end = definition_end(lines, j, len(lines))
+            below = next((line for line in lines[end : end + 3] if line.strip()), "")
+            if end > j + 1 and below.rstrip() == lines[j].rstrip():
+                return True
+        return False
 
     @cached_property
     def addresses(self) -> set[int]:

@@ -25,14 +25,14 @@ from apply_service.edits.lazy.quotes import (
     lone_pairs,
     passed_over,
 )
-from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
-from apply_service.edits.lazy.removals import ignored_note
+from apply_service.edits.lazy.reading import LEFT_OUT, ReadSnippet, marker_indent
+from apply_service.edits.lazy.removals import comments_of_code, ignored_notes
 from apply_service.edits.lazy.retouch import retouches
 from apply_service.edits.lazy.rows import Rows, aligned_matches
 from apply_service.edits.lazy.signed import is_signed, read_signed
 from apply_service.edits.lazy.statements import statements
 from apply_service.edits.lazy.vague import REASON, is_vague
-from apply_service.edits.lazy.write import LEFT_OUT, Writer, single_gaps
+from apply_service.edits.lazy.write import Writer, single_gaps
 from apply_service.edits.markers import Role
 from apply_service.types import Certainty, LineOp, Prediction
 
@@ -98,6 +98,13 @@ def find_readings(
     reading = ReadSnippet(original, update, language, path)
     if adds_to_file(instruction, path) and _is_all_new(reading) and header_name(reading.block_texts(0)[0]):
         instruction = AT_END
+    if (
+        Role.DELETION in reading.snippet.roles
+        and (first := next(_drafts(reading, update, instruction), None)) is not None
+    ):
+        # A comment that says that something was removed, where nothing goes, is the program's.
+        ignored = ignored_notes(reading, first.ops)
+        reading = reading.again(comments=comments_of_code(reading, ignored, first.ops)) if ignored else reading
     for draft in _drafts(reading, update, instruction):
         found.setdefault(draft.text, Ways(draft, [])).names.append(draft.name)
     whole = {text: ways for text, ways in found.items() if not writes_marker(reading, ways.draft.ops)}
@@ -112,7 +119,7 @@ def find_readings(
             facts[read] = SnippetFacts(read)
         shown = draft.texts if draft.name.startswith("signed") else read.texts
         known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
-        ways.ignored_note = ignored_note(read, draft.ops)
+        ways.ignored_note = next((read.snippet.texts[i].strip() for i in ignored_notes(read, draft.ops)), None)
         ways.features = known | {"is_first": float(n == 0)}
     return list(found.values())
 
@@ -208,7 +215,7 @@ def _reread(reading: ReadSnippet, *, skips: bool) -> Iterator[tuple[str, ReadSni
         yield "parted", reading.again(notes=blanks)
     if reading.is_shifted:
         yield "unshifted", reading.again(shifts=False)
-    if reading.addresses or skips:
+    if reading.addresses or reading.has_excerpts or skips:
         yield "shown", reading.again(has_addresses=False)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain, takewhile
 
 from apply_service.edits.code_lines import attached_start, definition_end, indent_of
 from apply_service.edits.lazy.candidates import key_of
 from apply_service.edits.lazy.mentions import GENERAL, SORTS
 from apply_service.edits.lazy.reading import ReadSnippet
-from apply_service.edits.markers import Role, deletion_target, strip_comment
+from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
 MAX_PLACES = 60
@@ -85,17 +86,35 @@ def _with_gap(lines: Sequence[str], start: int, end: int, low: int, high: int) -
     return range(start, end)
 
 
-def ignored_note(reading: ReadSnippet, ops: Sequence[LineOp]) -> str | None:
-    """The first deletion note of the snippet that the merge does not carry out: nothing goes that has its words."""
+def ignored_notes(reading: ReadSnippet, ops: Sequence[LineOp]) -> list[int]:
+    """The deletion notes of the snippet that the merge does not carry out: nothing goes that has their words."""
     notes = [i for i, role in enumerate(reading.snippet.roles) if role is Role.DELETION]
-    if not notes:
-        return None
-    texts = [op.text for op in ops if op.kind == "drop"]
+    texts = [op.text for op in ops if op.kind == "drop"] if notes else []
     gone = {word.lower() for text in texts for word in _WORD.findall(text)}
     lines = {text.strip() for text in texts}
+    found = []
     for note in notes:
         target = deletion_target(reading.snippet.texts[note])
         words = [word.lower() for words in said_words(target)[-1:] for word in words]
         if target not in lines and not (gone.intersection(words) if words else any(lines)):
-            return reading.snippet.texts[note].strip()
-    return None
+            found.append(note)
+    return found
+
+
+def comments_of_code(reading: ReadSnippet, notes: Sequence[int], ops: Sequence[LineOp]) -> set[int]:
+    """Of the deletion notes, those that stand right above code where the merge drops nothing: sentences about what the
+    program does."""
+    texts, roles = reading.snippet.texts, reading.snippet.roles
+    places = {op.update_line: k for k, op in enumerate(ops)}
+    found: set[int] = set()
+    for note in notes[:MAX_SOUGHT]:
+        k = places.get(note + 1, -1)
+        if k < 0 or roles[note + 1] is not Role.CONTENT or indent_of(texts[note]) != indent_of(texts[note + 1]):
+            continue
+        if PLAIN_NOTE.match(strip_comment(texts[note]).core):
+            continue
+        above = takewhile(lambda op: op.kind in ("drop", "take"), ops[k - 1 :: -1] if k else ())
+        below = takewhile(lambda op: op.kind in ("drop", "take"), ops[k:])
+        if all(op.kind == "take" for op in chain(above, below)):
+            found.add(note)
+    return found

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, groupby, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_closer,
+    is_one_more,
     leading,
     name_at,
     surplus,
@@ -43,9 +44,9 @@ from apply_service.edits.lazy.candidates import (
     substance,
 )
 from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
-from apply_service.edits.lazy.statements import Statement, essence, gist, likeness, statements
+from apply_service.edits.lazy.statements import Statement, essence, gist, imported, likeness, statements
 from apply_service.edits.lazy.vague import marks_place
-from apply_service.edits.lazy.write import Writer
+from apply_service.edits.lazy.write import DATA, Writer
 from apply_service.edits.markers import Role, strip_comment
 from apply_service.types import LineOp
 
@@ -210,6 +211,13 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
+        if i in self._beside_marker:
+            is_entry = key is not None and self._reading.language in DATA
+            is_same = [
+                not is_one_more(text, index.lines, j) and not (is_entry and key_of(index.lines[j]) not in (None, key))
+                for j in found.columns.tolist()
+            ]
+            found = found.only(np.array(is_same, np.bool_))
         if (words := arm_words(text)) and i not in self._changed_arms:
             # A branch or an entry of another name is another one.
             is_same = [not are_other_arms(words, arm_words(index.lines[j])) for j in found.columns.tolist()]
@@ -218,6 +226,16 @@ class Rows:
                 j for j in index.arms.get(words, ()) if indent_of(index.lines[j]) == indent_of(text)
             ]
         return found.joined(namesakes[:3], NAMESAKE_WORTH)
+
+    @cached_property
+    def _beside_marker(self) -> set[int]:
+        """The lines at the edge of a block, beside a marker, of which the file has none."""
+        found: set[int] = set()
+        has = self._reading.index.has
+        for block in self._reading.snippet.blocks:
+            for is_marked, lines in ((block.marked_before, block.lines), (block.marked_after, block.lines[::-1])):
+                found.update(takewhile(lambda i: not has(self._texts[i].rstrip()), lines if is_marked else ()))
+        return found
 
     def _same_heads(self, text: str) -> list[int]:
         """The lines that open a definition with the head of this line, which has the head and the whole body."""
@@ -322,8 +340,11 @@ class Rows:
         indent = indent_of(text)
         if is_closer(text) and indent_of(self._texts[header]) == indent < min(levels, default=0):
             closers = self._reading.closers[self.candidates.get(header, NOTHING).columns]
-            is_end = np.isin(self.candidates[i].columns, closers)
-            self.candidates[i] = self.candidates[i].only(is_end) if is_end.any() else self.candidates[i]
+            found = self._with_other_ends(self.candidates[i], text, closers)
+            if len(closers) == 1 and not np.isin(self.candidates[i].columns, closers).any():
+                found = NOTHING.joined(found.columns[np.isin(found.columns, closers)].tolist(), HELD_WORTH)
+            is_end = np.isin(found.columns, closers)
+            self.candidates[i] = found.only(is_end) if is_end.any() else found
 
     def _hold_whole_file(self) -> None:
         """Match the first and the last line of a snippet that is the whole file.
@@ -347,6 +368,10 @@ class Rows:
         new: set[int] = set()
         for b, block in enumerate(self._reading.snippet.blocks):
             texts = self._reading.block_texts(b)
+            new.update(block.lines[: self._reading.end_of_new_elements(b)])
+            is_import = block.lines[-1] in self._reading.new_imports and all(map(imported, texts))
+            if is_import and not any(map(self._reading.index.count, texts)):
+                new.update(block.lines)
             for k, text in enumerate(texts):
                 name = self._opened(texts, k) if block.lines[k] not in new else None
                 if self._has_body_of_arm(texts, k):
@@ -466,14 +491,16 @@ class Rows:
             return
         ends = self._reading.closers[columns]
         if not self.candidates[opener].is_exact:
-            # Where the opener has another form, so may the closing line (`}` for `};`).
-            text = self._texts[closer].rstrip().rstrip(";,")
-            others = {
-                end for end in ends.tolist() if end < len(original) and original[end].rstrip().rstrip(";,") == text
-            }
-            found = found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
+            # Where the opener has another form, so may the closing line.
+            found = self._with_other_ends(found, self._texts[closer], ends)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
+
+    def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
+        """The candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`)."""
+        lines, text = self._reading.original, text.rstrip().rstrip(";,")
+        others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+        return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
         """Whether a line between the two occurs in the file and has enough `substance`."""

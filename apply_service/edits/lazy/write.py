@@ -24,12 +24,11 @@ from apply_service.edits.lazy.placement import (
     replaced_below,
     usual_gap,
 )
-from apply_service.edits.lazy.reading import Block, ReadSnippet
+from apply_service.edits.lazy.reading import LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
-LEFT_OUT = "lines that the snippet leaves out without a marker stay"
 DATA = ("toml", "ini", "yaml", "json", "jsonc")
 """Languages of files that hold entries in any order."""
 MAX_LEFT_OUT = 40
@@ -85,10 +84,10 @@ class Writer:
 
     @cached_property
     def _headers(self) -> dict[int, int | None]:
-        """For the first line of each block the nearest line above it, of another block, that is indented less; in
-        Markdown the nearest heading."""
+        """For the first line of each block the nearest line above it, of another block, that is indented less; in a
+        file of sections the nearest heading."""
         found: dict[int, int | None] = {}
-        is_page, heading = self._reading.language == "markdown", None
+        is_page, heading = self._reading.language in SECTIONED, None
         open_lines: list[tuple[int, int]] = []
         texts = self._reading.texts
         for block in self._reading.snippet.blocks:
@@ -492,7 +491,7 @@ class Writer:
         """One past the scope in which the block is shown: that of the nearest line above it that is indented less."""
         block = self._reading.snippet.blocks[b]
         header = self._headers[block.lines[0]]
-        if self._reading.language == "markdown":
+        if self._reading.language in SECTIONED:
             # A section ends with the next heading of its rank, not with its indentation.
             heading = self._columns.get(-1 if header is None else header)
             return next((s.end_line for s in self._reading.scopes if s.header_line == heading), len(self._original))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apply_service.edits.lazy.entries import read_objects
 from apply_service.edits.lazy.merge import merge
 from tests.edits.merges import assert_merged, edited
 
@@ -293,3 +294,221 @@ def test_a_bracket_of_new_code_is_not_one_of_the_file() -> None:
     old = "  const a = xs.filter((x) => x);\n"
     new = "  const a = memo(\n    () => xs.filter((x) => x),\n  );\n"
     assert_merged(original, update, edited(original, old, new), language="javascript")
+
+
+# -- one more of a series ----------------------------------------------------------------------------------------------
+ROUTES = """\
+func (s *Server) routes() {
+\ts.mux.HandleFunc("/users", s.handleUsers)
+\ts.mux.HandleFunc("/healthz", s.handleHealth)
+}
+"""
+CARDS = """\
+<section>
+  <article class="card">
+    <h3>Tea</h3>
+  </article>
+  <article class="card">
+    <h3>Coffee</h3>
+  </article>
+</section>
+"""
+LEXER = """\
+int lex(int c) {
+    switch (c) {
+    case '+':
+        return PLUS;
+    case '-':
+        return MINUS;
+    default:
+        return ERROR;
+    }
+}
+"""
+ARMS = """\
+fn parse(arg: Option<&str>) -> Option<Command> {
+    match arg {
+        Some("index") => Some(Command::Index),
+        Some("help") => Some(Command::Help),
+        _ => None,
+    }
+}
+
+fn other() {}
+"""
+
+
+def test_a_call_like_two_of_the_file_below_a_marker_is_one_more() -> None:
+    new = '\ts.mux.HandleFunc("/version", s.handleVersion)\n'
+    update = f"func (s *Server) routes() {{\n\t// ... existing routes ...\n{new}}}\n"
+    wanted = edited(ROUTES, "s.handleHealth)\n", f"s.handleHealth)\n{new}")
+    assert_merged(ROUTES, update, wanted, language="go")
+
+
+def test_an_element_like_others_below_a_marker_is_one_more() -> None:
+    new = '  <article class="card">\n    <h3>Cocoa</h3>\n  </article>\n'
+    update = f"<section>\n  <!-- ... existing cards ... -->\n{new}</section>\n"
+    assert_merged(CARDS, update, edited(CARDS, "</section>", f"{new}</section>"), language="html")
+
+
+def test_an_element_with_a_line_of_one_of_the_file_is_that_one() -> None:
+    new = '  <article class="card">\n    <h3>Coffee</h3>\n    <p>Dark</p>\n  </article>\n'
+    update = f"<section>\n  <!-- ... existing cards ... -->\n{new}</section>\n"
+    assert_merged(CARDS, update, edited(CARDS, "Coffee</h3>\n", "Coffee</h3>\n    <p>Dark</p>\n"), language="html")
+
+
+def test_a_case_for_a_sign_is_another_one() -> None:
+    update = (
+        "int lex(int c) {\n    // ... unchanged ...\n    case '*':\n        return STAR;\n    // ... unchanged ...\n}\n"
+    )
+    assert "case '-':\n        return MINUS;\n" in merge(LEXER, update, language="c").text
+
+
+def test_a_case_shown_alone_ends_with_the_next_one() -> None:
+    original = LEXER.replace("return PLUS;", "return PLUS ;").replace("MINUS;", "MINUS ;")
+    update = "    case '+':\n        return grow(\n            PLUS\n        );\n"
+    found = merge(original, update, language="c").text
+    assert found == edited(original, "        return PLUS ;\n", "        return grow(\n            PLUS\n        );\n")
+
+
+def test_a_new_arm_gets_no_blank_line() -> None:
+    update = (
+        "fn parse(arg: Option<&str>) -> Option<Command> {\n    match arg {\n        // ...\n"
+        '        Some("stats") => Some(Command::Stats),\n        Some("help") => Some(Command::Help),\n'
+        "        _ => None,\n    }\n}\n"
+    )
+    wanted = edited(
+        ARMS, '        Some("help")', '        Some("stats") => Some(Command::Stats),\n        Some("help")'
+    )
+    assert_merged(ARMS, update, wanted, language="rust")
+
+
+# -- files of sections -------------------------------------------------------------------------------------------------
+CARGO = """\
+[dependencies]
+anyhow = "1"
+serde = { version = "1", features = ["derive"] }
+
+[dev-dependencies]
+tempfile = "3"
+
+[profile.release]
+lto = true
+"""
+TOKIO = 'tokio = { version = "1", features = ["full"] }\n'
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        f"[dependencies]\n# ... existing ...\n{TOKIO}\n[profile.release]\nlto = true\n",
+        f"[dependencies]\n{TOKIO}",
+        f"[dependencies]\n{TOKIO}\n[profile.release]\nlto = true\n",
+    ],
+)
+def test_new_entries_of_a_section_go_to_its_end(update: str) -> None:
+    wanted = edited(CARGO, "\n[dev-dependencies]", f"{TOKIO}\n[dev-dependencies]")
+    assert_merged(CARGO, update, wanted, language="toml", path="Cargo.toml")
+
+
+def test_a_section_between_two_changed_ones_stays() -> None:
+    update = '[dependencies]\nanyhow = "2"\n# ...\n\n[profile.release]\nlto = false\n'
+    wanted = edited(edited(CARGO, 'anyhow = "1"', 'anyhow = "2"'), "lto = true", "lto = false")
+    assert_merged(CARGO, update, wanted, language="toml", path="Cargo.toml")
+
+
+def test_a_section_between_two_shown_as_they_are_goes() -> None:
+    gone = '[dev-dependencies]\ntempfile = "3"\n\n'
+    update = f"# ...\n{CARGO[CARGO.index('serde') :].replace(gone, '')}"
+    assert_merged(CARGO, update, edited(CARGO, gone, ""), language="toml", path="Cargo.toml")
+
+
+# -- imports -----------------------------------------------------------------------------------------------------------
+def test_new_imports_go_to_their_place_in_order_and_replace_none_like_them() -> None:
+    imports = "import web.bind.GetMapping;\nimport web.bind.PathVariable;\nimport web.bind.RequestMapping;\n"
+    original = f"package a;\n\n{imports}\nclass A {{\n    int size;\n}}\n"
+    new = "import web.bind.PostMapping;\nimport web.bind.RequestBody;\n"
+    update = f"{new}\nclass A {{\n    int size = 1;\n}}\n"
+    wanted = edited(original, "import web.bind.RequestM", f"{new}import web.bind.RequestM").replace(
+        "size;", "size = 1;"
+    )
+    assert_merged(original, update, wanted, language="java")
+
+
+def test_a_new_call_far_from_the_series_goes_behind_the_last_of_it() -> None:
+    original = "def test_it():\n    refuse('a')\n    refuse('b')\n\n    assert ok()\n"
+    update = "def test_it():\n    # ... existing refuse(...) checks\n    refuse('c')\n\n    # ... rest of the test\n"
+    assert_merged(original, update, edited(original, "refuse('b')\n", "refuse('b')\n    refuse('c')\n"))
+
+
+def test_a_block_of_control_like_two_of_the_file_may_be_a_changed_one() -> None:
+    loop = "    for (i = 0; i < N; i++) {{\n        {}\n    }}\n"
+    original = f"void f(void) {{\n    init();\n{loop.format('a[i] = 1;')}\n{loop.format('b[i] = a[i];')}}}\n"
+    update = "void f(void) {\n    // ...\n    for (i = 0; i < N; i++) {\n        a[i] = 2;\n    }\n    // ...\n}\n"
+    assert merge(original, update, language="c").text == edited(original, "a[i] = 1;", "a[i] = 2;")
+
+
+# -- parts of a JSON file ----------------------------------------------------------------------------------------------
+SETTINGS = """\
+{
+  "name": "relay",
+  "server": {
+    "host": "0.0.0.0",
+    "tls": {
+      "enabled": false,
+      "ports": [
+        1,
+        2
+      ]
+    }
+  },
+  "log": {
+    "level": "info",
+    "rotate": true
+  },
+  "limits": 20
+}
+"""
+
+
+def test_entries_that_a_part_of_a_json_file_leaves_out_in_several_places_stay() -> None:
+    update = (
+        '{\n  "server": {\n    "tls": {\n      "enabled": true\n    }\n  },\n  "log": {\n    "level": "debug"\n  }\n}\n'
+    )
+    wanted = edited(edited(SETTINGS, "false", "true"), '"info"', '"debug"')
+    found = merge(SETTINGS, update, language="json", path="a.json")
+    assert found.text == wanted
+    assert any("leaves out" in reason for reason in found.reasons)
+    assert any(reading.text == update for reading in found.readings)
+
+
+def test_a_new_entry_of_a_part_of_a_json_file_stands_beside_what_it_leaves_out() -> None:
+    update = '{\n  "server": {\n    "host": "::1",\n    "port": 1\n  },\n  "limits": 30\n}\n'
+    wanted = edited(SETTINGS, '"0.0.0.0",\n', '"::1",\n    "port": 1,\n').replace("20", "30")
+    assert_merged(SETTINGS, update, wanted, language="json", path="a.json")
+
+
+def test_one_entry_left_out_of_a_json_file_goes() -> None:
+    update = SETTINGS.replace('  "name": "relay",\n', "").replace("20", "30")
+    assert_merged(SETTINGS, update, update, language="json", path="a.json")
+
+
+@pytest.mark.parametrize("text", ["[\n1\n]\n", "{\n", "x = {\n}\n", '{\n"a": {\n}\n', '{\n"a": [\n}\n', "{\n}\n}\n"])
+def test_another_text_has_no_objects(text: str) -> None:
+    assert read_objects(text.split("\n")) is None
+
+
+def test_a_new_statement_that_creates_something_replaces_none_like_it() -> None:
+    one = "CREATE TRIGGER {0}_touch\n    BEFORE UPDATE ON {0}\n    FOR EACH ROW EXECUTE FUNCTION touch();\n"
+    view = "CREATE VIEW active AS\n    SELECT * FROM users;\n"
+    original = f"{one.format('users')}\n{one.format('projects')}\n{view}"
+    update = f"{one.format('tasks')}\n{view}"
+    wanted = edited(original, view, f"{one.format('tasks')}\n{view}")
+    assert_merged(original, update, wanted, language="sql")
+
+
+def test_a_section_shown_up_to_the_next_heading_is_shown_whole() -> None:
+    update = f'# ...\n[dependencies]\n{TOKIO}\n[dev-dependencies]\ntempfile = "3"\n# ...\n'
+    wanted = edited(CARGO, CARGO[CARGO.index("anyhow") : CARGO.index("\n[dev")], TOKIO)
+    found = merge(CARGO, update, language="toml", path="Cargo.toml")
+    assert any(reading.text == wanted for reading in found.readings)

@@ -134,3 +134,17 @@ def test_of_several_lines_with_a_name_the_one_that_sets_it_is_meant() -> None:
     found = merge(SERVICE, update, language="python", path="a.py")
     assert "TIMEOUT = 10" not in found.text
     assert "timeout=TIMEOUT" in found.text
+
+
+def test_a_sentence_above_code_where_nothing_goes_is_a_comment_of_the_program() -> None:
+    original = "def expire(users):\n    for user in users:\n        users.remove(user)\n"
+    new = "        # removed users go to the archive first\n        archive(user)\n"
+    update = f"def expire(users):\n    for user in users:\n{new}        users.remove(user)\n"
+    assert merge(original, update, language="python", path="a.py").text == update
+
+
+def test_a_sentence_above_code_in_the_place_of_what_it_names_says_what_went() -> None:
+    original = "def expire(users):\n    check(users)\n    users.clear()\n"
+    update = "def expire(users):\n    # removed the check of users (no longer needed)\n    users.clear()\n"
+    found = merge(original, update, language="python", path="a.py")
+    assert found.text == "def expire(users):\n    users.clear()\n"

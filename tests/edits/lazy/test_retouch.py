@@ -163,12 +163,12 @@ def test_a_line_that_the_file_has_twice_may_be_new_too() -> None:
 
 # -- what new lines leave behind ---------------------------------------------------------------------------------------
 def test_one_of_two_changes_replaces_the_line_beside_it() -> None:
-    one = "def test_one():\n    check(result.status, is_pending)\n    check(result.error, is_none)\n"
-    two = "def test_two():\n    verify(answer.code, is_zero)\n    verify(answer.text, is_empty)\n"
-    new_one, new_two = "    check(result.placeholder, is_none)\n", "    verify(answer.kind, is_empty)\n"
+    one = "def test_one():\n    assert result.status is pending\n    assert result.error is none\n"
+    two = "def test_two():\n    assert answer.code is zero\n    assert answer.text is empty\n"
+    new_one, new_two = "    assert result.placeholder is none\n", "    assert answer.kind is empty\n"
     update = f"def test_one():\n    # ...\n{new_one}\ndef test_two():\n    # ...\n{new_two}"
-    ones = [one.replace("    check(result.error, is_none)\n", new_one), f"def test_one():\n{new_one}"]
-    twos = [two.replace("    verify(answer.text, is_empty)\n", new_two), f"def test_two():\n{new_two}"]
+    ones = [one.replace("    assert result.error is none\n", new_one), f"def test_one():\n{new_one}"]
+    twos = [two.replace("    assert answer.text is empty\n", new_two), f"def test_two():\n{new_two}"]
     assert "literal+renewed" in ways_to(f"{one}\n{two}", update, f"{ones[1]}\n{twos[0]}")
     assert "literal+renewed" in ways_to(f"{one}\n{two}", update, f"{ones[0]}\n{twos[1]}")
 

@@ -47,3 +47,11 @@ suite('writer', () => {
         "    same(write('a'), 3);\n  });\n",
     )
     assert merge(SUITE, update, language="javascript").text == wanted
+
+
+def test_a_stub_is_closed_by_another_sign_where_more_follows() -> None:
+    original = "WITH paid AS (\n    SELECT id\n    FROM paid\n    GROUP BY 1\n)\nSELECT p.id\nFROM paid p;\n"
+    new = "refunded AS (\n    SELECT id\n    FROM refunds\n    GROUP BY 1\n)\n"
+    update = f"WITH paid AS (\n    -- ... unchanged ...\n),\n{new}SELECT p.id, r.id\n-- ... unchanged ...\n"
+    wanted = original.replace("    GROUP BY 1\n)\nSELECT p.id", f"    GROUP BY 1\n),\n{new}SELECT p.id, r.id")
+    assert merge(original, update, language="sql").text == wanted
