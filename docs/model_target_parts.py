@@ -28,7 +28,7 @@ def _start_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         steps = (found[step] for step in ("ready", "first_edit", "second_edit"))
         clocks = (f"{step['clock_s']:.1f} s ({step['processor_s']:.1f} s)" for step in steps)
         buckets = ", ".join(map(str, found["buckets"]))
-        load = f"{found['load_average']:.0f}"
+        load = f"{found['load_average']:.1f}"
         yield (f"{run['model']}, {run['dtype']}", name, *clocks, f"{found['determinism']}: {buckets}", load)
 
 
