@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -50,8 +50,16 @@ fuzz: $(STAMP)  ## 50,000 real edits in exact formats, half an hour; fails on by
 test-slow: $(STAMP)  ## what the suite leaves out because it takes minutes
 	$(BIN)/python -m pytest -m slow
 
-node-clients:  ## the OpenAI SDK for Node, for the contract test that is skipped without it
-	npm install --prefix tests/contract/node --package-lock=false --ignore-scripts --no-audit --no-fund
+# 1 GB of packages at pinned versions, in an environment of their own, and not part of what continuous integration runs.  Some report to
+# their vendors, so they run where loopback is the only network (Linux, as root; elsewhere the run says that it cannot).
+CLIENTS = .venv-clients
+test-real-clients: $(STAMP)  ## the vendors' own clients, SDKs and MCP servers against a live server, minutes; needs node and npm
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --requirement tests/real_clients/requirements.txt
+	cp tests/real_clients/package.json $(CLIENTS)
+	npm install --prefix $(CLIENTS) --package-lock=false --ignore-scripts --no-audit --no-fund
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_clients.run --env $(CLIENTS)
+	$(BIN)/python -m docs.generate
 
 # In a folder beside the environment: a CUDA build of PyTorch wants a Triton of its own.  Linux only, as Triton is.
 TRITON = .venv-triton
@@ -177,4 +185,4 @@ check: lint types test  ## lint, types and the suite
 
 # Not runs/: what lies there took hours.
 clean:  ## the environments and caches; results in runs/ stay
-	rm -rf $(VENV) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(CLIENTS) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache

@@ -34,6 +34,7 @@ from docs.tables import field_table, named_fields, table
 
 FOLDER = Path(__file__).parent
 PAGES = (
+    "clients.md",
     "cli.md",
     "http-api.md",
     "batch.md",

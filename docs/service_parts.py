@@ -1,4 +1,4 @@
-"""The generated parts of `operations.md`: what the benchmarks of the service found last."""
+"""The generated parts of `operations.md` and `clients.md`: what the measurements of the service found last."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def load() -> str:
 def hostile() -> str:
     """The edits made to be slow."""
     return _shown(load_benchmark.RESULT.with_name("hostile.json"), hostile_text)
+
+
+def real_clients() -> str:
+    """The vendors' own clients."""
+    return _shown(load_benchmark.RESULT.with_name("real-clients.json"), clients_text)
 
 
 def _shown(path: Path, render: Callable[[Mapping[str, Any]], str]) -> str:
@@ -53,6 +58,20 @@ def hostile_text(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def clients_text(result: Mapping[str, Any]) -> str:
+    """A result of `tests.real_clients.run`."""
+    n, sizes = len(result["edits"]), result["edits"].values()
+    network = "loopback as the only network" if result["is_isolated"] else "the machine's own network"
+    head = f"{n} edits of files of {min(sizes):,} to {max(sizes):,} characters, {network}, {_origin(result)}.\n"
+    rows = []
+    for name, found in result["clients"].items():
+        refused = [f"{edit}: {why}" for edit, why in found["refused"].items()]
+        wrong = [f"**wrong**: {edit}" for edit in found["wrong"]]
+        told = ", ".join(f"{probe} `{error}`" for probe, error in found["errors"].items())
+        rows.append((name, found["version"], f"{found['right']} of {n}", "; ".join((*wrong, *refused)) or "-", told))
+    return head + "\n" + table(("client", "version", "right", "what is not, and why", "what it raises"), rows)
+
+
 def _phase(name: str, phase: Mapping[str, Any]) -> str:
     memory = phase["memory_mb"]
     rows = [
@@ -77,6 +96,7 @@ def _origin(result: Mapping[str, Any]) -> str:
 
 
 SERVICE_PARTS: Mapping[str, Callable[[], str]] = {
+    "real-clients": real_clients,
     "load": load,
     "hostile": hostile,
 }

@@ -51,12 +51,12 @@ OPENAI_PATHS = (
     *(f"/v1/{base}{name}" for base in ("", "apply/") for name in ("chat/", "completions", "models")),
     "/v1/responses",
 )
-OPENAI_CODES: Mapping[type[ApplyError], str] = {
-    errors.Unauthorized: "invalid_api_key",
-    errors.UnknownModel: "model_not_found",
-    errors.ContextLimitExceeded: "context_length_exceeded",
+OPENAI_CODES: Mapping[type[ApplyError], tuple[str, str]] = {
+    errors.Unauthorized: ("invalid_api_key", "Incorrect API key provided: "),
+    errors.UnknownModel: ("model_not_found", ""),
+    errors.ContextLimitExceeded: ("context_length_exceeded", "This model's maximum context length is {limit} tokens: "),
 }
-"""Where OpenAI has a code of its own for an error."""
+"""Where OpenAI has a code of its own for an error; and how its message begins there, as some clients go by the words."""
 
 
 class _Shape(BaseModel):
@@ -107,7 +107,7 @@ def status_of(error: ApplyError | type[ApplyError], path: str = "") -> int:
 
 def code_of(kind: type[ApplyError], path: str = "") -> str:
     """The code of a class of errors at this path."""
-    return OPENAI_CODES.get(kind, kind.code) if path.startswith(OPENAI_PATHS) else kind.code
+    return OPENAI_CODES[kind][0] if kind in OPENAI_CODES and path.startswith(OPENAI_PATHS) else kind.code
 
 
 def error_kinds(kind: type[ApplyError] = ApplyError) -> Iterator[type[ApplyError]]:
@@ -152,12 +152,11 @@ def error_body(error: ApplyError, path: str = "") -> dict[str, Any]:
     if shape is ErrorBody:
         return {"error": details}
     message, remedy = details["message"], details["remedy"]
-    if isinstance(error, errors.ContextLimitExceeded) and shape is OpenAIErrorBody:  # LiteLLM goes by these words
-        message = f"This model's maximum context length is {error.limit} tokens: {message}"
     if remedy:
         message = f"{message.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}"
     if shape is FlatErrorBody:
         return {"error": message, **details}
+    message = OPENAI_CODES.get(type(error), ("", ""))[1].format(limit=error.limit) + message
     details["code"], status = code_of(type(error), path), status_of(error, path)
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
     param = error.value if isinstance(error, UnknownField) else None

@@ -55,7 +55,8 @@ class KeyRing(NamedTuple):
 
 
 def make_key() -> str:
-    return f"apply-{secrets.token_urlsafe(32)}"
+    """A new key.  Some clients take only one that begins with `sk-`."""
+    return f"sk-apply-{secrets.token_urlsafe(32)}"
 
 
 def hash_key(text: str) -> str:

@@ -48,11 +48,11 @@ def test_every_error_has_every_shape(kind: type[ApplyError]) -> None:
         body = json.loads(error_response(error, path).body)
         assert OpenAIErrorBody.model_validate(body)
         expected = "rate_limit_error" if status_of(error) == 429 else TYPES[status_of(error) // 100]
-        too_long = "This model's maximum context length is 3 tokens: " * (kind is ContextLimitExceeded)
+        code, words = OPENAI_CODES.get(kind, (kind.code, ""))
         assert body["error"] == {
             **facts,
-            "code": OPENAI_CODES.get(kind, kind.code),
-            "message": too_long + "What is wrong. Do this",
+            "code": code,
+            "message": words.format(limit=3) + "What is wrong. Do this",
             "type": expected,
             "param": body["error"]["param"],
         }

@@ -15,7 +15,7 @@ from tests.contract.test_recorded import RECORDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8765"
-NODE = Path(__file__).parent / "node"
+PACKAGES = Path(__file__).parents[2] / ".venv-clients" / "node_modules"
 
 
 def examples(language: str) -> list[str]:
@@ -49,10 +49,10 @@ def test_the_curl_example(url: str) -> None:
 @pytest.mark.slow
 def test_the_node_example(url: str, tmp_path: Path) -> None:
     node = shutil.which("node")
-    if node is None or not (NODE / "node_modules").is_dir():
-        pytest.skip("no Node on this machine, or no SDK: make node-clients")
+    if node is None or not PACKAGES.is_dir():
+        pytest.skip("no Node on this machine, or no SDK: make test-real-clients")
     (source,) = (text for text in examples("js") if text.startswith("import OpenAI"))
-    (tmp_path / "node_modules").symlink_to(NODE / "node_modules")
+    (tmp_path / "node_modules").symlink_to(PACKAGES)
     script = tmp_path / "example.mjs"
     script.write_text(source.replace(ADDRESS, url))
     done = subprocess.run([node, str(script)], capture_output=True, timeout=300, check=True)
