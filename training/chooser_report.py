@@ -1,4 +1,4 @@
-"""Figures of choosers that were cross-validated by repository.  Pure; knows outcomes, no model and no text."""
+"""Figures of a chooser that was cross-validated by repository.  Pure; knows outcomes, no model and no text."""
 
 from __future__ import annotations
 
@@ -16,18 +16,13 @@ from apply_eval.metrics import (
     widest,
 )
 from training.chooser_data import Choice
-from training.chooser_fit import Outcome, Recipe
+from training.chooser_fit import Outcome
 
 ORACLES = (1, 2, 4, 8)
 LIMITS = (0.01, 0.02)
 REFUSED_BELOW = 0.3
 """Clients that can't show a doubt refuse only what is more likely wrong than right.  Lower than a half, as the sets
 that may be fitted to hold more of the hard styles than real traffic: there 42% of what stands between is right."""
-
-
-def pick_recipe(outcomes: Mapping[Recipe, Sequence[Outcome]]) -> Recipe:
-    """The recipe with the least log loss; the first, which is the simplest, of those that are equal to three digits."""
-    return min(outcomes, key=lambda recipe: round(log_loss(outcomes[recipe]), 3))
 
 
 def log_loss(outcomes: Sequence[Outcome]) -> float:
@@ -49,18 +44,16 @@ def judged(outcomes: Sequence[Outcome]) -> list[Judged]:
     return [Judged(o.probability, o.is_right, o.choice.weight) for o in outcomes]
 
 
-def describe_recipe(outcomes: Sequence[Outcome], *, seed: int) -> dict[str, Any]:
-    """What recipes are compared by; shares by weight."""
+def describe(outcomes: Sequence[Outcome], threshold: float, *, seed: int) -> dict[str, Any]:
+    """The figures out of fold: what choosers are compared by (shares by weight), by set and by style, calibration,
+    thresholds, oracles."""
     samples = judged(outcomes)
     curve = risk_curve(samples)
     points = {limit: widest(curve, limit) for limit in LIMITS}
     total = math.fsum(sample.weight for sample in samples)
-    calibration = calibration_figures(samples)
     return {
         "exact": math.fsum(sample.weight for sample in samples if sample.is_right) / total,
         "log_loss": log_loss(outcomes),
-        "brier": calibration["brier"],
-        "auc": calibration["ranking"],
         "coverage_at": {
             str(limit): {
                 "coverage": 0.0 if point is None else point.coverage,
@@ -68,12 +61,6 @@ def describe_recipe(outcomes: Sequence[Outcome], *, seed: int) -> dict[str, Any]
             }
             for limit, point in points.items()
         },
-    }
-
-
-def describe(outcomes: Sequence[Outcome], threshold: float) -> dict[str, Any]:
-    """The figures of the chosen recipe out of fold: by set and by style, calibration, thresholds, oracles."""
-    return {
         "thresholds": {"apply": threshold, "refuse": REFUSED_BELOW},
         "by_source": {
             name: describe_group([o for o in outcomes if o.choice.source == name], threshold)
@@ -84,7 +71,7 @@ def describe(outcomes: Sequence[Outcome], threshold: float) -> dict[str, Any]:
             for name in sorted({o.choice.style for o in outcomes if o.choice.style})
         },
         "all": describe_group(outcomes, threshold),
-        "calibration": calibration_figures(judged(outcomes)),
+        "calibration": calibration_figures(samples),
     }
 
 
@@ -127,17 +114,16 @@ def counts_of(choices: Sequence[Choice], n_others: Mapping[str, int]) -> dict[st
 # -- printing ----------------------------------------------------------------------------------------------------------
 def lines(report: Mapping[str, Any]) -> list[str]:
     """The report in words: every share of errors with its coverage beside it."""
-    chosen = report["chosen"]
-    found = [f"chosen: {report['recipe']}; out of fold, by repository"]
-    for name, recipe in report["recipes"].items():
-        coverage = ", ".join(
-            f"{one['coverage']:.1%} at {float(limit):.0%} wrong{_interval(one['interval'])}"
-            for limit, one in recipe["coverage_at"].items()
-        )
-        found.append(
-            f"  {name}: {recipe['exact']:.1%} right, log loss {recipe['log_loss']:.3f}, Brier {recipe['brier']:.3f}, "
-            f"AUC {_number(recipe['auc'])}, covers {coverage}"
-        )
+    chosen = report["out_of_fold"]
+    coverage = ", ".join(
+        f"{one['coverage']:.1%} at {float(limit):.0%} wrong{_interval(one['interval'])}"
+        for limit, one in chosen["coverage_at"].items()
+    )
+    calibration = chosen["calibration"]
+    found = [
+        f"out of fold, by repository: {chosen['exact']:.1%} right, log loss {chosen['log_loss']:.3f}, "
+        f"Brier {calibration['brier']:.3f}, AUC {_number(calibration['ranking'])}, covers {coverage}"
+    ]
     thresholds = chosen["thresholds"]
     found.append(f"applied from {thresholds['apply']:.4f} on, refused below {thresholds['refuse']}")
     for title in ("by_source", "by_style"):

@@ -2,10 +2,10 @@
 
     python -m training.fit_chooser --data hand-written.jsonl.xz --data sketched.jsonl.xz --weight sketched.jsonl.xz=0.1
 
-All readings of every edit that may be fitted to are told right or wrong, recipes are cross-validated by repository, and
-the one with the least log loss is fitted to everything.  Writes its numbers to `chooser.json` beside the merger, and
-prints the report: every figure in it is of edits whose repository the chooser had not seen.  The threshold at which
-answers are applied is found there too and frozen with the numbers.  Needs the extra `train`.
+All readings of every edit that may be fitted to are told right or wrong, and a chooser is fitted to them.  Writes its
+numbers to `chooser.json` beside the merger, and prints the report: every figure in it is of edits whose repository the
+chooser had not seen (cross-validation).  The threshold at which answers are applied is found there too and frozen with
+the numbers.  Needs the extra `train`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +24,13 @@ from apply_eval.datasets import EditRecord
 from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
 from apply_service.edits.fidelity import normalise
-from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Sum, Tree, parse
+from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Tree, Trees, parse
 from apply_service.edits.lazy.merge import readings
 from apply_service.edits.reply import read_reply
 from apply_service.types import Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
-from training.chooser_fit import (
-    CALIBRATIONS,
-    CONFIDENCES,
-    SCORES,
-    Recipe,
-    cross_validate,
-    fit_choosers,
-    judge,
-    scores_out_of_fold,
-)
-from training.chooser_report import (
-    REFUSED_BELOW,
-    counts_of,
-    describe,
-    describe_recipe,
-    lines,
-    pick_recipe,
-    pick_threshold,
-)
+from training.chooser_fit import fit_chooser
+from training.chooser_report import REFUSED_BELOW, counts_of, describe, lines, pick_threshold
 
 PACKAGE = "apply_service.edits.lazy"
 
@@ -58,22 +40,15 @@ def main(arguments: Sequence[str] | None = None, *, readings_of: Readings | None
     options = parse_options(arguments)
     choices, n_others = read_choices(options.data, dict(options.weight), readings_of or lazy_readings)
     names = feature_names(choices)
-    recipes = recipes_of(options)
-    outcomes = cross_validate(choices, names, recipes, n_folds=options.folds)
-    recipe = pick_recipe(outcomes)
-    made = fit_choosers(choices, names, [recipe], n_folds=options.folds)[recipe]
-    # One calibration for all: those of the folds differ by more than the few answers that decide about a threshold.
-    scores = scores_out_of_fold(choices, names, SCORES[recipe.score], options.folds)
-    threshold = pick_threshold(judge(choices, made, scores), options.wrong)
+    made, outcomes = fit_chooser(choices, names, options.folds)
+    threshold = pick_threshold(outcomes, options.wrong)
     files = [file for pair in options.data for file in pair if file is not None]
     report = {
         "kind": "chooser",
-        "recipe": " ".join(recipe),
         "wrong": options.wrong,
         "folds": options.folds,
         "sets": counts_of(choices, n_others),
-        "recipes": {" ".join(one): describe_recipe(found, seed=options.seed) for one, found in outcomes.items()},
-        "chosen": describe(outcomes[recipe], threshold),
+        "out_of_fold": describe(outcomes, threshold, seed=options.seed),
         "provenance": provenance(files, seed=options.seed),
     }
     chooser = made._replace(thresholds=ChooserThresholds(threshold, REFUSED_BELOW))
@@ -106,15 +81,13 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--wrong", type=probability, default=0.01, help="share of applied answers that may be wrong")
     parser.add_argument("--folds", type=positive, default=6, help="of the cross-validation by repository")
-    for name, known in (("score", SCORES), ("confidence", CONFIDENCES), ("calibration", CALIBRATIONS)):
-        parser.add_argument(f"--{name}", choices=tuple(known), help="only this kind (default: the best of all)")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap's intervals")
     default = Path(str(resources.files(PACKAGE))) / MODEL_FILE
     parser.add_argument("--out", type=Path, default=default, help="file of the numbers (default: in the package)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="the report as JSON")
     options = parser.parse_args(arguments)
-    if options.folds < 3:
-        parser.error("--folds: three at least, as calibration has folds of its own")
+    if options.folds < 2:
+        parser.error("--folds: two at least")
     return options
 
 
@@ -132,15 +105,6 @@ def _weight(text: str) -> tuple[str, float]:
     if not sign or not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=W with a number above zero")
     return name, value
-
-
-def recipes_of(options: argparse.Namespace) -> list[Recipe]:
-    """The recipes to compare, the simplest first."""
-    kinds = [
-        [only] if (only := getattr(options, name)) is not None else list(known)
-        for name, known in (("score", SCORES), ("confidence", CONFIDENCES), ("calibration", CALIBRATIONS))
-    ]
-    return [Recipe(*kind) for kind in product(*kinds)]
 
 
 def read_choices(
@@ -173,17 +137,16 @@ def lazy_readings(record: EditRecord) -> Sequence[Reading]:
 def short_provenance(report: Mapping[str, Any]) -> dict[str, Any]:
     """What the numbers were fitted to and with, and what they were worth."""
     start = report["provenance"]
-    applied = report["chosen"]["all"]["applied"]
+    applied = report["out_of_fold"]["all"]["applied"]
     return {
         "created": start["created"],
         "commit": start["commit"],
         "data": start["data"],
         "sets": report["sets"],
-        "recipe": report["recipe"],
         "folds": report["folds"],
         "wrong": report["wrong"],
         "out_of_fold": {
-            "exact": report["chosen"]["all"]["exact"],
+            "exact": report["out_of_fold"]["all"]["exact"],
             "n_applied": applied["n_applied"],
             "n_wrong": applied["n_wrong"],
         },
@@ -196,9 +159,8 @@ def write(path: Path, chooser: Chooser, origin: Mapping[str, Any]) -> None:
     values = {
         "version": VERSION,
         "features": list(chooser.features),
-        "score": _sum(chooser.score),
-        "confidence": _sum(chooser.confidence),
-        "calibration": [list(row) for row in chooser.calibration],
+        "first": _trees(chooser.first),
+        "second": _trees(chooser.second),
         "elsewhere": chooser.elsewhere,
         "thresholds": chooser.thresholds._asdict(),
         "provenance": origin,
@@ -209,9 +171,8 @@ def write(path: Path, chooser: Chooser, origin: Mapping[str, Any]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _sum(found: Sum) -> dict[str, Any]:
-    trees = [_nested(tree) for tree in found.trees]
-    return {"inputs": list(found.inputs), "start": found.start, "weights": list(found.weights), "trees": trees}
+def _trees(found: Trees) -> dict[str, Any]:
+    return {"inputs": found.inputs, "start": found.start, "trees": [_nested(tree) for tree in found.trees]}
 
 
 def _nested(tree: Tree) -> Any:

@@ -70,5 +70,5 @@ def test_a_snippet_for_no_edit_is_an_error() -> None:
 
 def test_shipped_snippets_are_all_there() -> None:
     found = fit_sets.read_written()
-    assert len(found) == 3082
+    assert len(found) == 4282
     assert all(row["update"].strip() and row["style"] for row in found)

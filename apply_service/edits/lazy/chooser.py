@@ -1,7 +1,7 @@
 """Which reading of an edit is right, and how likely: evaluates the numbers that `training.fit_chooser` fitted.
 
-Knows names and numbers, no text.  A score orders the readings of one edit; what is known of the best one (`evidence`)
-gives log-odds that it is right, and a calibration turns these into a probability.
+Knows names and numbers, no text.  A first look scores each reading of an edit beside all others.  A second look
+compares the best two; its scores are the log-odds that each is right.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from apply_service.errors import ModelNotLoadable
 
 MODEL_FILE = "chooser.json"
-KEYS = {"version", "features", "score", "confidence", "calibration", "elsewhere", "thresholds", "provenance"}
-VERSION = 1
+KEYS = {"version", "features", "first", "second", "elsewhere", "thresholds", "provenance"}
+VERSION = 2
 RIVALS = ":rivals"
 """`NAME:rivals` is how far a reading's feature exceeds its mean over the other readings; 0 where there is no other."""
-EVIDENCE = ("score", "margin", "n_readings")
-"""Known of the best reading beside its features: its score, by how much it exceeds the second, how many there are."""
+OTHER = ":other"
+"""`NAME:other` is how far it exceeds that of the other one of the best two; 0 where there is no other."""
+LOOK = ("first", "lead", "n_readings")
+"""Also known at the second look: the first look's score, by how much it exceeds the other's, how many readings there
+are."""
 UNSEEN, UNSEEN_CHANCE = "invisible", 0.8
 """A reading that keeps white space which the snippet shows otherwise is never sure: nobody can see what was meant."""
 ALONE = 10.0
-"""The greatest margin, and that of a reading without another."""
+"""The lead of a reading without another."""
 
 Values = Mapping[str, float]
 Tree = float | tuple[int, float, Any, Any]
 """A leaf's value; or (place of the input, limit, the tree where it is at most the limit, the tree where it is more)."""
 
 
-class Sum(NamedTuple):
-    """Adds up to a score or log-odds: `start`, each input times its weight, and the leaf that each tree ends in."""
+class Trees(NamedTuple):
+    """Adds up to log-odds: `start` and the leaf that each tree ends in."""
 
     inputs: tuple[str, ...]
     start: float
-    weights: tuple[float, ...]
     trees: tuple[Tree, ...]
 
     def of(self, values: Values) -> float:
         x = [values[name] for name in self.inputs]
-        total = self.start + sum(weight * value for weight, value in zip(self.weights, x, strict=True))
+        total = self.start
         for node in self.trees:
             while isinstance(node, tuple):
                 node = node[2] if x[node[0]] <= node[1] else node[3]
@@ -60,37 +60,34 @@ class ChooserThresholds(NamedTuple):
 
 
 class Chooser(NamedTuple):
-    """The fitted model.  `calibration` is (log-odds, probabilities), both rising, joined by straight lines; empty where
-    the log-odds are calibrated as they are.  Of the edits whose best reading is wrong, `elsewhere` is the share that
-    another reading is right of."""
+    """The fitted model.  Of the edits whose best reading is wrong, `elsewhere` is the share that another reading is
+    right of."""
 
     features: tuple[str, ...]
-    score: Sum
-    confidence: Sum
-    calibration: tuple[tuple[float, ...], tuple[float, ...]]
+    first: Trees
+    second: Trees
     elsewhere: float
     thresholds: ChooserThresholds
 
     def rank(self, readings: Sequence[Values]) -> list[float]:
-        """The score of each reading of an edit, given by its features: the highest is chosen, the first of equals.
+        """The score of each reading of an edit, given by its features: the highest is chosen, the first of equals, and
+        is the log-odds that this one is right.
 
         Raises:
             ValueError: the features are others than the fitted ones.
         """
         if any(reading.keys() != {*self.features} for reading in readings):
             raise ValueError("a reading has other features than the chooser was fitted to")
-        return [self.score.of(values) for values in beside_rivals(readings)]
-
-    def probability(self, readings: Sequence[Values], scores: Sequence[float]) -> float:
-        """The chance that the reading with the highest of `scores` is right."""
-        log_odds = self.confidence.of(evidence(readings, scores))
-        chance = float(np.interp(log_odds, *self.calibration)) if self.calibration[0] else logistic(log_odds)
-        return min(chance, UNSEEN_CHANCE) if readings[best(scores)].get(UNSEEN, 0.0) > 0 else chance
+        scores = [self.first.of(values) for values in beside_rivals(readings)]
+        return look_again(scores, {at: self.second.of(row) for at, row in best_two(readings, scores).items()})
 
     def probabilities(self, readings: Sequence[Values], scores: Sequence[float]) -> list[float]:
-        """The chance of each reading to be right: the best one's is `probability`, no other's exceeds it, and all
-        together do not exceed 1."""
-        at, chance = best(scores), self.probability(readings, scores)
+        """The chance of each reading to be right: no other's exceeds that of the best, and all together do not exceed
+        1."""
+        at = best(scores)
+        chance = logistic(scores[at])
+        if readings[at].get(UNSEEN, 0.0) > 0:
+            chance = min(chance, UNSEEN_CHANCE)
         weights = [0.0 if i == at else math.exp(score - scores[at]) for i, score in enumerate(scores)]
         left = (1.0 - chance) * self.elsewhere / (math.fsum(weights) or 1.0)
         return [chance if i == at else min(chance, left * weight) for i, weight in enumerate(weights)]
@@ -115,12 +112,23 @@ def beside_rivals(readings: Sequence[Values]) -> list[dict[str, float]]:
     ]
 
 
-def evidence(readings: Sequence[Values], scores: Sequence[float]) -> dict[str, float]:
-    """What is known of the best reading of an edit: its features, those beside its rivals', and EVIDENCE."""
-    at = best(scores)
-    margin = min((scores[at] - score for i, score in enumerate(scores) if i != at), default=ALONE)
-    known = {"score": scores[at], "margin": min(margin, ALONE), "n_readings": float(len(scores))}
-    return beside_rivals(readings)[at] | known
+def best_two(readings: Sequence[Values], scores: Sequence[float]) -> dict[int, dict[str, float]]:
+    """What the second look sees of the best two readings, or of the only one, by their places."""
+    places = sorted(range(len(scores)), key=lambda i: -scores[i])[:2]
+    beside = beside_rivals(readings)
+    found = {}
+    for at, other in zip(places, reversed(places), strict=True):
+        lead = ALONE if at == other else scores[at] - scores[other]
+        against = {f"{name}{OTHER}": x - readings[other][name] for name, x in readings[at].items()}
+        look = dict(zip(LOOK, (scores[at], lead, float(len(scores))), strict=True))
+        found[at] = beside[at] | against | look
+    return found
+
+
+def look_again(scores: Sequence[float], second: Mapping[int, float]) -> list[float]:
+    """The second look's scores; those of all other readings are moved below them, with their distances."""
+    down = min(second.values()) - min(scores[at] for at in second)
+    return [second.get(at, score + down) for at, score in enumerate(scores)]
 
 
 def parse(values: Mapping[str, Any]) -> Chooser:
@@ -133,23 +141,20 @@ def parse(values: Mapping[str, Any]) -> Chooser:
         raise ValueError(f"keys {sorted(values)} of version {values.get('version')} instead of {VERSION}")
     features = tuple(values["features"])
     known = {*features, *(f"{name}{RIVALS}" for name in features)}
-    log_odds, chances = (tuple(_number(x) for x in row) for row in values["calibration"])
     elsewhere = _number(values["elsewhere"])
     thresholds = ChooserThresholds(**{name: _number(x) for name, x in values["thresholds"].items()})
-    if len(log_odds) != len(chances) or (*log_odds, *chances) != (*sorted(log_odds), *sorted(chances)):
-        raise ValueError("the calibration does not rise")
-    if not all(0 <= chance <= 1 for chance in (*chances, elsewhere, *thresholds)):
+    if not all(0 <= chance <= 1 for chance in (elsewhere, *thresholds)):
         raise ValueError("a probability is not between 0 and 1")
-    score, confidence = _sum(values["score"], known), _sum(values["confidence"], known | {*EVIDENCE})
-    return Chooser(features, score, confidence, (log_odds, chances), elsewhere, thresholds)
+    first = _trees(values["first"], known)
+    second = _trees(values["second"], {*known, *(f"{name}{OTHER}" for name in features), *LOOK})
+    return Chooser(features, first, second, elsewhere, thresholds)
 
 
-def _sum(values: Mapping[str, Any], known: set[str]) -> Sum:
+def _trees(values: Mapping[str, Any], known: set[str]) -> Trees:
     inputs = tuple(values["inputs"])
-    if not known.issuperset(inputs) or len(inputs) != len(values["weights"]):
-        raise ValueError(f"inputs {inputs} are not all features, or not as many as weights")
-    weights = tuple(_number(weight) for weight in values["weights"])
-    return Sum(inputs, _number(values["start"]), weights, tuple(_tree(tree, len(inputs)) for tree in values["trees"]))
+    if not known.issuperset(inputs):
+        raise ValueError(f"inputs {inputs} are not all known")
+    return Trees(inputs, _number(values["start"]), tuple(_tree(tree, len(inputs)) for tree in values["trees"]))
 
 
 def _tree(node: Any, n_inputs: int) -> Tree:

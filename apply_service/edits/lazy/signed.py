@@ -173,7 +173,8 @@ class _SignedReader:
         hunk = 0
         for i, ((sign, text), role) in enumerate(zip(signed, roles, strict=True)):
             hunk += role in (Role.MARKER, Role.HINT)
-            if role in (Role.CONTENT, Role.BLANK):
+            is_end = 0 < i == len(update) - 1 and not update[i]  # behind the last line end there is no line
+            if role in (Role.CONTENT, Role.BLANK) and not is_end:
                 self.lines.append(_Line(i, sign, text, hunk))
         self.last_hunk = hunk
         self._changed = {line.hunk for line in self.lines if line.sign != " "}

@@ -14,20 +14,22 @@ from typing import Any
 import pytest
 
 from apply_service.edits.lazy import chooser
-from apply_service.edits.lazy.chooser import ALONE, beside_rivals, evidence, load, parse
+from apply_service.edits.lazy.chooser import ALONE, beside_rivals, best_two, load, parse
 from apply_service.errors import ModelNotLoadable
 
 TINY: dict[str, Any] = {
-    "version": 1,
+    "version": 2,
     "features": ["matched", "deleted"],
-    "score": {"inputs": ["matched", "deleted:rivals"], "start": 0.5, "weights": [2.0, -1.0], "trees": []},
-    "confidence": {
-        "inputs": ["score", "margin", "n_readings", "deleted"],
-        "start": -1.0,
-        "weights": [1.0, 0.0, 0.0, 0.0],
-        "trees": [[3, 1.0, 0.25, [2, 2.0, -0.5, -4.0]]],
+    "first": {
+        "inputs": ["matched", "deleted:rivals"],
+        "start": 0.5,
+        "trees": [[0, 0.5, 0.0, 2.0], [1, 0.0, 4.0, -1.0]],
     },
-    "calibration": [[-2.0, 0.0, 2.0], [0.1, 0.5, 0.9]],
+    "second": {
+        "inputs": ["first", "lead", "n_readings", "deleted", "matched:other"],
+        "start": -1.0,
+        "trees": [[3, 1.0, 0.25, [2, 2.0, -0.5, -4.0]], [4, 0.0, 0.0, 3.0]],
+    },
     "elsewhere": 0.5,
     "thresholds": {"apply": 0.97, "refuse": 0.5},
     "provenance": {},
@@ -43,10 +45,23 @@ def with_part(part: str, **changes: Any) -> dict[str, Any]:
     return changed(**{part: TINY[part] | changes})
 
 
-def test_scores_add_up() -> None:
-    # deleted:rivals is 1 - 5 for the first, 5 - 1 for the second
-    assert parse(TINY).rank([GOOD, BAD]) == [0.5 + 2.0 + 4.0, 0.5 + 0.0 - 4.0]
-    assert parse(TINY).rank([GOOD]) == [2.5]
+def test_trees_add_up_and_go_left_up_to_their_limit() -> None:
+    first = parse(TINY).first
+    assert first.of({"matched": 0.5, "deleted:rivals": 0.0}) == 0.5 + 0.0 + 4.0
+    assert first.of({"matched": 0.6, "deleted:rivals": 0.1}) == 0.5 + 2.0 - 1.0
+
+
+def test_the_second_look_has_the_last_word_on_the_best_two() -> None:
+    # The first look: 6.5 and -0.5.  The second: -1 + 0.25 + 3 and -1 - 0.5.
+    assert parse(TINY).rank([GOOD, BAD]) == [2.25, -1.5]
+    # With a third reading, the worst at the first look, which keeps its distance of 0 to the second.
+    assert parse(TINY).rank([BAD, GOOD, BAD]) == [-5.0, 2.25, -5.0]
+    assert parse(TINY).rank([GOOD]) == [-0.75]
+
+
+def test_the_second_look_can_turn_the_order() -> None:
+    against = parse(with_part("second", trees=[[1, 0.0, 5.0, 0.0]]))
+    assert against.rank([GOOD, BAD, BAD]) == [-1.0, 4.0, -1.0]
 
 
 def test_features_stand_beside_the_mean_of_the_others() -> None:
@@ -55,49 +70,35 @@ def test_features_stand_beside_the_mean_of_the_others() -> None:
     assert beside_rivals([{"x": 7.0}]) == [{"x": 7.0, "x:rivals": 0.0}]
 
 
-def test_the_evidence_is_of_the_best_reading() -> None:
-    assert evidence([BAD, GOOD], [-3.5, 6.0]) == {
-        "matched": 1.0, "deleted": 1.0, "matched:rivals": 1.0, "deleted:rivals": -4.0,
-        "score": 6.0, "margin": 9.5, "n_readings": 2.0,
+def test_the_best_two_stand_beside_each_other() -> None:
+    worst = {"matched": 0.0, "deleted": 9.0}
+    found = best_two([BAD, worst, GOOD], [1.0, -2.0, 6.0])
+    assert list(found) == [2, 0]
+    assert found[2] == {
+        "matched": 1.0, "deleted": 1.0, "matched:rivals": 1.0, "deleted:rivals": -6.0,
+        "matched:other": 1.0, "deleted:other": -4.0, "first": 6.0, "lead": 5.0, "n_readings": 3.0,
     }  # fmt: skip
-    assert evidence([GOOD], [2.5])["margin"] == ALONE
-    assert evidence([GOOD, BAD], [60.0, 0.0])["margin"] == ALONE
-
-
-@pytest.mark.parametrize(
-    ("reading", "n", "log_odds"),
-    [
-        ({"matched": 0.0, "deleted": 1.0}, 1, 0.5 - 1.0 + 0.25),
-        ({"matched": 0.0, "deleted": 2.0}, 2, 0.5 - 1.0 - 0.5),
-        ({"matched": 0.0, "deleted": 2.0}, 3, 0.5 - 1.0 - 4.0),
-    ],
-)
-def test_a_tree_goes_left_up_to_its_limit(reading: dict[str, float], n: int, log_odds: float) -> None:
-    model = parse(TINY)
-    scores = [0.5] * n
-    assert model.confidence.of(evidence([reading] * n, scores)) == log_odds
-    level = 0.1 if log_odds < -2 else 0.5 + 0.2 * log_odds
-    assert model.probability([reading] * n, scores) == pytest.approx(level, abs=1e-12)
-
-
-def test_without_points_the_log_odds_are_calibrated() -> None:
-    model = parse(changed(calibration=[[], []], confidence=TINY["confidence"] | {"trees": []}))
-    reading = {"matched": 0.0, "deleted": 1.0}
-    assert model.probability([reading], [3.0]) == pytest.approx(1 / (1 + math.exp(-2.0)), abs=1e-15)
-    assert model.probability([reading], [-2000.0]) == 0.0
+    assert (found[0]["matched:other"], found[0]["lead"]) == (-1.0, -5.0)
+    (alone,) = best_two([GOOD], [2.5]).values()
+    assert (alone["lead"], alone["matched:other"]) == (ALONE, 0.0)
 
 
 def test_the_others_share_what_the_best_leaves() -> None:
-    model = parse(changed(confidence=TINY["confidence"] | {"weights": [0.0] * 4, "trees": []}))
-    chances = model.probabilities([GOOD, BAD, BAD], [3.0, 2.0, 1.0])
-    left = (1 - 0.3) * 0.5 / (math.exp(-1) + math.exp(-2))
-    assert chances == pytest.approx([0.3, left * math.exp(-1), left * math.exp(-2)])
-    assert model.probabilities([GOOD], [3.0]) == [pytest.approx(0.3)]
+    chances = parse(TINY).probabilities([BAD, BAD, GOOD], [-1.0, -2.0, 0.0])
+    left = 0.5 * 0.5 / (math.exp(-1) + math.exp(-2))
+    assert chances == pytest.approx([left * math.exp(-1), left * math.exp(-2), 0.5])
+    assert parse(TINY).probabilities([GOOD], [3.0]) == [pytest.approx(1 / (1 + math.exp(-3.0)), abs=1e-15)]
+    assert parse(TINY).probabilities([GOOD], [-2000.0]) == [0.0]
 
 
 def test_no_reading_is_likelier_than_the_chosen_one() -> None:
-    unsure = parse(changed(calibration=[[0.0], [0.1]], elsewhere=1.0))
-    assert unsure.probabilities([BAD, GOOD], [1.0, 2.0]) == [0.1, 0.1]
+    unsure = parse(changed(elsewhere=1.0))
+    assert unsure.probabilities([BAD, GOOD], [-2.0, -2.0]) == pytest.approx([1 / (1 + math.exp(2.0))] * 2)
+
+
+def test_white_space_that_nobody_sees_is_never_sure() -> None:
+    reading = GOOD | {"invisible": 1.0}
+    assert parse(TINY).probabilities([reading], [9.0]) == [chooser.UNSEEN_CHANCE]
 
 
 def test_other_features_are_an_error() -> None:
@@ -109,20 +110,16 @@ def test_other_features_are_an_error() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        changed(version=2),
+        changed(version=1),
         changed(more=1),
         {name: value for name, value in TINY.items() if name != "elsewhere"},
         changed(features=["matched"]),
-        with_part("score", inputs=["matched", "margin"]),
-        with_part("score", weights=[1.0]),
-        with_part("score", weights=[1.0, math.nan]),
-        with_part("score", start="x"),
-        with_part("confidence", trees=[[4, 1.0, 0.0, 1.0]]),
-        with_part("confidence", trees=[[0, math.inf, 0.0, 1.0]]),
-        with_part("confidence", trees=[[0, 1.0, 0.0]]),
-        changed(calibration=[[0.0, 1.0], [0.9, 0.1]]),
-        changed(calibration=[[0.0], [0.5, 0.6]]),
-        changed(calibration=[[0.0], [1.5]]),
+        with_part("first", inputs=["matched", "lead"]),
+        with_part("first", start=math.nan),
+        with_part("first", start="x"),
+        with_part("second", trees=[[5, 1.0, 0.0, 1.0]]),
+        with_part("second", trees=[[0, math.inf, 0.0, 1.0]]),
+        with_part("second", trees=[[0, 1.0, 0.0]]),
         changed(elsewhere=-0.1),
         changed(thresholds={"apply": 0.9}),
         changed(thresholds={"apply": 0.9, "refuse": 0.5, "other": 0.1}),

@@ -163,6 +163,13 @@ def test_added_lines_that_repeat_their_neighbours_are_those() -> None:
     assert readings[0].reasons
 
 
+def test_the_last_line_end_is_no_blank_line() -> None:
+    update = "     g();\n }\n \n+void h() {\n+    x();\n+}"
+    for end in ("", "\n"):
+        found = read(["void f() {", "    g();", "}", ""], update + end).text
+        assert found == ("void f() {", "    g();", "}", "", "void h() {", "    x();", "}")
+
+
 def test_random_edits_come_out_exact_or_with_a_reason() -> None:
     draw = random.Random(draw_seed())
     n_exact = 0
