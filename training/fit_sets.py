@@ -6,6 +6,7 @@ were written by hand for edits of these sets.  Writes
 - `hand.jsonl`: snippets written by hand, those of the `fit` split and ours;
 - `careless.jsonl`: those of them that quote lines wrongly on purpose, rarer in real replies;
 - `fit_sketch.jsonl`: the same edits of the `fit` split, sketched by a program;
+- `tried.jsonl`: small edits as people try the service with, their wanted files written by hand, and cases of our tests;
 - `window_sketch.jsonl`: windows of other repositories, sketched in clean and in careless styles.
 
 Same input, same bytes.
@@ -26,7 +27,7 @@ from typing import Any
 
 from apply_eval.sketch import draw_sketch
 
-WRITTEN = "written_snippets.jsonl.xz"
+WRITTEN, TRIED = "written_snippets.jsonl.xz", "tried_edits.jsonl.xz"
 CARELESS = "misquoted_context"
 FIELDS = ("id", "repo", "path", "language", "subject", "before", "after")
 SEED = 7
@@ -47,12 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     fit = [row for row in read(options.data / "model_written_fit.jsonl.xz") if row["split"] == "fit"]
     windows = read(options.data / "train_windows.jsonl.xz")
-    written = join(read_written(), [*read(options.data / "real_edits_fit.jsonl.xz"), *windows])
+    written = join(read_own(WRITTEN), [*read(options.data / "real_edits_fit.jsonl.xz"), *windows])
     by_hand = [row_of(row, row["update"], row["style"]) for row in [*fit, *written]]
     sets = {
         "hand": [row for row in by_hand if row["style"] != CARELESS],
         "careless": [row for row in by_hand if row["style"] == CARELESS],
         "fit_sketch": [row_of(row, row["sketch"], "sketched") for row in fit],
+        "tried": read_own(TRIED),
         "window_sketch": sketch_windows(windows, {row["id"].split("#")[0] for row in written}),
     }
     options.out.mkdir(parents=True, exist_ok=True)
@@ -68,9 +70,9 @@ def read(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def read_written() -> list[dict[str, Any]]:
-    """The snippets of this folder: `id` of an edit, `style`, `update`."""
-    with resources.as_file(resources.files("training") / WRITTEN) as path:
+def read_own(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of this folder."""
+    with resources.as_file(resources.files("training") / name) as path:
         return read(path)
 
 
