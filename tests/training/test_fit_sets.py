@@ -35,7 +35,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"id": "more", "style": "free", "update": "ours"},
         {"id": fit_sets.edit_id(window), "style": "free", "update": "ours too"},
     ]
-    monkeypatch.setattr(fit_sets, "read_written", lambda: snippets)
+    monkeypatch.setattr(fit_sets, "read_own", lambda name: snippets if name == fit_sets.WRITTEN else [])
     return tmp_path
 
 
