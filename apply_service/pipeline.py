@@ -37,6 +37,7 @@ from apply_service.edits.fidelity import (
     with_mark,
     with_own_ends,
 )
+from apply_service.edits.markers import is_marker
 from apply_service.edits.reply import name_finding, read_reply
 from apply_service.edits.windows import Region, find_regions
 from apply_service.engine.calibration import Signals
@@ -231,12 +232,32 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
         update_read = with_own_ends(reply.update, request.update)
     edit_format: EditFormat = resolve(EDIT_FORMATS, reply.format)()
     instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
-    prediction = edit_format.predict(original_read, update_read, EditContext(request.path, language, instruction))
+    unchanged = Prediction(keep_all(original), tuple(update_read.split("\n")), Certainty.CERTAIN, determined=True)
+    is_old = reply.format == "lazy_snippet" and is_there_already(update_read, original_read)
+    if is_old and update_read.strip("\n") == original_read.strip("\n"):
+        prediction = unchanged
+    else:
+        prediction = edit_format.predict(original_read, update_read, EditContext(request.path, language, instruction))
+        prediction = unchanged if is_old and prediction.text == original_read else prediction
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)
     return reply.format, EditJob(
         original, reply.update, request.instruction, request.path, language, prediction, findings
     )
+
+
+def is_there_already(update: str, original: str) -> bool:
+    """Whether each stretch of a lazy snippet between its markers stands in the file as it is, in this order."""
+    text, at = f"\n{original}\n", 0
+    for is_mark, lines in groupby(update.split("\n"), is_marker):
+        stretch = "\n".join(lines).strip("\n")
+        if is_mark or not stretch.strip():
+            continue
+        found = text.find(f"\n{stretch}\n", at)
+        if found < 0:
+            return False
+        at = found + len(stretch) + 1
+    return at > 0
 
 
 # -- after the target -------------------------------------------------------------------------------------------------

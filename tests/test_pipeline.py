@@ -31,7 +31,7 @@ from apply_service.errors import (
     UnknownModel,
     UnsupportedParameter,
 )
-from apply_service.pipeline import apply, read_edit, run_alone
+from apply_service.pipeline import apply, is_there_already, read_edit, run_alone
 from apply_service.protocols import Constraint, EditJob
 from apply_service.target import Decider, Runtime, Target
 from apply_service.types import ApplyRequest, FinalEvent, FinishReason, TokenEvent
@@ -118,6 +118,41 @@ def test_a_format_that_determines_the_result_needs_no_model(strategy: str) -> No
     result = apply(replace(REQUEST, update=DIFF, strategy=strategy), Runtime(load=no_model))  # type: ignore[arg-type]
     assert result.merged_code == MERGED
     assert (result.strategy, result.format, result.model) == ("exact", "unified_diff", None)
+
+
+OLD = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exact"])
+@pytest.mark.parametrize(
+    "update",
+    [
+        ORIGINAL,
+        f"# ... existing code ...\n\n{OLD}# ... existing code ...\n",
+        "import os\n# ... existing code ...\ndef two():\n    return 2\n",
+    ],
+)
+def test_an_edit_that_is_already_there_needs_no_model(update: str, strategy: str) -> None:
+    request = replace(REQUEST, update=update, strategy=strategy)  # type: ignore[arg-type]
+    result = apply(request, Runtime(load=no_model))
+    assert (result.merged_code, result.strategy) == (ORIGINAL, "exact")
+    assert [verdict.check for verdict in result.verdicts if not verdict.is_pass] == ["no_op"]
+
+
+@pytest.mark.parametrize(
+    ("update", "is_old"),
+    [
+        ("# ... existing code ...\n", False),
+        ("def two():\n    return 2\n# ... existing code ...\nimport os\n", False),  # another order
+        ("import os\ndef two():\n    return 2\n", False),  # with nothing between: what was there goes
+        ("def one():\n    return 1\n# two is removed\n", False),
+        ("turn 1\n", False),
+        ("return 2\n", False),  # not as it stands there
+        ("    return 2", True),
+    ],
+)
+def test_an_edit_is_there_where_each_stretch_is(update: str, is_old: bool) -> None:
+    assert is_there_already(update, ORIGINAL) is is_old
 
 
 def test_strategy_model_asks_the_target_even_for_a_diff() -> None:

@@ -56,7 +56,7 @@ OPENAI_CODES: Mapping[type[ApplyError], tuple[str, str]] = {
     errors.UnknownModel: ("model_not_found", ""),
     errors.ContextLimitExceeded: ("context_length_exceeded", "This model's maximum context length is {limit} tokens: "),
 }
-"""Where OpenAI has a code of its own for an error; and how its message begins there, as some clients go by the words."""
+"""Where OpenAI has a code of its own for an error; and how its message begins, as some clients go by the words."""
 
 
 class _Shape(BaseModel):

@@ -30,6 +30,7 @@ def test_a_key_is_found_by_its_hash_alone() -> None:
 def test_what_the_command_writes_is_read_again(tmp_path: Path) -> None:
     first, second = make_key(), make_key()
     assert first != second
+    assert first.startswith("sk-"), "some clients take no other"
     path = write(tmp_path, format_entry("ci", first) + format_entry("my.laptop", second))
     ring = load_keys(path)
     assert ring is not None

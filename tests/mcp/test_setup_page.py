@@ -51,8 +51,8 @@ def test_every_command_on_the_page_is_one_of_ours(command: list[str]) -> None:
 
 
 def test_every_client_is_on_the_page() -> None:
-    assert len(list(configured())) == 8
-    for client in ("Claude Code", "Cursor", "Codex", "OpenCode"):
+    assert len(list(configured())) == 9
+    for client in ("Claude Code", "Cursor", "Codex", "OpenCode", "Zed"):
         assert f"**{client}**" in PAGE or f"{client}**, in" in PAGE
 
 

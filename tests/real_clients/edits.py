@@ -6,11 +6,12 @@ What is right is known beforehand: the change is made first, and the edit is wri
 from __future__ import annotations
 
 import ast
-import difflib
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from apply_service.edits.diff import unified_diff_text
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 MARKER = "# ... existing code ...\n"
@@ -81,8 +82,8 @@ def diffed(name: str, label: str, n_hunks: int, *, adds: str = "# added\n", dele
     for row, line in enumerate(old):
         new += [adds] if row in places else []
         new += [] if any(0 <= row - place < deletes for place in places) else [line]
-    update = "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
-    return Edit(label, name, "".join(old), update, "".join(new))
+    original, merged = "".join(old), "".join(new)
+    return Edit(label, name, original, unified_diff_text(original, merged, name), merged)
 
 
 def with_ends(edit: Edit, end: str = "\r\n", *, mark: str = "") -> Edit:
