@@ -170,9 +170,10 @@ class Settings:
         "Origins whose web pages may call the service, as `https://example.org`; `*` is all.")
     log_level: str = _http("info", ("debug", "info", "warning", "error"), "Least severity that is logged.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
-    engine: str = _engine("local", ("local", "vllm"),
-        "Where models run: in this process, or `vllm`: on the vLLM server at `vllm_url`, which serves `model` and "
-        "`models` by these names, and drafts as we do where it has our plug-in.")
+    engine: str = _engine("local", ("local", "torch", "vllm"),
+        "Where models run. `local`: in this process, the embedded model on NumPy, and on torch where an option asks "
+        "for what only torch has; `torch`: also the embedded model on torch; `vllm`: on the vLLM server at `vllm_url`, "
+        "which serves `model` and `models` by these names, and drafts as we do where it has our plug-in.")
     vllm_url: str | None = _engine(None, (),
         "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.")
     model: str = _engine("embedded", (),
