@@ -109,4 +109,4 @@ def missing_extra(what: str, extra: str) -> MissingDependency:
     """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip takes
     the installed one and adds what the extra names."""
     command = f"{sys.executable} -m pip install 'apply-service[{extra}]'"
-    return MissingDependency(f"{what}, which are not installed.", value=extra, remedy=f"Run: {command}")
+    return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")
