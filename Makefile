@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow node-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -96,6 +96,9 @@ real-models: $(STAMP)  ## pretrained models of 135M, 0.5B and 1.5B into runs/mod
 bench-models: $(STAMP)  ## start, first edits and right answers of a pretrained target; BENCH_MODELS='--name smollm2-135m --limit 20 ...'
 	$(BIN)/python -m benchmarks.models $(BENCH_MODELS)
 	$(BIN)/python -m docs.generate
+
+bench-start: $(STAMP)  ## what a plain install weighs and how long cold commands take, in a new environment
+	$(BIN)/python -m benchmarks.start --install
 
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.

@@ -232,7 +232,7 @@ class Settings:
     draft_model: str | None = _engine(None, (),
         "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.")
     allow_remote_code: bool = _engine(False, (), "Run Python code that comes with a model. Only for models you trust.")
-    torch_threads: int | None = _engine(None, (1, 1024), "CPU threads of a forward pass; none leaves it to torch.")
+    torch_threads: int | None = _engine(None, (1, 1024), "CPU threads of a pass on torch; none leaves it to torch.")
     remote_url: str | None = _engine(None, (),
         "Base URL of the OpenAI-compatible server of the `remote:` models, with the version: https://HOST/v1.")
     remote_key: str | None = _engine(None, (),
