@@ -27,7 +27,7 @@ CMD ["serve", "--host", "0.0.0.0"]
 FROM base AS cpu
 RUN pip install --no-cache-dir --constraint /wheels/constraints.txt \
         --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch \
-    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)"
+    && pip install --no-cache-dir --constraint /wheels/constraints.txt "$(ls /wheels/*.whl)[models]"
 # By number, as orchestrators that refuse to run as root want it.
 USER 10001
 

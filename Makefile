@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +105,9 @@ bench-models: $(STAMP)  ## starts, right answers or speed of a pretrained target
 	$(BIN)/python -m benchmarks.models $(BENCH_MODELS)
 	$(BIN)/python -m docs.generate
 
+bench-start: $(STAMP)  ## what a plain install weighs and how long cold commands take, in a new environment
+	$(BIN)/python -m benchmarks.start --install
+
 # On a machine with a GPU and nothing of this project installed: torch, triton, transformers, safetensors, tokenizers and numpy are enough.
 # docs/gpu.md has the order of commands.  What `prepare` writes into runs/ travels there; what is not under 64 MiB does not.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
@@ -169,6 +172,9 @@ fit-chooser: $(STAMP)  ## fit which reading of an edit is right, and how likely;
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.fit_chooser $(FIT)
 	$(BIN)/python -m docs.generate
 
+wheel:  ## the wheel into dist, tried in an empty environment
+	$(PYTHON) .ci/try_wheel.py dist
+
 audit:  ## known vulnerabilities of the pinned dependencies, as PyPI lists them
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/pip install --quiet pip-audit
@@ -185,4 +191,4 @@ check: lint types test  ## lint, types and the suite
 
 # Not runs/: what lies there took hours.
 clean:  ## the environments and caches; results in runs/ stay
-	rm -rf $(VENV) $(CLIENTS) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build dist $(VENV) $(CLIENTS) .venv-audit .venv-compat .venv-ray .venv-vllm $(TRITON) .vscode-test .mypy_cache .ruff_cache .pytest_cache

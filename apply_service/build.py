@@ -1,6 +1,6 @@
 """Composition root: builds the targets, the runtime and the service from the settings.
 
-It imports torch only when a model is first needed.
+It imports torch only when a model that needs it is first used.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from apply_service.drafting.drafter import check_drafter
-from apply_service.errors import RequestError, SettingsError, UnsupportedParameter
-from apply_service.protocols import DraftEngine
+from apply_service.engine.record import ModelRecord
+from apply_service.errors import RequestError, SettingsError, UnsupportedParameter, missing_extra
+from apply_service.models import EMBEDDED, embedded_directory
+from apply_service.protocols import DraftEngine, Engine
 from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
@@ -144,14 +146,41 @@ def load_target(name: str, settings: Settings, draft_model: Callable[[], LoadedM
     """
     from apply_service.prompts.by_model import open_prompt_format
 
-    loaded = _load(_source(name, settings), settings)
+    source = _source(name, settings)
+    engine: Engine
+    if runs_on_numpy(source, settings):
+        from apply_service.engine.numpy_local import NumpyEngine
+
+        directory = embedded_directory()
+        record = ModelRecord.read(directory)
+        engine = NumpyEngine(
+            directory,
+            name=name,
+            max_draft=settings.window,
+            kv_cache_bytes=settings.kv_cache_mb * 2**20,
+            prefix_cache_bytes=settings.prefix_cache_mb * 2**20,
+        )
+    else:
+        loaded = _load(source, settings)
+        engine, directory, record = loaded.engine, loaded.directory, loaded.record
     return Target(
         name,
-        loaded.engine,
-        open_prompt_format(str(loaded.directory)),
-        open_draft_engine=None if draft_model is None else partial(_draft_engine, loaded, draft_model),
-        calibration=loaded.record.calibration,
-        windows=loaded.record.windows,
+        engine,
+        open_prompt_format(str(directory)),
+        open_draft_engine=None if draft_model is None else partial(_draft_engine, engine, directory, draft_model),
+        calibration=record.calibration,
+        windows=record.windows,
+    )
+
+
+def runs_on_numpy(source: str, settings: Settings) -> bool:
+    """Whether a model runs without torch: the embedded one, unless the settings ask for what only torch has."""
+    asked = (settings.engine, settings.weights, settings.attention, settings.cuda_graphs)
+    return (
+        source == EMBEDDED
+        and settings.device in ("auto", "cpu")
+        and settings.dtype in ("auto", "float32")
+        and all(one in ("local", "auto", "sdpa", "off") for one in asked)
     )
 
 
@@ -163,7 +192,7 @@ def load_draft_model(settings: Settings) -> LoadedModel:
 
 
 def self_test(name: str, settings: Settings) -> SelfTest:
-    """The result of the engine's self-test with this model on this machine, measured now."""
+    """The result of the torch engine's self-test with this model on this machine, measured now."""
     return _load(_source(name, settings), settings, is_fresh=True).self_test
 
 
@@ -172,17 +201,16 @@ def _source(name: str, settings: Settings) -> str:
     return settings.model_sources.get(name, name)
 
 
-def _draft_engine(target: LoadedModel, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
-    """Raises UnsupportedParameter: the tokenizers differ."""
+def _draft_engine(target: Any, directory: Path, draft_model: Callable[[], LoadedModel]) -> DraftEngine:
+    """The draft model for a target, which is either local engine.  Raises UnsupportedParameter: the tokenizers
+    differ."""
     draft = draft_model()
-    of_draft, of_target = (_vocabulary(str(one.directory)) for one in (draft, target))
-    if of_draft != of_target:
+    if _vocabulary(str(draft.directory)) != _vocabulary(str(directory)):
         message = "the draft model's tokenizer is not the target's"
         remedy = "name another drafter, or set draft_model to a smaller model of the target's family"
-        raise UnsupportedParameter(message, value=draft.engine.name, limit=target.engine.name, remedy=remedy)
+        raise UnsupportedParameter(message, value=draft.engine.name, limit=target.name, remedy=remedy)
     # Ids that both models have; these are more than the tokenizer's ids if the tables are padded.
-    sizes = (int(one.engine.model.config.get_text_config().vocab_size) for one in (draft, target))
-    return DraftEngine(draft.engine, min(sizes))
+    return DraftEngine(draft.engine, min(draft.engine.n_vocab, target.n_vocab))
 
 
 @cache
@@ -201,8 +229,11 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
     # The threads of a pass wait for each other in a loop that takes processor time.  By default the loop lasts up to
     # milliseconds; where other processes keep a thread waiting, passes then take several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    import torch
-
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise missing_extra(f"The model {source} runs on torch and transformers", "models") from error
     from apply_service.engine.loading import load_model
     from apply_service.engine.self_test_store import SelfTestStore
 

@@ -5,6 +5,8 @@ Options for settings are made from `settings`.  Commands import what they need, 
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from argparse import (
     Action,
@@ -54,6 +56,9 @@ class PrintVersion(Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    # Before numpy is imported: the NumPy engine's products are too small to share, and waiting threads only take time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(100_000)  # imports make objects that stay: looking for garbage among them takes a tenth of a start
     try:
         try:
             arguments = build_parser().parse_args(argv)

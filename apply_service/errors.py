@@ -12,6 +12,7 @@ ApplyError
 from __future__ import annotations
 
 import json
+import sys
 from typing import ClassVar
 
 
@@ -102,3 +103,10 @@ class MissingDependency(ModelError, code="missing_dependency"): """A library or 
 
 class SettingsError(ApplyError, code="bad_setting"): """A setting is unknown or out of range."""
 # fmt: on
+
+
+def missing_extra(what: str, extra: str) -> MissingDependency:
+    """`what` needs packages that a plain install leaves out.  The remedy works wherever this package came from: pip takes
+    the installed one and adds what the extra names."""
+    command = f"{sys.executable} -m pip install 'apply-service[{extra}]'"
+    return MissingDependency(f"{what}, which a plain install leaves out.", value=extra, remedy=f"Run: {command}")

@@ -170,9 +170,10 @@ class Settings:
         "Origins whose web pages may call the service, as `https://example.org`; `*` is all.")
     log_level: str = _http("info", ("debug", "info", "warning", "error"), "Least severity that is logged.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
-    engine: str = _engine("local", ("local", "vllm"),
-        "Where models run: in this process, or `vllm`: on the vLLM server at `vllm_url`, which serves `model` and "
-        "`models` by these names, and drafts as we do where it has our plug-in.")
+    engine: str = _engine("local", ("local", "torch", "vllm"),
+        "Where models run. `local`: in this process, the embedded model on NumPy, and on torch where an option asks "
+        "for what only torch has; `torch`: also the embedded model on torch; `vllm`: on the vLLM server at `vllm_url`, "
+        "which serves `model` and `models` by these names, and drafts as we do where it has our plug-in.")
     vllm_url: str | None = _engine(None, (),
         "URL of the vLLM server of `engine` vllm: http://HOST:PORT. Its key goes to `remote_key`.")
     model: str = _engine("embedded", (),
@@ -231,7 +232,7 @@ class Settings:
     draft_model: str | None = _engine(None, (),
         "Smaller model that drafts for `draft_model`: a folder or a Hugging Face id, with the target's own tokenizer.")
     allow_remote_code: bool = _engine(False, (), "Run Python code that comes with a model. Only for models you trust.")
-    torch_threads: int | None = _engine(None, (1, 1024), "CPU threads of a forward pass; none leaves it to torch.")
+    torch_threads: int | None = _engine(None, (1, 1024), "CPU threads of a pass on torch; none leaves it to torch.")
     remote_url: str | None = _engine(None, (),
         "Base URL of the OpenAI-compatible server of the `remote:` models, with the version: https://HOST/v1.")
     remote_key: str | None = _engine(None, (),

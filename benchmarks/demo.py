@@ -6,14 +6,12 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from rich.console import Console
 from rich.syntax import Syntax
 
 from apply_eval.datasets import EditRecord, measure_edit
 from apply_service.build import build_runtime
-from apply_service.engine.torch_local import TorchEngine
 from apply_service.pipeline import apply
 from apply_service.settings import Settings
 from apply_service.target import Runtime, in_process
@@ -48,11 +46,10 @@ def main() -> int:
 def measure(record: EditRecord, runtime: Runtime) -> list[Sample]:
     """The edit decided token by token: with drafts, and undrafted in two ways that write the same beginning."""
     target = in_process(runtime.load(runtime.models[0]))
-    engine = cast(TorchEngine, target.engine)
     case = make_case(record, target.prompt_format, "sources")
     case = replace(case, answer_ids=tuple(target.prompt_format.encode_sources(case.job).predicted.ids))
     names = (runtime.default_drafter, PLAIN_ENGINE, PLAIN_PEER)
-    contenders = [open_contender(name, target, engine) for name in names]
+    contenders = [open_contender(name, target, target.engine) for name in names]
     return list(take_turns(contenders, {"demo": [case]}, cap=undrafted_cap(PLAIN_TOKENS)))
 
 

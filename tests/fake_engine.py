@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from apply_service.engine.sampling import WindowRows, choose
+from apply_service.engine.layout import WindowRows
+from apply_service.engine.sampling import choose
 from apply_service.engine.session import TorchSession, refuse_over_limit
 from apply_service.protocols import Part, Session, Verification, Window
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from apply_service.engine.graphs import PassOutput
-from apply_service.engine.passes import Layout, PassInputs
+from apply_service.engine.layout import Layout
+from apply_service.engine.passes import PassInputs
 from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Engine, Part

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from apply_service.prompts.byte_pairs import PIECES
 from apply_service.prompts.compact_lines import control_tokens
 from training.corpus import Edit, read_edits, split_by_repository
 
 N_TEXT_TOKENS = 4096
-PIECES = r"\n[ \t]*| ?[\p{L}_]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}_]+|[ \t]+(?=\S)|\s+"
-"""Every character is in exactly one piece: what lies between matches is a piece too."""
 
 
 def train_tokenizer(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from apply_service.commands import batch, output
+from apply_service.commands import output
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -43,6 +43,8 @@ def run(arguments: Namespace, settings: Settings) -> int:
     if arguments.in_place:
         roll_back_dead(settings)
     if arguments.batch is not None or arguments.patch is not None:
+        from apply_service.commands import batch
+
         return batch.run(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)

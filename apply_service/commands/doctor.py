@@ -17,10 +17,8 @@ from apply_service.remote.endpoint import PREFIX as REMOTE_PREFIX
 from apply_service.remote.endpoint import Endpoint
 from apply_service.settings import Settings
 
-PACKAGES = (
-    *("apply-service", "torch", "transformers", "tokenizers", "safetensors", "numpy", "tree-sitter", "rapidfuzz"),
-    *("fastapi", "pydantic", "uvicorn"),
-)
+PACKAGES = ("apply-service", "numpy", "tree-sitter", "rapidfuzz", "fastapi", "pydantic", "uvicorn")
+MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors")
 
 
 class Finding(NamedTuple):
@@ -46,11 +44,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     from apply_service.drafting.drafter import check_drafter
 
     yield Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")
-    for name in PACKAGES:
+    for name in (*PACKAGES, *MODEL_PACKAGES):
         try:
             yield Finding(name, True, version(name))
         except PackageNotFoundError:
-            yield Finding(name, False, "not installed")
+            is_optional = name in MODEL_PACKAGES
+            yield Finding(name, is_optional, "not installed" + "; the embedded model needs none" * is_optional)
     yield Finding("cpu", True, f"{os.cpu_count()} cores, {platform.machine()}")
     place = settings.state_path
     nearest = next(path for path in (place, *place.parents) if path.exists())
@@ -67,7 +66,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         device = f"cuda: {torch.cuda.get_device_name()}" if is_cuda else f"cpu, {torch.get_num_threads()} threads"
         yield Finding("device", True, device)
     except ImportError as error:
-        yield Finding("device", False, f"torch cannot be imported: {error}")
+        yield Finding("device", isinstance(error, ModuleNotFoundError), f"cpu alone; torch cannot be imported: {error}")
     try:
         is_ok, text = _examine_model(settings)
     except ApplyError as error:
@@ -89,9 +88,14 @@ def _examine_model(settings: Settings) -> tuple[bool, str]:
         is_served = source.removeprefix(REMOTE_PREFIX) in served
         return is_served, f" at {endpoint.url}" + ("" if is_served else f": it serves {', '.join(served)}")
 
-    from apply_service.build import self_test
+    from apply_service.build import load_target, runs_on_numpy, self_test
 
     start = time.perf_counter()
+    if runs_on_numpy(source, settings):
+        engine = load_target(settings.model, settings).engine
+        seconds = time.perf_counter() - start
+        windows = f"windows of up to {engine.max_draft + 1} rows"
+        return True, f" runs on NumPy and loads in {seconds:.1f} s; determinism: {engine.determinism}; {windows}"
     found = self_test(settings.model, settings)
     seconds = time.perf_counter() - start
     divergence = "" if found.determinism == "bitwise" else f" (divergence rate {found.divergence:.4f})"

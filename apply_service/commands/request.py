@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
@@ -130,11 +131,11 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     if settings.server is not None:
         return _ask_server(body, settings, "/v1/apply", timeout_s)
 
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some takes longer than the edit
     from apply_service.api.answer import NativeAnswer
     from apply_service.api.schema import NativeRequest
     from apply_service.build import build_runtime
     from apply_service.pipeline import apply
-    from apply_service.serving.ticket import crash_error
 
     call = NativeRequest.parse(body)
     request, runtime = call.to_request(), build_runtime(settings)
@@ -143,6 +144,8 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     except ApplyError:
         raise
     except Exception as error:
+        from apply_service.serving.ticket import crash_error
+
         raise crash_error(error) from error
     answer: dict[str, Any] = json.loads(
         NativeAnswer.of(result, with_bytes=call.original_b64 is not None).model_dump_json()

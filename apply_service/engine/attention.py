@@ -19,7 +19,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.kv_cache import SlotPool
-from apply_service.engine.passes import PassInputs, Segment
+from apply_service.engine.layout import Segment
+from apply_service.engine.passes import PassInputs
 from apply_service.engine.sampling import Chooser, choose_greedily
 from apply_service.errors import MissingDependency
 

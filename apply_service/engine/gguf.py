@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from apply_service.engine.memory import free_bytes, refuse_too_large
 from apply_service.engine.progress import is_terminal, telling
-from apply_service.errors import MissingDependency, ModelNotLoadable
+from apply_service.errors import ModelNotLoadable, missing_extra
 from apply_service.models.hub import first_line
 
 MAGIC = b"GGUF"
@@ -55,8 +55,7 @@ def unpacked(path: Path, parent: Path) -> Path:
         if Version(transformers.__version__) < OLDEST_TRANSFORMERS:
             raise ImportError(f"transformers {OLDEST_TRANSFORMERS} or later, found {transformers.__version__}")
     except ImportError as error:
-        remedy = "pip install 'apply-service[gguf]'"
-        raise MissingDependency(f"a GGUF file needs more packages: {error}", value=str(path), remedy=remedy) from error
+        raise missing_extra(f"A GGUF file takes more packages ({error})", "gguf") from error
     try:
         tensors = gguf.GGUFReader(path).tensors
     except Exception as error:  # whatever a damaged file leads to

@@ -11,25 +11,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from apply_service.errors import EngineFailure
+
+if TYPE_CHECKING:
+    import torch
+
+if TYPE_CHECKING:
+    import torch
 
 ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
-    """The sizes of the keys and values of one token."""
+    """The sizes of the keys and values of one token.  `device` None: NumPy holds them."""
 
     n_layers: int
     n_kv_heads: int
     head_dim: int
-    dtype: torch.dtype
-    device: torch.device
+    dtype: Any
+    device: torch.device | None
 
     @classmethod
     def of(cls, config: Any, dtype: torch.dtype, device: torch.device) -> KVShape:
@@ -42,7 +47,7 @@ class KVShape:
     @property
     def bytes_per_slot(self) -> int:
         """Keys and values of one token in all layers."""
-        return 2 * self.n_layers * self.n_kv_heads * self.head_dim * self.dtype.itemsize
+        return 2 * self.n_layers * self.n_kv_heads * self.head_dim * int(self.dtype.itemsize)
 
 
 class SlotPool:
@@ -112,8 +117,12 @@ def _joined(free: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def _zeros(size: tuple[int, ...], shape: KVShape) -> torch.Tensor:
+def _zeros(size: tuple[int, ...], shape: KVShape) -> Any:
     """Aligned zeros.  On the CPU the system provides each page when it is first touched."""
+    if shape.device is None:
+        return np.zeros(size, shape.dtype)
+    import torch
+
     if shape.device.type != "cpu":
         return torch.zeros(size, dtype=shape.dtype, device=shape.device)
     n_bytes = int(np.prod(size)) * shape.dtype.itemsize

@@ -5,7 +5,6 @@ Weights come from safetensors or GGUF only.  Python code of a model runs only if
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from safetensors import SafetensorError
 
 from apply_service.disk.paths import platform_state_path
 from apply_service.engine.attention import register
-from apply_service.engine.calibration import Calibration
 from apply_service.engine.gguf import unpacked
 from apply_service.engine.memory import (
     MemoryPlan,
@@ -28,10 +26,11 @@ from apply_service.engine.memory import (
     refuse_too_large,
 )
 from apply_service.engine.progress import telling
+from apply_service.engine.record import ModelRecord
 from apply_service.engine.self_test import SelfTest
 from apply_service.engine.self_test_store import SelfTestStore, buckets_on, find_self_test, found_options
 from apply_service.engine.session import TorchSession
-from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import (
     LEAST_SHARE,
     WeightsSetting,
@@ -42,47 +41,14 @@ from apply_service.engine.weights import (
     known_share,
 )
 from apply_service.errors import MissingDependency, ModelNotLoadable, RemoteCodeRefused
-from apply_service.models import EMBEDDED, RECORD_FILE, embedded_directory
+from apply_service.models import EMBEDDED, embedded_directory
 from apply_service.models.hub import find_or_pull, first_line
 from apply_service.protocols import Prefill, SamplingParams, Window
 
-WINDOWS = ("context", "always")
 N_PROMPT, N_WINDOW = 24, 8
 """Tokens on which the engine is compared with the library's own forward."""
 ROUNDING, COARSE_ROUNDING = 1e-3, 0.25
 """The largest difference of the two, in standard deviations of the logits: in float32 on a CPU, and elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRecord:
-    """What a model's own folder says of how to run it: `apply_service.json`, whose `prompt_format` `prompts.by_model`
-    reads, and `calibration.json`.  A missing file means the defaults."""
-
-    buckets: tuple[int, ...] = DEFAULT_BUCKETS
-    calibration: Calibration | None = None
-    windows: str = "context"
-    """When it decides only the touched regions of a file, unless the settings say: see `TargetInfo.windows`."""
-
-    @classmethod
-    def read(cls, directory: Path) -> ModelRecord:
-        """Raises ModelNotLoadable: a file is there and can't be used."""
-        path, calibration = directory / RECORD_FILE, Calibration.read(directory)
-        if not path.is_file():
-            return cls(calibration=calibration)
-        mend = "correct or remove it"
-        try:
-            values = dict(json.loads(path.read_text(encoding="utf-8")))
-            buckets = tuple(sorted(map(int, values.get("buckets", DEFAULT_BUCKETS))))
-        except (ValueError, TypeError) as error:
-            raise ModelNotLoadable(f"{RECORD_FILE} can't be read: {error}", value=str(path), remedy=mend) from error
-        if unknown := values.keys() - {"prompt_format", "buckets", "windows"}:
-            raise ModelNotLoadable(f"unknown key in {RECORD_FILE}", value=sorted(unknown), remedy="remove it")
-        if not buckets or buckets[0] < 1:
-            message, limit = f"bad buckets in {RECORD_FILE}", "positive numbers"
-            raise ModelNotLoadable(message, value=buckets, limit=limit, remedy=mend)
-        if (windows := values.get("windows", "context")) not in WINDOWS:
-            raise ModelNotLoadable(f"bad windows in {RECORD_FILE}", value=windows, limit=list(WINDOWS), remedy=mend)
-        return cls(buckets, calibration, windows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,15 @@
-"""One pass over the parts of many sessions: the layout of its rows, the inputs sent to the device, and its decisions.
-
-Windows come first, so that the head needs only the first rows, and never those of a prefill.
-"""
+"""What the torch engine sends to the device for a pass, and what it reads back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from apply_service.engine.sampling import WindowRows
-from apply_service.engine.session import TorchSession
-from apply_service.errors import EngineFailure
-from apply_service.protocols import Part, Verification, Window
+from apply_service.engine.layout import Layout
+from apply_service.protocols import Verification, Window
 
 FIELDS = ("ids", "positions", "slots", "next_ids", "known_ids", "windows")
 """Columns of n_rows in a block of inputs; `tiles` [n_tiles, 3] comes last."""
@@ -23,90 +18,6 @@ BOOST = 1e4
 
 KnownRows = Sequence[tuple[int, Sequence[int]]]
 """A first row, and the tokens that it and the following rows must choose (for a replay target)."""
-
-
-class Segment(NamedTuple):
-    """One session's rows in a pass.  They start at `position` of its sequence, whose slots start at `first_slot`.
-
-    Attention reads `n_keys` slots.  PyTorch's attention gets `n_padded` query rows: the last row is repeated.
-    """
-
-    first_row: int
-    n_rows: int
-    position: int
-    first_slot: int
-    n_keys: int
-    n_padded: int
-
-
-class Layout(NamedTuple):
-    """`ids` and `positions` [1, n_rows] int64; `windows[i]` are the rows of the i-th window of the parts."""
-
-    ids: torch.Tensor
-    positions: torch.Tensor
-    segments: tuple[Segment, ...]
-    windows: tuple[WindowRows, ...]
-
-    @property
-    def n_window_rows(self) -> int:
-        return self.windows[-1].first + self.windows[-1].n_rows if self.windows else 0
-
-
-def pack(
-    parts: Sequence[Part],
-    n_rows: int,
-    *,
-    n_vocab: int,
-    n_keys: Callable[[TorchSession, int], int],
-    n_padded: Callable[[int], int],
-) -> Layout:
-    """Lay out `parts` in `n_rows` rows.
-
-    `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `n_padded(n)`: to
-    how many query rows attention pads n rows.
-
-    Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
-    session.  It would write into other sessions' slots or break the device.
-    """
-    if len({id(part.session) for part in parts}) < len(parts):
-        raise EngineFailure("two parts of a pass belong to one session", value=len(parts))
-    ids: list[int] = []
-    positions: list[int] = []
-    segments: list[Segment] = []
-    windows: list[WindowRows] = []
-    for part in windows_first(parts):
-        session = cast(TorchSession, part.session)
-        new_ids, first, end = part_ids(part), len(ids), session.length + part.n_rows
-        if not session.is_open:
-            raise EngineFailure("the session is closed")
-        if len(new_ids) != part.n_rows or end > session.capacity:
-            message = f"{len(new_ids)} tokens in {part.n_rows} rows up to position {end}"
-            raise EngineFailure(message, value=end, limit=session.capacity)
-        if min(new_ids) < 0 or max(new_ids) >= n_vocab:
-            worst = min(new_ids) if min(new_ids) < 0 else max(new_ids)
-            raise EngineFailure(f"token {worst} is not in the vocabulary", value=worst, limit=n_vocab)
-        if isinstance(part, Window):
-            windows.append(WindowRows(first, part.n_rows, session.length + 1, part.sampling, part.allowed))
-        keys, padded = n_keys(session, end), n_padded(part.n_rows)
-        segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, padded))
-        ids += new_ids
-        positions += range(session.length, end)
-    padding = [0] * (n_rows - len(ids))
-    rows = torch.tensor([ids + padding, positions + padding], dtype=torch.int64)
-    return Layout(rows[:1], rows[1:], tuple(segments), tuple(windows))
-
-
-def windows_first(parts: Sequence[Part]) -> list[Part]:
-    """The parts in the order of their rows."""
-    return sorted(parts, key=lambda part: not isinstance(part, Window))
-
-
-def part_ids(part: Part) -> list[int]:
-    """The tokens whose keys and values the part adds."""
-    if isinstance(part, Window):
-        return [part.last_id, *part.draft_ids]
-    session = cast(TorchSession, part.session)
-    return list(session.prompt_ids[session.length : session.length + part.n_rows])
 
 
 # -- what the device is sent -------------------------------------------------------------------------------------------
@@ -164,8 +75,8 @@ class PassInputs:
         numbers = self._host.numpy()
         columns = numbers[: len(FIELDS) * n_rows].reshape(len(FIELDS), n_rows)
         ids, positions, slots, next_ids, known_ids, windows = columns
-        ids[:] = layout.ids[0].numpy()
-        positions[:] = layout.positions[0].numpy()
+        ids[:] = layout.ids
+        positions[:] = layout.positions
         columns[2:5] = -1
         windows[:] = np.arange(n_rows)
         for segment in layout.segments:

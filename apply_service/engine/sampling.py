@@ -8,12 +8,11 @@ drafted, and no acceptance ratio is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 
+from apply_service.engine.layout import WindowRows
 from apply_service.errors import EngineFailure
-from apply_service.protocols import SamplingParams, TokenSet
 
 # Odd 64-bit constants of SplitMix64 (Steele, Lea, Flood 2014), as signed integers.
 _GOLDEN = -7046029254386353131
@@ -24,20 +23,6 @@ LOGPROB_ROWS = 64
 
 Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
-
-
-class WindowRows(NamedTuple):
-    """The rows of one window in a pass, and how they choose.
-
-    `position`: absolute position of the first row's choice.  `allowed[i]`: the ids allowed in row i; None or no entry
-    allows all.
-    """
-
-    first: int
-    n_rows: int
-    position: int
-    sampling: SamplingParams
-    allowed: Sequence[TokenSet | None] | None = None
 
 
 def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:

@@ -23,8 +23,9 @@ import torch
 import transformers
 
 from apply_service.engine.kv_cache import KVShape
+from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.self_test import PROBE_SLOTS, SelfTest, run_self_test, time_passes
-from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine, consistent
+from apply_service.engine.torch_local import TorchEngine, consistent
 from apply_service.engine.weights import PIECE, fp8_ways, multiply_in_pieces, n_fused, pack_matrices
 
 VERSION = 6

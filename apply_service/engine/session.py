@@ -1,4 +1,4 @@
-"""One sequence in an engine: its prompt, how much of it has been read, and its slots in the torch engine."""
+"""One sequence in an engine: its prompt, how much of it has been read, and its slots."""
 
 from __future__ import annotations
 

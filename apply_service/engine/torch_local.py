@@ -25,24 +25,22 @@ from apply_service.engine.attention import (
 )
 from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
 from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
+from apply_service.engine.layout import Layout, WindowRows, pack, windows_first
 from apply_service.engine.passes import (
-    Layout,
     PassInputs,
     PassKey,
     decide,
     is_greedy,
-    pack,
     power_of_two,
     raise_known,
     read_decisions,
-    windows_first,
 )
-from apply_service.engine.sampling import WindowRows, choose, choose_greedily, logprobs_of
+from apply_service.engine.record import DEFAULT_BUCKETS
+from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
 from apply_service.engine.session import TorchSession, refuse_over_limit
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
 
-DEFAULT_BUCKETS = (4, 8, 16, 32, 64, 128, 256)
 KEY_GRAIN = 512
 """Attention reads keys in multiples of this, the key block of the CPU kernel.
 
@@ -110,7 +108,7 @@ class TorchEngine:
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them; `loading` refuses a model that does anything else.
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
-        self._n_vocab: int = len(model.get_input_embeddings().weight)
+        self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
         self._times_passes &= self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
@@ -230,7 +228,7 @@ class TorchEngine:
     ) -> tuple[PassOutput, Layout, PassInputs]:
         """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
         grain = self.query_grain if self.padded else 1
-        layout = pack(parts, n_rows, n_vocab=self._n_vocab, n_keys=self._n_keys, n_padded=lambda n: _round_up(n, grain))
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, n_padded=lambda n: _round_up(n, grain))
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
         if self.kernels is not None:

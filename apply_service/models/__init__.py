@@ -8,7 +8,7 @@ EMBEDDED = "embedded"
 """What the embedded model is called."""
 
 RECORD_FILE = "apply_service.json"
-"""In a model's folder: how to run it (`engine.loading.ModelRecord`)."""
+"""In a model's folder: how to run it (`engine.record.ModelRecord`)."""
 
 
 def embedded_directory() -> Path:

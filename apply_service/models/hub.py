@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apply_service.errors import UnknownModel
+from apply_service.errors import MissingDependency, UnknownModel, missing_extra
 
 HUB_ID = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 HUB_TIMEOUT_S = 10
@@ -49,6 +49,15 @@ class Offer:
     licence: str
 
 
+def client() -> Any:
+    """The hub's client library.  Raises MissingDependency: it is not installed."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise missing_extra("Downloading models takes the package huggingface_hub", "models") from error
+    return huggingface_hub
+
+
 def known(name: str) -> KnownModel:
     """The model of a short name or of an id owner/name.  Raises UnknownModel: it is neither."""
     if (found := KNOWN.get(name)) is not None:
@@ -60,12 +69,12 @@ def known(name: str) -> KnownModel:
 
 def ask(name: str) -> Offer:
     """What `pull` would download.  Raises UnknownModel: the hub can't be reached, or has no such model."""
-    from huggingface_hub import model_info, snapshot_download
-
-    model = known(name)
+    model, library = known(name), client()
     try:
-        info = model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
-        files = snapshot_download(model.hub_id, revision=info.sha, allow_patterns=list(DATA_FILES), dry_run=True)
+        info = library.model_info(model.hub_id, revision=model.revision, timeout=HUB_TIMEOUT_S)
+        files = library.snapshot_download(
+            model.hub_id, revision=info.sha, allow_patterns=list(DATA_FILES), dry_run=True
+        )
     except Exception as error:  # no network, no such model, no permission: all the same to the caller
         raise _unknown(name, first_line(error)) from error
     n_missing = sum(file.file_size or 0 for file in files if not file.is_cached)
@@ -75,26 +84,27 @@ def ask(name: str) -> Offer:
 
 def pull(name: str, revision: str | None = None, *, allow_code: bool = False) -> Path:
     """Download the missing files of a model.  Returns its folder.  Raises UnknownModel."""
-    from huggingface_hub import snapshot_download
-
-    model = known(name)
+    model, library = known(name), client()
     patterns = [*DATA_FILES, "*.py"] if allow_code else list(DATA_FILES)
     try:
-        return Path(snapshot_download(model.hub_id, revision=revision or model.revision, allow_patterns=patterns))
+        return Path(
+            library.snapshot_download(model.hub_id, revision=revision or model.revision, allow_patterns=patterns)
+        )
     except Exception as error:  # as in `ask`
         raise _unknown(name, first_line(error)) from error
 
 
 def find(name: str) -> Path | None:
     """The folder of a completely downloaded model, without asking a server.  Raises UnknownModel: a malformed name."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
     model = known(name)
     try:
+        library = client()
+    except MissingDependency:
+        return None
+    try:
         wanted: dict[str, Any] = {"revision": model.revision, "allow_patterns": list(DATA_FILES)}
-        return Path(snapshot_download(model.hub_id, **wanted, local_files_only=True))
-    except LocalEntryNotFoundError:
+        return Path(library.snapshot_download(model.hub_id, **wanted, local_files_only=True))
+    except library.errors.LocalEntryNotFoundError:
         return None
 
 
@@ -111,11 +121,10 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
             limit=KNOWN[name].hub_id,
             remedy=f"run `apply-service models pull {name}`, which shows size and licence first",
         )
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
-
+    library = client()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # standard error is the caller's
     try:  # one look before the client's many patient retries
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
+        library.get_hf_file_metadata(library.hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
     except Exception as error:  # as in `ask`
         raise _unknown(name, first_line(error)) from error
     return pull(name, allow_code=allow_code)
@@ -123,19 +132,18 @@ def find_or_pull(name: str, *, allow_code: bool) -> Path:
 
 def downloaded() -> dict[str, Any]:
     """The records of the client's cache, by model id."""
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
     try:
-        return {repo.repo_id: repo for repo in scan_cache_dir().repos if repo.repo_type == "model"}
-    except CacheNotFound:
+        library = client()
+    except MissingDependency:
+        return {}
+    try:
+        return {repo.repo_id: repo for repo in library.scan_cache_dir().repos if repo.repo_type == "model"}
+    except library.errors.CacheNotFound:
         return {}
 
 
 def remove(name: str) -> int:
     """Delete all downloaded files of a model.  Returns the freed bytes.  Raises UnknownModel: there are none."""
-    from huggingface_hub import scan_cache_dir
-
     hub_id = known(name).hub_id
     if (repo := downloaded().get(hub_id)) is None:
         raise UnknownModel(
@@ -144,7 +152,7 @@ def remove(name: str) -> int:
             limit=sorted(downloaded()),
             remedy="name one that `apply-service models list` shows as downloaded",
         )
-    plan = scan_cache_dir().delete_revisions(*(one.commit_hash for one in repo.revisions))
+    plan = client().scan_cache_dir().delete_revisions(*(one.commit_hash for one in repo.revisions))
     plan.execute()
     return int(plan.expected_freed_size)
 

@@ -17,11 +17,10 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
+from apply_service.prompts.byte_pairs import BYTE_ALPHABET, PIECES, BytePairs
 from apply_service.prompts.constraint import Masks
-from apply_service.prompts.tokenizer import BYTE_ALPHABET
 from apply_service.protocols import TokenIds, TokenSet
 
 N_PHASES = 64
@@ -49,8 +48,9 @@ class LineVocabulary:
             raise ModelNotLoadable(
                 f"the tokenizer lacks the control token {missing[0]}", remedy="use a model of the compact format"
             )
-        spec["added_tokens"] = []  # so that `<|end|>` in a file is plain text
-        self._tokenizer = Tokenizer.from_str(json.dumps(spec))
+        if spec["pre_tokenizer"]["pretokenizers"][0]["pattern"] != {"Regex": PIECES}:
+            raise ValueError("text is not cut as the compact format cuts it")
+        self._pairs = BytePairs(spec["model"])  # knows no control tokens, so `<|end|>` in a file is plain text
         self.original, self.update, self.merge, self.end, self.pad, self.skip = (added[name] for name in CONTROLS)
         self.first_tag = added[f"<|{TAG_KINDS[0]}:0|>"]
         self.n_text = min(added.values())
@@ -95,16 +95,14 @@ class LineVocabulary:
         new = [line for line in dict.fromkeys(lines) if line not in self._cache]
         if len(self._cache) + len(new) > MAX_CACHED_LINES:
             self._cache, new = {}, list(dict.fromkeys(lines))
-        encodings = self._tokenizer.encode_batch_fast(["\n" + line for line in new], add_special_tokens=False)
-        for line, encoding in zip(new, encodings, strict=True):
-            self._cache[line] = np.array(encoding.ids, dtype=np.int64)
+        for line in new:
+            self._cache[line] = np.array(self._pairs.encode("\n" + line), dtype=np.int64)
         return [self._cache[line] for line in lines]
 
     def encode_text(self, text: str) -> list[int]:
         """Tokens of a text that may begin inside a line; from its first newline on, those of `encode_lines`."""
         head, *lines = text.split("\n")
-        ids = self._tokenizer.encode(head, add_special_tokens=False).ids if head else []
-        return [*ids, *chain.from_iterable(tokens.tolist() for tokens in self.encode_lines(lines))]
+        return [*self._pairs.encode(head), *chain.from_iterable(tokens.tolist() for tokens in self.encode_lines(lines))]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Control tokens give no bytes."""

@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-from tokenizers import Tokenizer
 
-from apply_service.prompts.tokenizer import BYTE_ALPHABET, PROBE
+from apply_service.prompts.byte_pairs import BYTE_ALPHABET
+from apply_service.prompts.tokenizer import PROBE
 from apply_service.protocols import EditJob, TokenSet
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 State = TypeVar("State")
 NO_TEXT = b"\xff"

@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from apply_service.errors import ModelNotLoadable
 from apply_service.protocols import DraftSource, DraftSources, EditJob
@@ -25,12 +24,6 @@ UNICODE_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
 REPLACEMENT = "\ufffd"
 MAX_HELD = 3
 """A character has at most four bytes, so at most three tokens of it can be waiting for the last."""
-VISIBLE = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-HIDDEN = [byte for byte in range(256) if byte not in VISIBLE]
-BYTE_ALPHABET = {chr(byte): byte for byte in VISIBLE} | {chr(256 + i): byte for i, byte in enumerate(HIDDEN)}
-"""The character that byte-level vocabularies use for each byte: its own if it is visible, else the next one from 256
-on."""
-
 Offsets = npt.NDArray[np.int64]
 
 
@@ -54,6 +47,8 @@ class ContentTokenizer:
         spec["truncation"] = spec["padding"] = None
         if (spec.get("normalizer") or {}).get("type") in UNICODE_FORMS:
             spec["normalizer"] = None
+        from tokenizers import Tokenizer
+
         self.tokenizer = Tokenizer.from_str(json.dumps(spec))
         if self.decode(self.encode(PROBE).ids) != PROBE:
             raise ModelNotLoadable(

@@ -161,6 +161,7 @@ def load(name: str, options: argparse.Namespace) -> Target:
         ModelError, UnknownModel: the model can't be used.
     """
     settings = Settings(
+        engine="torch",
         device=options.device,
         torch_threads=options.threads,
         kv_cache_mb=options.kv_cache_mb,

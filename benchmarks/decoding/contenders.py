@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import torch
 
-from apply_eval.library import generate
+from apply_eval.library import generate, library_model
 from apply_eval.provenance import hardware
 from apply_eval.replay import ReplayEngine
 from apply_service.decoding.scheduler import Scheduler
@@ -167,7 +167,7 @@ def _about(
 def open_contender(name: str, target: Target, engine: Any) -> EngineContender | PeerContender:
     """By name: an undrafted one, one of the library's, or a drafter of ours; `engine` is the target's."""
     if name in LOOKUP_TOKENS:
-        return PeerContender(name, target, engine.model)
+        return PeerContender(name, target, library_model(engine))
     if name == PLAIN_ENGINE:
         return EngineContender(name, replace(target, engine=engine.plain()), "none")
     return EngineContender(name, target, name)

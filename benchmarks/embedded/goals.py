@@ -48,7 +48,7 @@ MAX_WHOLE_LINES = 300
 START = """
 import json, time
 started = time.perf_counter(), time.process_time()
-import apply_service.engine.loading
+import apply_service.engine.numpy_local
 from apply_service.build import build_runtime
 from apply_service.settings import Settings
 imported = time.perf_counter(), time.process_time()

@@ -1,0 +1,16 @@
+"""`apply-eval`: the evaluation harness."""
+
+from __future__ import annotations
+
+from apply_service.commands.output import print_error
+from apply_service.errors import missing_extra
+
+
+def main() -> int:
+    """The command.  Its packages are an extra: what is missing is told by an error, not by a traceback."""
+    try:
+        from apply_eval.cli import main as run
+    except ModuleNotFoundError as error:
+        print_error(missing_extra(f"apply-eval takes packages like {error.name}", "eval"))
+        return 2
+    return run()

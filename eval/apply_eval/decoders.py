@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from apply_eval.datasets import EditRecord
-from apply_eval.library import generate
+from apply_eval.library import generate, library_model
 from apply_eval.replay import ReplayEngine
 from apply_eval.runners import (
     MISSING_IN_PROCESS,
@@ -119,7 +119,7 @@ class HfGenerate(Elsewhere):
         engine: Any = target.engine
         known = engine.answers.find(decoding.prompt_ids) if isinstance(engine, ReplayEngine) else None
         run = generate(
-            engine.model,
+            library_model(engine),
             [decoding.prompt_ids],
             max_new_tokens=decoding.max_new_tokens,
             stop_ids=sorted(decoding.stop_ids),

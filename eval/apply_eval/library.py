@@ -11,14 +11,28 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, cast
 
 import torch
 
 from apply_eval.replay import known_ids
+from apply_service.build import load_target
 from apply_service.engine.attention import ATTENTION_NAME
 from apply_service.engine.passes import raise_known
-from apply_service.protocols import Constraint, StopFinder
+from apply_service.engine.torch_local import TorchEngine
+from apply_service.models import EMBEDDED
+from apply_service.protocols import Constraint, Engine, StopFinder
+from apply_service.settings import Settings
+
+
+@cache
+def library_model(engine: Engine) -> Any:
+    """The library's model with the weights of an engine in this process.  The embedded model on NumPy has none: it is
+    loaded again."""
+    if not isinstance(engine, TorchEngine):
+        engine = load_target(EMBEDDED, Settings(engine="torch")).engine
+    return cast(TorchEngine, engine).model
 
 
 class Forward(NamedTuple):

@@ -24,12 +24,13 @@ from tokenizers import Tokenizer
 from apply_service.build import load_target
 from apply_service.deadline import Deadline
 from apply_service.engine.attention import register
-from apply_service.engine.loading import LoadedModel, ModelRecord, make_ready, pick_device
+from apply_service.engine.layout import WindowRows
+from apply_service.engine.loading import LoadedModel, make_ready, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
-from apply_service.engine.sampling import WindowRows
+from apply_service.engine.record import DEFAULT_BUCKETS, ModelRecord
 from apply_service.engine.self_test_store import SelfTestStore
 from apply_service.engine.session import TorchSession
-from apply_service.engine.torch_local import DEFAULT_BUCKETS, KV_CACHE_BYTES, TorchEngine
+from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import WeightsSetting, bring, candidates, dtype_of
 from apply_service.errors import Truncated, UnknownModel
 from apply_service.prompts.tokenizer import ContentTokenizer, IncrementalDecoder, lines_of_tokens, text_sources

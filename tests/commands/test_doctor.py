@@ -1,6 +1,7 @@
 """`apply-service doctor`: says what works and what does not, and dies of neither."""
 
 import json
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ class Found(NamedTuple):
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("APPLY_ENGINE", "torch")
 
 
 def run(capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, dict[str, tuple[bool, str]]]:
@@ -53,6 +55,18 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Captu
     assert findings["torch"][1][0].isdigit()
     assert main(["doctor"]) == 0
     assert b"ok   model: embedded loads" in capsysbinary.readouterr().out
+
+
+def test_the_embedded_model_needs_no_torch(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.delenv("APPLY_ENGINE")
+    monkeypatch.setattr(doctor, "MODEL_PACKAGES", ("no-such-package",))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, findings = run(capsysbinary)
+    assert code == 0
+    assert findings["no-such-package"] == (True, "not installed; the embedded model needs none")
+    assert "runs on NumPy" in findings["model"][1]
 
 
 @pytest.mark.parametrize("error", [ModelNotLoadable("no weights", remedy="reinstall"), RuntimeError("no weights")])

@@ -278,7 +278,8 @@ def test_gumbel_samples_follow_the_softmax() -> None:
     """4,000 draws at different positions from one row: frequencies within five standard errors of the probabilities."""
     import torch
 
-    from apply_service.engine.sampling import WindowRows, choose
+    from apply_service.engine.layout import WindowRows
+    from apply_service.engine.sampling import choose
 
     logits = torch.tensor([0.0, 1.0, 2.0, -1.0])
     n = 4000

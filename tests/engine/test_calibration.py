@@ -20,7 +20,7 @@ from apply_service.engine.calibration import (
     hash_weights,
     log_odds,
 )
-from apply_service.engine.loading import ModelRecord
+from apply_service.engine.record import ModelRecord
 from apply_service.errors import ModelNotLoadable
 from apply_service.models import embedded_directory
 from apply_service.types import Certainty

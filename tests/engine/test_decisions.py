@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.passes import Layout, PassInputs, PassKey, decide, raise_known, read_decisions
-from apply_service.engine.sampling import WindowRows, choose_greedily
+from apply_service.engine.layout import Layout, WindowRows
+from apply_service.engine.passes import PassInputs, PassKey, decide, raise_known, read_decisions
+from apply_service.engine.sampling import choose_greedily
 from apply_service.protocols import SamplingParams
 from tests.engine.test_torch_local import DEVICES, skip_without
 
@@ -48,9 +50,9 @@ def test_decisions_are_those_of_a_loop_over_the_draft(device: str, seed: int) ->
                 choices[first + i] = token
     n_used, n_padding = len(ids), rng.randint(0, 5)
     n_rows = n_used + n_padding
-    rows = torch.tensor([ids + [0] * n_padding, positions + [0] * n_padding])
+    rows = np.array([ids + [0] * n_padding, positions + [0] * n_padding])
     inputs = PassInputs(PassKey(n_rows, n_rows, n_rows, 0, 0, True), torch.device(device))
-    inputs.fill(Layout(rows[:1], rows[1:], (), tuple(windows)))
+    inputs.fill(Layout(rows[0], rows[1], (), tuple(windows)))
     chosen = torch.tensor(choices + [0] * n_padding, device=device)
     logprobs = -torch.arange(n_rows, device=device, dtype=torch.float32)
     for n in (n_used, n_rows):  # with the rows of padding and without them

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -15,7 +16,8 @@ from apply_eval.replay import ReplayEngine
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
 from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
-from apply_service.engine.passes import Layout, PassInputs, PassKey
+from apply_service.engine.layout import Layout
+from apply_service.engine.passes import PassInputs, PassKey
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
@@ -97,7 +99,7 @@ def test_a_pass_asks_the_device_nothing_on_its_way() -> None:
         assert tuple(table.shape) == (4, 8)
 
 
-EMPTY = Layout(torch.zeros((1, 8), dtype=torch.int64), torch.zeros((1, 8), dtype=torch.int64), (), ())
+EMPTY = Layout(np.zeros(8, np.int64), np.zeros(8, np.int64), (), ())
 
 
 def _made(query: torch.Tensor, *_: object, **__: object) -> torch.Tensor:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.passes import Layout, pack, part_ids
+from apply_service.engine.layout import Layout, pack, part_ids
 from apply_service.engine.session import TorchSession
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, TokenSet, Window
@@ -44,8 +44,8 @@ def test_windows_come_first_and_the_rest_is_padding() -> None:
         ],
         12,
     )
-    assert layout.ids.tolist() == [[40, 41, 42, 9, 2, 3, 4, 5, 0, 0, 0, 0]]
-    assert layout.positions.tolist() == [[5, 6, 7, 0, 2, 3, 4, 5, 0, 0, 0, 0]]
+    assert layout.ids.tolist() == [40, 41, 42, 9, 2, 3, 4, 5, 0, 0, 0, 0]
+    assert layout.positions.tolist() == [5, 6, 7, 0, 2, 3, 4, 5, 0, 0, 0, 0]
     assert [tuple(rows) for rows in layout.windows] == [
         (0, 3, 6, sampling, masks),
         (3, 1, 1, SamplingParams(), None),
@@ -77,7 +77,7 @@ def test_every_row_is_one_tokens_and_found_again(seed: int) -> None:
             parts.append(Window(here, prompt[-1], [rng.randrange(VOCAB) for _ in range(rng.randint(0, 9))], SAMPLING))
     n_used = sum(part.n_rows for part in parts)
     layout = packed(parts, n_used + rng.randint(0, 5))
-    ids, positions = layout.ids[0].tolist(), layout.positions[0].tolist()
+    ids, positions = layout.ids.tolist(), layout.positions.tolist()
     by_slot = {segment.first_slot: segment for segment in layout.segments}
     rows: list[int] = []
     for part in parts:

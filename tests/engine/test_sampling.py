@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from apply_service.engine.sampling import LOGPROB_ROWS, WindowRows, choose, gumbel_noise, logprobs_of
+from apply_service.engine.layout import WindowRows
+from apply_service.engine.sampling import LOGPROB_ROWS, choose, gumbel_noise, logprobs_of
 from apply_service.errors import EngineFailure
 from apply_service.protocols import SamplingParams, TokenSet
 from tests.engine.test_torch_local import DEVICES, skip_without

@@ -1,0 +1,102 @@
+"""A plain install has no torch: the main job works without it, and what needs it says how to get it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LEFT_OUT = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "huggingface_hub",
+    "rich",
+    "triton",
+    "mcp",
+    "gguf",
+    "ray",
+)
+RUN = f"""
+import sys
+sys.modules.update(dict.fromkeys({LEFT_OUT!r}))  # their import fails as if they were not there
+from MODULE import main
+sys.exit(main())
+"""
+
+
+def run(*arguments: str, module: str = "apply_service.cli") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", RUN.replace("MODULE", module), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> tuple[str, str]:
+    file, update = tmp_path / "a.py", tmp_path / "update.py"
+    file.write_text("def f():\n    return 1\n\n\ndef g():\n    return 2\n")
+    update.write_text("# ... existing code ...\ndef g():\n    return 3\n")
+    return str(file), str(update)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "model", "exact"])
+def test_the_main_job(edit: tuple[str, str], strategy: str) -> None:
+    file, update = edit
+    done = run("apply", file, "--update", update, "--strategy", strategy, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["merged_code"] == Path(file).read_text().replace("return 2", "return 3")
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (["--model", "fastapply-1.5b"], "models"),
+        (["--engine", "torch"], "models"),
+        (["--device", "cuda"], "models"),
+        (["--dtype", "bfloat16"], "models"),
+    ],
+)
+def test_another_model_names_the_extra(edit: tuple[str, str], options: list[str], extra: str) -> None:
+    file, update = edit
+    done = run("apply", file, "--update", update, "--strategy", "model", *options)
+    assert done.returncode == 4, done.stderr
+    assert "[missing_dependency]" in done.stderr
+    assert f"{sys.executable} -m pip install 'apply-service[{extra}]'" in done.stderr
+
+
+def test_models_are_listed_but_not_pulled() -> None:
+    listed = run("models", "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    assert any(one["name"] == "embedded" and one["is_present"] for one in json.loads(listed.stdout))
+    pulled = run("models", "pull", "fastapply-1.5b")
+    assert "apply-service[models]" in pulled.stderr
+
+
+def test_the_harness_names_its_extra() -> None:
+    done = run("--help", module="apply_eval")
+    assert done.returncode == 2
+    assert "apply-service[eval]" in done.stderr
+
+
+def test_extras_named_by_errors_exist() -> None:
+    extras = set()
+    for path in (*(ROOT / "apply_service").rglob("*.py"), *(ROOT / "eval").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "missing_extra":
+                extras.add(ast.literal_eval(node.args[1]))
+    assert {"models", "gguf", "eval"} <= extras <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_base_is_light() -> None:
+    """What weighs most is named in extras alone; grammars apart, the base asks for few packages."""
+    names = [requirement.split(">")[0].split("[")[0] for requirement in PROJECT["dependencies"]]
+    assert not set(names) & set(LEFT_OUT)
+    assert len([name for name in names if not name.startswith("tree-sitter-")]) <= 15
