@@ -347,6 +347,8 @@ class TokenEvent:
     """Provisional merged text, in order.  Only the final event is an answer."""
 
     text: str
+    passes: tuple[PassCount, ...] = field(default=(), compare=False)
+    """The passes since the event before; empty if a remote engine does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
