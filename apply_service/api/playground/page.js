@@ -285,7 +285,7 @@ function showAnswer(request, answer, elapsed) {
 // -- the race ---------------------------------------------------------------------------------------------------------
 const LANES = [
   { drafter: "merged_edit", name: "Drafts from the merge", how: "the program's merge is proposed; the default" },
-  { drafter: "suffix", name: "Drafts from the prompt", how: "what followed the same words in the file or the edit is proposed" },
+  { drafter: "suffix", name: "Drafts from the prompt", how: "what followed the same words before is proposed" },
   { drafter: "none", name: "No drafts", how: "plain decoding, one token a pass" },
 ];
 
