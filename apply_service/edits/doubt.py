@@ -67,8 +67,12 @@ def other_readings(prediction: Prediction, merged: str) -> tuple[OtherReading, .
     if this is None:
         return ()
     likely = (one for one in prediction.readings if one.probability >= LEAST_TOLD and one.text != merged)
-    told = (OtherReading(one.probability, tell_difference(this, one.ops)) for one in likely)
-    return tuple(sorted((one for one in told if one.difference), key=lambda one: -one.probability)[:MAX_READINGS])
+    told: dict[str, OtherReading] = {}  # some differ only in what the words leave out
+    for one in sorted(likely, key=lambda one: -one.probability):
+        difference = tell_difference(this, one.ops)
+        told.setdefault(difference, OtherReading(one.probability, difference))
+    told.pop("", None)
+    return tuple(told.values())[:MAX_READINGS]
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:

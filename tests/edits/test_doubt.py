@@ -98,7 +98,8 @@ def reading(*steps: str) -> tuple[LineOp, ...]:
 
 def test_other_readings_are_told_likeliest_first_and_only_those_with_a_chance() -> None:
     further = (*FIRST, LineOp("take", None, 1, "c = 3"))
-    chances = {FIRST: 0.7, OTHER: 0.05, further: 0.2, FIRST[:1]: 0.009}
+    alike = (*further, LineOp("take", None, 2, ""))  # told in the same words
+    chances = {FIRST: 0.7, OTHER: 0.05, further: 0.2, alike: 0.04, FIRST[:1]: 0.009}
     readings = [Reading(ops, {}, chance, "") for ops, chance in chances.items()]
     prediction = replace(job(0.7).prediction, readings=tuple(readings))
     told = other_readings(prediction, "a = 1\nb = 2")

@@ -230,7 +230,8 @@ function jumpTo(line) {
 
 // -- beside it --------------------------------------------------------------------------------------------------------
 function verdictItem({ check, severity, message, lines, side }) {
-  const item = el("li", { className: severity }, el("b", {}, CHECKS[check] ?? check));
+  const title = check === "doubt" && severity === "error" ? "This is probably wrong" : (CHECKS[check] ?? check);
+  const item = el("li", { className: severity }, el("b", {}, title));
   const parts = check === "doubt" ? message.split("; ").filter((part) => !part.startsWith("another reading")) : [message];
   item.append(...quoted(sentence(parts.join("; "))));
   if (lines && side === "merged") {
