@@ -26,7 +26,7 @@ from apply_service.deadline import Deadline
 from apply_service.decoding.scheduler import NextPass, drive_alone
 from apply_service.drafting.drafter import check_drafter
 from apply_service.edits.diff import LINE, TextHunk, text_hunks, unified_diff_text
-from apply_service.edits.doubt import chance_of
+from apply_service.edits.doubt import chance_of, other_readings
 from apply_service.edits.fidelity import (
     SourceText,
     encode,
@@ -330,6 +330,7 @@ def _answer(
         drafter=outcome.drafter,
         certainty=job.prediction.certainty,
         reasons=job.prediction.reasons,
+        readings=other_readings(job.prediction, outcome.merged),
         agreement=outcome.agreement,
         determinism=None if target is None else target.determinism,
         verdicts=verdicts,

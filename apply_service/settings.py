@@ -168,6 +168,8 @@ class Settings:
         "How long a client may take to send its body, in seconds.")
     cors_origins: tuple[str, ...] = _http((), (),
         "Origins whose web pages may call the service, as `https://example.org`; `*` is all.")
+    playground: str = _http("auto", ("auto", "on", "off"),
+        "Whether `/` is a page to try edits on; `auto` serves it unless the service is open to a network without keys.")
     log_level: str = _http("info", ("debug", "info", "warning", "error"), "Least severity that is logged.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
     engine: str = _engine("local", ("local", "torch", "vllm"),
@@ -282,6 +284,12 @@ class Settings:
                 "set model (--model) to it",
             )
             raise SettingsError(message, value=foreign, limit="the name that vLLM serves", remedy=remedy)
+
+    @property
+    def has_playground(self) -> bool:
+        """Whether the page at `/` is served."""
+        is_open = self.allow_open and self.keys_file is None
+        return self.playground == "on" or (self.playground == "auto" and not is_open)
 
     @property
     def model_sources(self) -> dict[str, str]:

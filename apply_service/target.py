@@ -304,7 +304,7 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
         assert steps is not None, "the caller sends the result of the pass"
         for writing, step in zip(active, steps, strict=True):
             if (text := writing.take(step)) and is_streamed:
-                yield TokenEvent(text)
+                yield TokenEvent(text, tuple(writing.untold_passes()))
 
 
 class Writing:
@@ -318,6 +318,7 @@ class Writing:
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
+        self._n_told = 0
 
     def take(self, step: Step | None) -> str:
         """The text that a pass adds."""
@@ -327,6 +328,12 @@ class Writing:
         self._decisions += step.decisions
         text = self._stream.push(step.ids)
         return text if self.decoding.finish_reason is None else text + self._stream.finish()
+
+    def untold_passes(self) -> list[PassCount]:
+        """The passes since the last call."""
+        passes = self.decoding.stats.pass_counts[self._n_told :]
+        self._n_told += len(passes)
+        return passes
 
     def result(self) -> Decided:
         """Raises Truncated: the output did not end by itself."""

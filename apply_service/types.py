@@ -179,6 +179,18 @@ class LineRange:
     end_line: int
 
 
+@dataclass(frozen=True, slots=True)
+class OtherReading:
+    """Another way to read the edit."""
+
+    __pydantic_config__ = ON_THE_WIRE
+
+    probability: float
+    """The chance that it is right, as the merger counted it."""
+    difference: str
+    """What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`"."""
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Position:
     """A place in the source, counted as in the Language Server Protocol, from 0."""
@@ -340,6 +352,8 @@ class ApplyResult:
     """None where there is no confidence."""
     invented_lines: int | None = None
     """How many lines of the target no source has; None if it was not constrained to the sources."""
+    readings: tuple[OtherReading, ...] = ()
+    """Other readings of the edit with a chance to be right, likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +361,8 @@ class TokenEvent:
     """Provisional merged text, in order.  Only the final event is an answer."""
 
     text: str
+    passes: tuple[PassCount, ...] = field(default=(), compare=False)
+    """The passes since the event before; empty if a remote engine does not report them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from apply_service.cli import build_parser
 from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.errors import ApplyError
 from apply_service.settings import setting_specs
-from apply_service.types import Hunk, Span, Verdict
+from apply_service.types import Hunk, OtherReading, Span, Verdict
 from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
@@ -120,6 +120,7 @@ def answer_fields() -> str:
         "verdicts": Verdict,
         "edits": EditOut,
         "hunks": Hunk,
+        "readings": OtherReading,
         "spans": Span,
         "usage": UsageOut,
     }

@@ -22,6 +22,7 @@ from apply_service.types import (
     FinishReason,
     Hunk,
     LineRange,
+    OtherReading,
     Position,
     RanStrategy,
     Span,
@@ -104,6 +105,9 @@ class NativeAnswer(AnswerPart):
     drafter: str | None = Field(description="null where no model took part, or none was asked for.")
     certainty: Certainty = Field(description="How far the deterministic merge trusts itself.")
     reasons: list[str] = Field(description="Why it does not trust itself more.")
+    readings: list[OtherReading] = Field(
+        description="Other ways to read the edit with a chance of 1% or more, likeliest first, at most five."
+    )
     agreement: bool | None = Field(description="Whether the target wrote what the deterministic merge predicted.")
     determinism: Literal["bitwise", "tolerant"] | None = Field(
         description="Whether drafts can change no bit here, by the engine's self-test."

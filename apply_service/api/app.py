@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
-from apply_service.api import native, openai, responses
+from apply_service.api import native, openai, playground, responses
 from apply_service.api.auth import AuthMiddleware
 from apply_service.api.calls import REQUEST_ID, CallMiddleware, note_outcome, this_call
 from apply_service.api.dialect import state_of
@@ -50,12 +50,18 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         middleware=[  # outermost first
             *([Middleware(CORSMiddleware, expose_headers=exposed, **cors_rules)] if cors else []),
             Middleware(CallMiddleware, on_end=metrics.observe_call),
-            Middleware(AuthMiddleware, keys=keys, cors_origins=cors, own_host=own_host),
+            Middleware(
+                AuthMiddleware,
+                keys=keys,
+                cors_origins=cors,
+                own_host=own_host,
+                has_playground=settings.has_playground,
+            ),
             Middleware(LimitMiddleware, settings=settings, budget=budget),
         ],
     )
     app.state.service, app.state.settings, app.state.metrics, app.state.budget = service, settings, metrics, budget
-    for part in (native.router, openai.router, responses.router, router):
+    for part in (native.router, openai.router, responses.router, router, *playground.routers(settings)):
         app.include_router(part)
     app.add_exception_handler(HTTPException, on_http_error)
     service.observe(note_outcome)

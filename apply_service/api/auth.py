@@ -1,4 +1,5 @@
-"""Checks API keys (`Authorization: Bearer KEY` or `X-API-Key: KEY`).  Health and documentation need no key.
+"""Checks API keys (`Authorization: Bearer KEY` or `X-API-Key: KEY`).  Health, documentation and the playground's own
+files need no key.
 
 Without configured keys, anyone who can reach the address may call, but no web page of another origin.
 """
@@ -15,19 +16,27 @@ from apply_service.api.keys import KeyRing
 from apply_service.errors import OriginRefused, SettingsError, Unauthorized
 from apply_service.settings import Settings
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+PAGE_PATHS = frozenset({"/", "/playground.css", "/playground.js", "/playground-examples.js"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"}) | PAGE_PATHS
 
 
 class AuthMiddleware:
     """Finds the caller's key.  Raises Unauthorized or OriginRefused."""
 
     def __init__(
-        self, app: ASGIApp, *, keys: KeyRing | None, cors_origins: tuple[str, ...], own_host: str | None = None
+        self,
+        app: ASGIApp,
+        *,
+        keys: KeyRing | None,
+        cors_origins: tuple[str, ...],
+        own_host: str | None = None,
+        has_playground: bool = False,
     ) -> None:
         """`own_host`: a host name, besides the usual ones, under which loopback may be called without a key.  None
-        allows every name."""
+        allows every name.  `has_playground`: the service's own page may call it."""
         self._app = app
         self._own_host = own_host
+        self._has_playground = has_playground
         self._keys = keys
         self._cors_origins = cors_origins
 
@@ -52,17 +61,23 @@ class AuthMiddleware:
         """Browsers send `Origin`, except with plain GETs to the page's own host.  DNS can point that host at this
         machine, so on loopback only its own names are accepted."""
         origin, host = headers.get("origin"), headers.get("host")
-        if origin is not None and not {"*", origin} & set(self._cors_origins):
+        is_own_page = self._has_playground and host is not None and origin in (f"http://{host}", f"https://{host}")
+        is_own_page = is_own_page and self._is_own_name(host or "")
+        if origin is not None and not is_own_page and not {"*", origin} & set(self._cors_origins):
             message = "web pages of this origin may not call the service"
             raise OriginRefused(message, value=origin, limit=list(self._cors_origins), remedy="add it to cors_origins")
         if self._own_host is None or host is None or server is None or not _is_loopback(server[0]):
             return
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        name = name.rstrip(".").lower()
-        if not (name in ("localhost", self._own_host) or name.endswith(".localhost") or _address(name) is not None):
+        if not self._is_own_name(host):
             message = "the service may not be called by this host name"
             remedy = "ask one of these, or configure API keys or allow_open"
             raise OriginRefused(message, value=host, limit=["localhost", "127.0.0.1", "[::1]"], remedy=remedy)
+
+    def _is_own_name(self, host: str) -> bool:
+        """Whether no foreign name server can have made up this host: an address, or a name of this machine."""
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        name = name.rstrip(".").lower()
+        return name in ("localhost", self._own_host) or name.endswith(".localhost") or _address(name) is not None
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

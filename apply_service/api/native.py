@@ -42,7 +42,8 @@ class NativeReply:
         """Hunks and verdicts come before the final event, which repeats them, so that clients can show them one by
         one."""
         if not isinstance(event, FinalEvent):
-            yield sse_event(json.dumps({"text": event.text}, ensure_ascii=False), "token")
+            passes = [one._asdict() for one in event.passes]
+            yield sse_event(json.dumps({"text": event.text, "passes": passes}, ensure_ascii=False), "token")
             return
         result = event.result
         for hunk in result.hunks:
@@ -58,9 +59,9 @@ class NativeReply:
 
 @router.post(**documented("/v1/apply", NativeRequest, NativeAnswer, EVENTS), summary="Apply one edit to one file")
 async def apply(request: Request) -> Response:
-    """With `stream: true`: `token` events (`{text}`: the merged text piece by piece, **provisional**: only the final
-    event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event says,
-    and one `final` event (the answer as below); or at any time one `error` event (the error body).
+    """With `stream: true`: `token` events (`{text, passes}`: the merged text piece by piece, **provisional**: only the
+    final event is an answer), then `hunk` events (`{hunk, edits}`) and `verdict` events, which say what the final event
+    says, and one `final` event (the answer as below); or at any time one `error` event (the error body).
     """
     call = await read_call(request, NativeRequest.parse)
     reply = NativeReply(with_bytes=call.original_b64 is not None)

@@ -15,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import DOUBT, Certainty, LineOp, Prediction, Verdict
+from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
+MAX_READINGS = 5
+"""The most other readings that an answer tells."""
 LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
 WHOLE_FILE = "+cut"
@@ -56,13 +58,25 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     if chance >= thresholds.apply:
         return None
     said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [NO_REASON])]
-    this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
-    others = (one for one in prediction.readings if one.text != merged)
-    other = next((one for one in others if one.probability >= LEAST_TOLD), None)
-    if other is not None and (instead := tell_difference(this, other.ops)):
-        whole = "take the snippet for the whole file and " if other.name.endswith(WHOLE_FILE) else ""
-        said.append(f"another reading would {whole}{instead}")
+    said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
+
+
+def other_readings(prediction: Prediction, merged: str) -> tuple[OtherReading, ...]:
+    """The readings that give another text than `merged`, likeliest first; none where `merged` is no reading itself, or
+    where none has a chance worth telling."""
+    this = next((one.ops for one in prediction.readings if one.text == merged), None)
+    if this is None:
+        return ()
+    likely = (one for one in prediction.readings if one.probability >= LEAST_TOLD and one.text != merged)
+    told: dict[str, OtherReading] = {}  # some differ only in what the words leave out
+    for one in sorted(likely, key=lambda one: -one.probability):
+        difference = tell_difference(this, one.ops)
+        if difference and one.name.endswith(WHOLE_FILE):
+            difference = f"take the snippet for the whole file and {difference}"
+        told.setdefault(difference, OtherReading(one.probability, difference))
+    told.pop("", None)
+    return tuple(told.values())[:MAX_READINGS]
 
 
 def how_sure(prediction: Prediction) -> tuple[str, str] | tuple[None, None]:

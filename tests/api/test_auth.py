@@ -48,8 +48,9 @@ def test_health_and_documentation_are_open_and_nothing_else(tmp_path: Path) -> N
     with layered(ScriptedRun(), keys_file=write_keys(tmp_path)) as http:
         for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
             assert http.get(path).status_code == 200
-        for path in ("/v1/models", "/metrics", "/nothing", "/healthz/x", "/docs/x"):
-            assert http.get(path, follow_redirects=False).status_code == 401
+        for path in ("/v1/models", "/metrics", "/nothing", "/healthz/x", "//nothing", "/docs/x"):
+            url = f"http://testserver{path}"
+            assert http.get(url, follow_redirects=False).status_code == 401
 
 
 def test_without_keys_a_key_is_no_matter() -> None:

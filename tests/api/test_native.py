@@ -69,8 +69,8 @@ def test_a_stream_is_token_events_then_the_final_answer() -> None:
     assert response.headers["content-type"].startswith("text/event-stream")
     assert response.headers["cache-control"] == "no-store"
     assert sse_events(response.text) == [
-        ("token", {"text": "ne"}),
-        ("token", {"text": "w\n"}),
+        ("token", {"text": "ne", "passes": []}),
+        ("token", {"text": "w\n", "passes": []}),
         ("hunk", {"hunk": plain["hunks"][0], "edits": plain["edits"]}),
         ("verdict", plain["verdicts"][0]),
         ("verdict", plain["verdicts"][1]),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from apply_service.edits.doubt import chance_of, find_doubt, in_words, tell_difference
+from apply_service.edits.doubt import chance_of, find_doubt, in_words, other_readings, tell_difference
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
 from apply_service.types import Certainty, LineKind, LineOp, Prediction, Reading
@@ -94,6 +94,21 @@ def reading(*steps: str) -> tuple[LineOp, ...]:
         ops.append(LineOp(kinds[step[0]], at if is_old else None, None if is_old else 0, step[1:]))
         at += is_old
     return tuple(ops)
+
+
+def test_other_readings_are_told_likeliest_first_and_only_those_with_a_chance() -> None:
+    further = (*FIRST, LineOp("take", None, 1, "c = 3"))
+    alike = (*further, LineOp("take", None, 2, ""))  # told in the same words
+    chances = {FIRST: 0.7, OTHER: 0.05, further: 0.2, alike: 0.04, FIRST[:1]: 0.009}
+    readings = [Reading(ops, {}, chance, "") for ops, chance in chances.items()]
+    prediction = replace(job(0.7).prediction, readings=tuple(readings))
+    told = other_readings(prediction, "a = 1\nb = 2")
+    assert [(one.probability, one.difference) for one in told] == [
+        (0.2, "add `c = 3`"),
+        (0.05, "remove line 1 (`a = 1`)"),
+    ]
+    assert [one.probability for one in other_readings(prediction, "b = 2")] == [0.7, 0.2]
+    assert other_readings(prediction, "a text of the model's own") == ()
 
 
 @pytest.mark.parametrize(

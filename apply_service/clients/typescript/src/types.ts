@@ -99,6 +99,8 @@ export interface NativeAnswer {
   certainty: Certainty;
   /** Why it does not trust itself more. */
   reasons: string[];
+  /** Other ways to read the edit with a chance of 1% or more, likeliest first, at most five. */
+  readings: OtherReading[];
   /** Whether the target wrote what the deterministic merge predicted. */
   agreement: boolean | null;
   /** Whether drafts can change no bit here, by the engine's self-test. */
@@ -144,6 +146,14 @@ export type FinishReason = "stop" | "length" | "cancelled" | "deadline";
 
 /** How far a deterministic merger trusts its own answer. */
 export type Certainty = "certain" | "likely" | "guess";
+
+/** Another way to read the edit. */
+export interface OtherReading {
+  /** The chance that it is right, as the merger counted it. */
+  probability: number;
+  /** What it would do to the file instead: "keep line 3 (`x = 1`) and leave out `x = 2`". */
+  difference: string;
+}
 
 /** What one check found, or that it passed. */
 export interface Verdict {
