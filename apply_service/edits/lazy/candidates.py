@@ -135,7 +135,7 @@ _KEY = re.compile(
 
 def key_of(line: str) -> str | None:
     """The name that a line sets: the text before its first `=` or `:`."""
-    found = _KEY.match(line[:200])
+    found = _KEY.match(line[:200]) if "=" in line or ":" in line else None
     return found.group(1).strip("\"'") if found else None
 
 
@@ -226,9 +226,9 @@ class LineIndex:
         found: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         parts, said = self.statements, self._gists
         firsts = {key[0] for key in wanted}
-        for n in range(len(parts)):
+        for n in [n for n, tokens in enumerate(said) if tokens and tokens[0] in firsts]:
             key: tuple[str, ...] = ()
-            for m in range(n, min(n + MAX_JOINED, len(parts)) if said[n] and said[n][0] in firsts else n):
+            for m in range(n, min(n + MAX_JOINED, len(parts))):
                 key = key + said[m]
                 if len(key) > MAX_TOKENS:
                     break
@@ -240,14 +240,15 @@ class LineIndex:
     def scope_indents(self) -> npt.NDArray[np.int64]:
         """Columns of indentation; NO_SCOPE for blank lines, preprocessor lines and labels."""
         label = _LABEL if self.has_labels else _BRANCH
-        marks_none = (
-            line.strip() in ("", "{") or _PREPROCESSOR.match(line) or (len(line) < 90 and label.match(line))
-            for line in self.lines
-        )
-        indents = (
-            NO_SCOPE if is_none else indent_of(line) for line, is_none in zip(self.lines, marks_none, strict=True)
-        )
-        return np.fromiter(indents, np.int64, len(self.lines))
+        indents = [
+            NO_SCOPE
+            if text in ("", "{")
+            or (text[0] == "#" and _PREPROCESSOR.match(line))
+            or (text[-1] == ":" and len(line) < 90 and label.match(line))
+            else indent_of(line)
+            for line, text in zip(self.lines, self.stripped, strict=True)
+        ]
+        return np.array(indents, np.int64)
 
     @cached_property
     def weights(self) -> npt.NDArray[np.float64]:

@@ -7,14 +7,15 @@ and what it does to the file.  Every reading has the same feature names.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice, pairwise
 from math import log2
-from operator import is_not
 
+import numpy as np
+import numpy.typing as npt
 from rapidfuzz import fuzz
 
 from apply_service.edits.code_lines import (
@@ -26,10 +27,10 @@ from apply_service.edits.code_lines import (
     is_closer,
     surplus,
 )
-from apply_service.edits.lazy.candidates import substance
-from apply_service.edits.lazy.quotes import Merge, Pair, changes, find_pairs
+from apply_service.edits.lazy.candidates import NO_SCOPE, substance
+from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
-from apply_service.edits.lazy.retouch import renew
+from apply_service.edits.lazy.retouch import renewed_at_changes
 from apply_service.edits.lazy.statements import imported
 from apply_service.edits.lazy.vague import REASON
 from apply_service.edits.markers import Role, deletion_target, strip_comment
@@ -103,6 +104,17 @@ class SnippetFacts:
         return found
 
     @cached_property
+    def imports(self) -> dict[int, frozenset[str]]:
+        """The names that each line of the file imports."""
+        return {j: names for j, line in enumerate(self.reading.original) if (names := imported(line))}
+
+    @cached_property
+    def levels(self) -> npt.NDArray[np.int64]:
+        """The indentation of each line of the file; NO_SCOPE for blank lines and closing brackets."""
+        lines = self.reading.original
+        return np.array([NO_SCOPE if not line.strip() or is_closer(line) else indent_of(line) for line in lines])
+
+    @cached_property
     def said_kept(self) -> set[str]:
         """The words of the markers: what they name stays."""
         texts, roles = self.reading.snippet.texts, self.reading.snippet.roles
@@ -166,11 +178,11 @@ def features_of(
         **{name: float(others.get(name, 0.0)) for name in OTHERS},
         **_effects(facts, ops),
         **_of_shown_lines(facts.reading, ops, shown),
-        "open_renewed": log2(1 + sum(map(is_not, ops, renew(facts.reading, ops)))),
+        "open_renewed": log2(1 + len(set().union(*renewed_at_changes(ops)))),
     }
 
 
-def _odd_steps(ops: Sequence[LineOp]) -> int:
+def _odd_steps(ops: Merge) -> int:
     """The number of lines whose indentation does not fit the line above, if the reading brought the two together.
 
     Such a line is deeper than a line that opens nothing, or not deeper than a line that opens a scope.
@@ -178,7 +190,7 @@ def _odd_steps(ops: Sequence[LineOp]) -> int:
     n, above, is_new, at = 0, "", False, 0
     beside: list[int] = []
     """The operations of all changes, each with the nearest lines above and below it that are not blank."""
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         low = next((k for k in range(start - 1, at - 1, -1) if ops[k].text.strip()), at)
         high = next((k for k in range(stop, len(ops)) if ops[k].text.strip()), len(ops) - 1)
         beside += range(low, high + 1)
@@ -202,10 +214,10 @@ def _likest(text: str, ops: Sequence[LineOp]) -> float:
     return max((fuzz.ratio(text.strip(), op.text.strip()) for op in ops if op.text.strip()), default=0.0) / 100
 
 
-def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
+def _effects(facts: SnippetFacts, ops: Merge) -> Features:
     """The features of the changes that the reading makes to the file."""
-    drops = [op for op in ops if op.kind == "drop" and op.text.strip()]
-    takes = [op for op in ops if op.kind == "take" and op.text.strip()]
+    shown = [ops[k] for k in ops.shown if ops[k].text.strip()]
+    drops, takes = ([op for op in shown if op.kind == kind] for kind in ("drop", "take"))
     pairs = find_pairs(ops)
     loose = [pair for pair in pairs if pair.kind not in ("edit", "comment", "elided", "indent")]
     sides = [surplus([op.text for op in side]) for side in (takes, drops)]
@@ -223,29 +235,32 @@ def _effects(facts: SnippetFacts, ops: Sequence[LineOp]) -> Features:
         "reworded_share": sum(pair.kind == "edit" for pair in pairs) / max(1, len(pairs)),
         "other_entries": float(replaced_neighbour(ops) is not None),
         **_of_runs(ops),
-        **_of_names(ops),
+        **_of_names(facts, ops, drops, takes),
         **_of_words(facts, ops, drops, takes),
         **_of_new_lines(facts, ops, drops, takes),
         **_of_blocks(facts.reading, ops),
-        **_of_gaps(facts.reading, ops),
+        **_of_gaps(facts, ops),
         **_of_notes(facts, ops, drops, takes),
     }
 
 
-def _of_notes(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
+def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
     """What the reading does against the notes of the snippet, and what it hides at edges without a marker."""
     new_names = {header_name(op.text) for op in takes}
     gone_names = {header_name(op.text) for op in drops} - new_names
     blocks = facts.reading.snippet.blocks
-    used = [k for k, op in enumerate(ops) if op.update_line is not None]
-    head = sum(bool(op.text.strip()) for op in ops[: used[0]] if op.kind == "keep") if used else 0
-    tail = sum(bool(op.text.strip()) for op in ops[used[-1] + 1 :] if op.kind == "keep") if used else 0
+    used = [k for k in ops.shown if ops[k].update_line is not None] or [0, len(ops)]
+    left = ops if facts.said_gone else ()
     return {
         "gone_but_named": float(len(gone_names & facts.said_kept)),
-        "kept_though_noted": float(sum(op.kind != "drop" and op.text.strip() in facts.said_gone for op in ops)),
-        "unmarked_head": log2(1 + head) if blocks and not blocks[0].marked_before else -1.0,
-        "unmarked_tail": log2(1 + tail) if blocks and not blocks[-1].marked_after else -1.0,
+        "kept_though_noted": float(sum(op.kind != "drop" and op.text.strip() in facts.said_gone for op in left)),
+        "unmarked_head": _log_hidden(ops[: used[0]]) if blocks and not blocks[0].marked_before else -1.0,
+        "unmarked_tail": _log_hidden(ops[used[-1] + 1 :]) if blocks and not blocks[-1].marked_after else -1.0,
     }
+
+
+def _log_hidden(ops: Sequence[LineOp]) -> float:
+    return log2(1 + sum(op.kind == "keep" and op.text.strip() != "" for op in ops))
 
 
 def _is_against(facts: SnippetFacts, ops: Sequence[LineOp], pair: Pair) -> bool:
@@ -264,13 +279,13 @@ def _ways(text: str) -> Counter[str]:
     return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
-def _of_runs(ops: Sequence[LineOp]) -> Features:
+def _of_runs(ops: Merge) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
     names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
              "gone_leads_only")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
     longest_gone, beside = 0, 0.0
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         old_code, new_code = (
             _SPACING.sub("", "".join(op.text for op in ops[start:stop] if op.kind == kind)) for kind in ("drop", "take")
         )
@@ -295,21 +310,20 @@ def _of_runs(ops: Sequence[LineOp]) -> Features:
     return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
 
 
-def replaced_neighbour(ops: Sequence[LineOp]) -> tuple[str, str] | None:
+def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
     """The first line beside hidden ones that gives way to a new one of the same form that may be of another thing, and
     that new line."""
-    counts = Counter(op.text.strip() for op in ops if op.kind != "take")
-    says = [k for k, op in enumerate(ops) if says_something(op)]
-    for start, stop in changes(ops):
+    counts: Counter[str] = Counter()
+    for start, stop in ops.changed:
         drops = [op.text for op in ops[start:stop] if op.kind == "drop" and op.text.strip()]
         takes = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         if drops and takes and are_other_entries(drops[0], takes[0]):
             # To the next line on each side that is hidden, or that is shown and says something.
-            above = bisect_left(says, start)
-            below = above
-            while below < min(len(says), above + MAX_COPIED) and _is_copied(ops[says[below]], takes[0], counts):
-                below += 1
-            if any(ops[k].kind == "keep" for k in (*says[max(0, above - 1) : above], *says[below : below + 1])):
+            counts = counts or Counter(op.text.strip() for op in ops if op.kind != "take")
+            above = (ops[k].kind for k in range(start - 1, -1, -1) if says_something(ops[k]))
+            says = (ops[k] for k in range(stop, len(ops)) if says_something(ops[k]))
+            below = (op.kind for n, op in enumerate(says) if n == MAX_COPIED or not _is_copied(op, takes[0], counts))
+            if "keep" in (next(above, ""), next(below, "")):
                 return drops[0].strip(), takes[0].strip()
     return None
 
@@ -336,7 +350,7 @@ def declared(line: str) -> frozenset[str]:
     return imported(line) | ({name for name in found.groups() if name} if found else set())
 
 
-def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
+def _of_words(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
     """Whether lines near each change use the names of its new lines, and whether a removed name is still in use."""
     gone = {op.original_line for op in drops}
     new = [words(op.text) for op in takes]
@@ -353,7 +367,7 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
         any(j not in gone and name in declared(original[j]) for j in facts.lines_with.get(name, ())) for name in defined
     )
     shares = []
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         names = {word for op in ops[start:stop] if op.kind == "take" for word in words(op.text)}
         names = {word for word in names if 0 < len(facts.lines_with.get(word, ())) <= MAX_COMMON}
         if not names:
@@ -368,12 +382,10 @@ def _of_words(facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp
     }
 
 
-def _of_new_lines(
-    facts: SnippetFacts, ops: Sequence[LineOp], drops: Sequence[LineOp], takes: Sequence[LineOp]
-) -> Features:
+def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
     """The lines that the new lines repeat, and the names that they define again."""
     gone = {op.text.strip() for op in drops}
-    kept = {op.original_line for op in ops if op.kind == "keep"}
+    shown_lines = {ops[k].original_line for k in ops.shown}
     gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
     says = [text for op in takes if (text := op.text.strip()) not in gone and substance(text) >= SHOWN]
@@ -381,31 +393,29 @@ def _of_new_lines(
     return {
         "gone_definitions": log2(1 + sum((Counter(gone_headers) - Counter(new_headers)).values())),
         "kept_twice": log2(
-            1 + sum(len(at := facts.reading.index.places(text)) == 1 and at[0] in kept for text in says)
+            1 + sum(len(at := facts.reading.index.places(text)) == 1 and at[0] not in shown_lines for text in says)
         ),
         "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
         "same_names": float(sum(facts.headers[name] > gone_names[name] for name in new_headers)),
     }
 
 
-def _of_names(ops: Sequence[LineOp]) -> Features:
+def _of_names(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
     """The keys of one mapping and the imported names that occur twice after the merge."""
-    left = [op for op in ops if op.kind != "drop" and op.text.strip()]
     same_keys = 0
-    new: set[str] = set()
-    for k, op in enumerate(left):
-        if op.kind != "take":
-            continue
-        new |= imported(op.text)
-        key = _KEY.match(op.text.lstrip())
+    for k in ops.shown:
+        key = _KEY.match(ops[k].text.lstrip()) if ops[k].kind == "take" else None
         if key is not None:  # The other key must be at the same level of the same scope.
-            same_keys += _has_key(left[k + 1 : k + 1 + SCOPE], key[1], indent_of(op.text))
-            same_keys += _has_key(left[max(0, k - SCOPE) : k][::-1], key[1], indent_of(op.text))
-    kept = {name for op in left if op.kind != "take" for name in imported(op.text)} if new else set()
+            for beside in (range(k + 1, len(ops)), range(k - 1, -1, -1)):
+                left = (ops[j] for j in beside if ops[j].kind != "drop" and ops[j].text.strip())
+                same_keys += _has_key(islice(left, SCOPE), key[1], indent_of(ops[k].text))
+    new = {name for op in takes for name in imported(op.text)}
+    gone = {op.original_line for op in drops}
+    kept = {name for j, names in facts.imports.items() if j not in gone for name in names} if new else set()
     return {"same_keys": float(same_keys), "imported_twice": float(len(kept & new))}
 
 
-def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
+def _has_key(beside: Iterable[LineOp], key: str, indent: int) -> bool:
     for op in beside:
         level = indent_of(op.text)
         if level < indent:
@@ -416,34 +426,34 @@ def _has_key(beside: Sequence[LineOp], key: str, indent: int) -> bool:
     return False
 
 
-def _of_gaps(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
+def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
     """What the markers stand for: how many for nothing, for lines outside their scope, or for deeper lines only, and
     how many stand beside lines that go without a word."""
-    snippet, found = reading.snippet, dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
-    block_of = {i: b for b, i in reading.visible}
-    at, is_cut = -1, False
-    hidden: list[str] = []
-    for op in ops:
-        b = at if op.update_line is None else block_of.get(op.update_line, at)
+    snippet = facts.reading.snippet
+    found = dict.fromkeys(("empty_gaps", "leaving_gaps", "deeper_gaps", "cut_gaps"), 0.0)
+    block_of = {i: b for b, i in facts.reading.visible}
+    at, is_cut, hidden = -1, False, NO_SCOPE
+    """The block; whether the lines right above go; the least level of the hidden lines since the last shown one."""
+    for above, k in pairwise([-1, *ops.shown] if snippet.has_markers else ()):
+        if (first := ops[above + 1].original_line) is not None and k > above + 1:
+            hidden = min(hidden, int(facts.levels[first : first + k - above - 1].min()))
+            is_cut = False
+        b = at if (i := ops[k].update_line) is None else block_of.get(i, at)
         level = marker_indent(snippet, snippet.blocks[b].gap_before) if b != at else None
         if level is not None:
-            levels = [indent_of(line) for line in hidden if not is_closer(line)]
-            found["empty_gaps"] += not levels
-            found["leaving_gaps"] += min(levels, default=level) < level
-            found["deeper_gaps"] += min(levels, default=level) > level
+            found["empty_gaps"] += hidden == NO_SCOPE
+            found["leaving_gaps"] += hidden < level
+            found["deeper_gaps"] += level < hidden < NO_SCOPE
             found["cut_gaps"] += is_cut
         at = b
-        if op.kind == "keep":
-            hidden += [op.text] if op.text.strip() else []
-            is_cut = False
-        elif op.kind == "drop":
-            is_cut = is_cut or bool(op.text.strip())
+        if ops[k].kind == "drop":
+            is_cut = is_cut or ops[k].text.strip() != ""
         else:
-            hidden, is_cut = [], False
+            is_cut, hidden = False, NO_SCOPE
     return found
 
 
-def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
+def _of_blocks(reading: ReadSnippet, ops: Merge) -> Features:
     """The blocks of the snippet: how rare the file's lines are that hold a change, and the shown lines that the reading
     overrides although nothing changes in their block and the next."""
     block_of = {i: b for b, i in reading.visible}
@@ -451,7 +461,7 @@ def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
     changed, overridden = [False] * (n_blocks + 1), [0] * (n_blocks + 1)
     rarest: list[int | None] = [None] * n_blocks
     at = 0
-    for op in ops:
+    for op in (ops[k] for k in ops.shown):
         at = at if op.update_line is None else block_of.get(op.update_line, at)
         if op.kind in ("take", "drop") and op.text.strip():
             changed[at] = True
@@ -465,11 +475,12 @@ def _of_blocks(reading: ReadSnippet, ops: Sequence[LineOp]) -> Features:
     return {"weakest_anchor": max(anchors, default=0.0), "idle_overridden": float(sum(idle))}
 
 
-def _of_shown_lines(reading: ReadSnippet, ops: Sequence[LineOp], shown: Sequence[str]) -> Features:
+def _of_shown_lines(reading: ReadSnippet, ops: Merge, shown: Sequence[str]) -> Features:
     """How many shown lines the reading leaves unused, and how many file lines it keeps in other words than shown."""
-    used = {op.update_line for op in ops if op.update_line is not None}
+    used = {ops[k].update_line for k in ops.shown}
     unused = [i for _, i in reading.visible if i not in used and not is_closer(reading.texts[i])]
-    quotes = [(op.text, shown[op.update_line]) for op in ops if op.kind == "both" and op.update_line is not None]
+    both = (ops[k] for k in ops.shown if ops[k].kind == "both")
+    quotes = ((op.text, shown[op.update_line]) for op in both if op.update_line is not None)
     overridden = [(kept, text) for kept, text in quotes if kept != text]
     return {
         "unused": float(len(unused)),

@@ -7,13 +7,12 @@ have LF line ends.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from apply_service.edits.code_lines import header_name, is_branch, quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.features import replaced_neighbour, says_something
-from apply_service.edits.lazy.quotes import changes
+from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.readings import Ways, find_readings
 from apply_service.edits.markers import Role, classify
 from apply_service.syntax.trees import breaks_syntax
@@ -54,21 +53,21 @@ def merge(
     scores = model.rank(features)
     chances = model.probabilities(features, scores)
     order = sorted(range(len(found)), key=lambda n: -scores[n])[:MAX_READINGS]
-    chance = chances[order[0]]
+    ops, chance = Merge(found[order[0]][0].ops), chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
     causes = []
-    if _is_nowhere(features[0], found[order[0]][0].ops) and not any(known["by_placed"] for known in features):
+    if _is_nowhere(features[0], ops) and not any(known["by_placed"] for known in features):
         chance = min(chance, NOWHERE)
         causes.append(NOT_TOLD)
     if found[order[0]][1].has_order:
         chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
         causes.append(ORDER_DONE)
-    if (replaced := replaced_neighbour(found[order[0]][0].ops)) is not None:
+    if (replaced := replaced_neighbour(ops)) is not None:
         chance = min(chance, UNSURE)
         old, new = (quote_lines([line]) for line in replaced)
         causes.append(f"{new} takes the place of {old}, {BESIDE}")
-    elif (branch := _lost_branch(found[order[0]][0].ops)) is not None:
+    elif (branch := _lost_branch(ops)) is not None:
         chance = min(chance, UNSURE)
         causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
     if found[order[0]][1].ignored_note is not None:
@@ -102,16 +101,15 @@ def merge(
     )
 
 
-def _lost_branch(ops: Sequence[LineOp]) -> str | None:
+def _lost_branch(ops: Merge) -> str | None:
     """The first branch (`else if`, `elif`, `when`) that goes without a new one in its place, right above hidden
     lines."""
-    says = [k for k, op in enumerate(ops) if says_something(op)]
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         gone, new = (
             [op.text for op in ops[start:stop] if op.kind == kind and is_branch(op.text)] for kind in ("drop", "take")
         )
-        below = bisect_left(says, stop)
-        if len(gone) > len(new) and below < len(says) and ops[says[below]].kind == "keep":
+        below = (ops[k].kind for k in range(stop, len(ops)) if says_something(ops[k]))
+        if len(gone) > len(new) and next(below, "") == "keep":
             return gone[len(new)].strip()
     return None
 
@@ -140,7 +138,7 @@ def readings(
 def _unheld(ops: Sequence[LineOp]) -> list[str]:
     """What each change does beside which the snippet shows no line of the file; what all do if there is none."""
     free, held = list[str](), list[str]()
-    for start, stop in changes(ops):
+    for start, stop in Merge(ops).changed:
         new = [op for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
         gone = [op.original_line for op in ops[start:stop] if op.original_line is not None and op.text.strip()]
         beside = [ops[k].kind for k in (start - 1, stop) if 0 <= k < len(ops)]
@@ -159,8 +157,9 @@ def _unheld(ops: Sequence[LineOp]) -> list[str]:
     return (free or held)[:MAX_TOLD]
 
 
-def _is_nowhere(known: Mapping[str, float], ops: Sequence[LineOp]) -> bool:
-    gone, new = ({_head(op.text) for op in ops if op.kind == kind} - {""} for kind in ("drop", "take"))
+def _is_nowhere(known: Mapping[str, float], ops: Merge) -> bool:
+    shown = [ops[k] for k in ops.shown]
+    gone, new = ({_head(op.text) for op in shown if op.kind == kind} - {""} for kind in ("drop", "take"))
     return known["loose_share"] == 1.0 and not known["markers"] and not known["by_signed"] and not gone & new
 
 

@@ -42,10 +42,10 @@ class Pair:
     """The kind of difference between them, one of KINDS."""
 
 
-def find_pairs(ops: Sequence[LineOp]) -> list[Pair]:
+def find_pairs(ops: Merge) -> list[Pair]:
     """The pairs in all changes of a merge, in order."""
     found: list[Pair] = []
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         drops = [k for k in range(start, stop) if ops[k].kind == "drop"]
         takes = [k for k in range(start, stop) if ops[k].kind == "take"]
         if drops and takes and len(drops) + len(takes) <= MAX_RUN:
@@ -59,25 +59,23 @@ class Merge(tuple[LineOp, ...]):
     """The operations of a finished merge.  It caches its runs, because many readings ask for them often."""
 
     @cached_property
+    def shown(self) -> list[int]:
+        """The places of all operations but those that keep a line which is not shown."""
+        return [k for k, op in enumerate(self) if op.kind != "keep"]
+
+    @cached_property
     def changed(self) -> list[tuple[int, int]]:
         """The start and the end of each run of dropped and new lines."""
-        return _runs(self, ("drop", "take"))
+        places = [k for k in self.shown if self[k].kind != "both"]
+        starts = [k for above, k in pairwise([-2, *places]) if k > above + 1]
+        stops = [k + 1 for k, below in pairwise([*places, len(self) + 1]) if below > k + 1]
+        return list(zip(starts, stops, strict=True))
 
     @cached_property
     def hidden(self) -> list[tuple[int, int]]:
         """The start and the end of each run of lines that stay without being shown."""
-        return _runs(self, ("keep",))
-
-
-def _runs(ops: Sequence[LineOp], kinds: tuple[str, ...]) -> list[tuple[int, int]]:
-    inside = [False, *[op.kind in kinds for op in ops], False]
-    edges = [k for k, (one, other) in enumerate(pairwise(inside)) if one != other]
-    return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def changes(ops: Sequence[LineOp]) -> list[tuple[int, int]]:
-    """The runs of operations that drop or take lines."""
-    return ops.changed if isinstance(ops, Merge) else _runs(ops, ("drop", "take"))
+        edges = pairwise([-1, *self.shown, len(self)])
+        return [(above + 1, below) for above, below in edges if below > above + 1]
 
 
 @lru_cache(maxsize=4096)
@@ -193,13 +191,13 @@ def _without_comment(text: str) -> str:
     return "\n".join(re.split(r"\s(?:#|//|/\*)\s?", line)[0] for line in text.split("\n"))
 
 
-def lone_pairs(ops: Sequence[LineOp], pairs: Sequence[Pair]) -> set[int]:
+def lone_pairs(ops: Merge, pairs: Sequence[Pair]) -> set[int]:
     """The first operation of each pair that no edit touches.
 
     The run of changes around such a pair holds only pairs that are no edits.  Blank lines are ignored.
     """
     found: set[int] = set()
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         inside = [pair for pair in pairs if start <= pair.old[0] < stop]
         paired = {k for pair in inside if pair.kind != "edit" for k in (*pair.old, *pair.new)}
         if all(k in paired or not ops[k].text.strip() for k in range(start, stop)):
@@ -207,9 +205,7 @@ def lone_pairs(ops: Sequence[LineOp], pairs: Sequence[Pair]) -> set[int]:
     return found
 
 
-def keep_wording(
-    ops: Sequence[LineOp], pairs: Sequence[Pair], *, blanks: bool = False, gaps: Sequence[int] = ()
-) -> list[LineOp]:
+def keep_wording(ops: Merge, pairs: Sequence[Pair], *, blanks: bool = False, gaps: Sequence[int] = ()) -> list[LineOp]:
     """The same merge, but the old lines of each pair in `pairs` stay.
 
     With `blanks`, the file's blank lines between lines that stay are kept too.  `gaps`: the starts of the changes to
@@ -217,7 +213,7 @@ def keep_wording(
     """
     out: list[LineOp] = []
     at = 0
-    for start, stop in changes(ops):
+    for start, stop in ops.changed:
         out += ops[at:start]
         inside = [pair for pair in pairs if start <= pair.old[0] < stop]
         if start in gaps and not inside:
@@ -229,17 +225,17 @@ def keep_wording(
     return out + list(ops[at:])
 
 
-def passed_over(ops: Sequence[LineOp], gaps: str) -> tuple[int, ...]:
+def passed_over(ops: Merge, gaps: str) -> tuple[int, ...]:
     """The starts of the changes that only leave lines out and do not say so.
 
     `gaps`: "leads" for changes beside the header of a definition; "all" for all of them.
     """
-    return tuple(start for start, stop in changes(ops) if _is_passed_over(ops, start, stop, gaps))
+    return tuple(start for start, stop in ops.changed if _is_passed_over(ops, start, stop, gaps))
 
 
-def has_blank_changes(ops: Sequence[LineOp]) -> bool:
+def has_blank_changes(ops: Merge) -> bool:
     """Whether the merge adds or removes a blank line."""
-    return any(not op.text.strip() for start, stop in changes(ops) for op in ops[start:stop])
+    return any(not op.text.strip() for start, stop in ops.changed for op in ops[start:stop])
 
 
 def _is_passed_over(ops: Sequence[LineOp], start: int, stop: int, gaps: str) -> bool:

@@ -11,7 +11,6 @@ Places nothing: `rows` looks for the lines' places, `write` writes the operation
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -33,7 +32,7 @@ from apply_service.edits.code_lines import (
     is_import,
     leading,
 )
-from apply_service.edits.lazy.candidates import LineIndex, has_labels, key_of
+from apply_service.edits.lazy.candidates import NO_SCOPE, LineIndex, has_labels, key_of
 from apply_service.edits.lazy.entries import LeftOut, find_left_out
 from apply_service.edits.lazy.fitting import fit_blocks
 from apply_service.edits.lazy.notes import doubt_roles, find_notes
@@ -296,7 +295,7 @@ def _ends_of_new_imports(
     Imports belong to the file's imports, wherever the code below them belongs.
     """
     found: list[int] = []
-    imports = list(filter(is_import, original))
+    imports = list(filter(is_import, original)) if any(map(is_import, lines)) else []
     bound = frozenset[str]().union(*map(imported, imports))
     if not imports:
         return found
@@ -602,7 +601,7 @@ class ReadSnippet:
     @cached_property
     def keeps(self) -> list[LineOp]:
         """The operations that keep the whole original: merges share them."""
-        return [LineOp("keep", j, None, line) for j, line in enumerate(self.original)]
+        return [LineOp._make(("keep", j, None, line)) for j, line in enumerate(self.original)]
 
     # -- what is asked of the original -----------------------------------------------------------------------------
     def close_of(self, j: int) -> int:
@@ -614,16 +613,18 @@ class ReadSnippet:
     def closers(self) -> npt.NDArray[np.int64]:
         """`close_of` every line."""
         found = [len(self.original)] * len(self.original)
-        levels: list[int] = []
-        places: list[int] = []
+        levels = [*self.index.scope_indents.tolist(), -1]
+        places = [len(self.original)]
         """The lines below that are indented less than all between them and here, the nearest last."""
-        scope_indents = self.index.scope_indents.tolist()
         for j in range(len(self.original) - 1, -1, -1):
-            n = bisect_right(levels, indent_of(self.original[j]))
-            if n:
-                found[j] = places[n - 1]
-            kept = bisect_left(levels, scope_indents[j])
-            levels[kept:], places[kept:] = [scope_indents[j]], [j]
+            if levels[j] == NO_SCOPE:
+                level = indent_of(self.original[j])
+                found[j] = next(k for k in reversed(places) if levels[k] <= level)
+                continue
+            while levels[places[-1]] > levels[j]:
+                places.pop()
+            found[j] = places[-1]
+            places[-1 if levels[places[-1]] == levels[j] else len(places) :] = [j]
         return np.array(found, np.int64)
 
     @cached_property
@@ -631,10 +632,11 @@ class ReadSnippet:
         """Where the scope that each line opens ends, past the closing brackets of its header and its further
         branches."""
         found = self.closers.tolist()
+        lines = [*self.original, ""]
         for j in range(len(self.original) - 1, -1, -1):
-            line = self.original[found[j]] if found[j] < len(self.original) else ""
+            line = lines[found[j]]
             goes_on = line.rstrip().endswith(_OPENERS) and (is_closer(line) or is_branch(line))
-            if goes_on and indent_of(line) == indent_of(self.original[j]):
+            if goes_on and indent_of(line) == indent_of(lines[j]):
                 found[j] = found[found[j]]
         return np.array(found, np.int64)
 

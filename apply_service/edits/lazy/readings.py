@@ -143,9 +143,9 @@ def _mark_ignored_orders(
         ways.has_order, ways.ignores_order = True, is_unclear or not is_followed
 
 
-def writes_marker(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
+def writes_marker(reading: ReadSnippet, ops: Merge) -> bool:
     """Whether the merge writes a line of the snippet that only stands for a line of the file."""
-    return any(op.kind == "take" and op.update_line in reading.elided for op in ops)
+    return any(ops[k].kind == "take" and ops[k].update_line in reading.elided for k in ops.shown)
 
 
 def _drafts(reading: ReadSnippet, update: Sequence[str], instruction: str) -> Iterator[FinishedMerge]:
@@ -285,12 +285,12 @@ def _laid(reading: ReadSnippet) -> Iterator[FinishedMerge]:
     reasons: dict[str, tuple[str, ...]] = {}
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches)
-        ops = writer.write()
+        ops = Merge(writer.write())
         asked = [REASON] if base == "line" and is_vague(reading, ops) else []
         reasons[base] = tuple(dict.fromkeys([*reading.doubts, *writer.doubts, *asked]))
         kept = [pair for pair in find_pairs(ops) if _kind(ops, pair, stubs) == "stub"] if stubs else []
-        merged = keep_wording(Merge(ops), kept) if kept else ops
-        yield FinishedMerge(Merge(merged), tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
+        merged = Merge(keep_wording(ops, kept)) if kept else ops
+        yield FinishedMerge(merged, tuple(writer.texts), f"{base}:careful", reasons=reasons[base])
     for base, (of, matches) in aligned.items():
         writer = Writer(reading, of.candidates, matches, trusts_all=True)
         written = Merge(writer.write())

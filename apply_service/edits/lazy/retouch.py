@@ -31,13 +31,9 @@ _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNO
 
 
 # -- new lines for hidden ones -----------------------------------------------------------------------------------------
-def renew(_: ReadSnippet, ops: Merge) -> list[LineOp]:
-    """The merge without the hidden statements that the new statements beside them may replace."""
-    return _without(ops, {k for gone in _renewed_at_changes(ops) for k in gone})
-
-
-def _renewed_at_changes(ops: Merge) -> list[set[int]]:
-    """The hidden lines that may be replaced, for each change beside which there are some."""
+def renewed_at_changes(ops: Merge) -> list[set[int]]:
+    """The hidden lines of the statements that the new ones beside them may replace, for each change beside which there
+    are some."""
     found: list[set[int]] = []
     for start, stop in ops.changed:
         gone: set[int] = set()
@@ -51,7 +47,10 @@ def _renewed_at_changes(ops: Merge) -> list[set[int]]:
 
 
 def _without(ops: Merge, gone: Collection[int]) -> list[LineOp]:
-    return [op._replace(kind="drop") if k in gone else op for k, op in enumerate(ops)]
+    out = list(ops)
+    for k in gone:
+        out[k] = ops[k]._replace(kind="drop")
+    return out
 
 
 def _hidden(ops: Merge, places: range) -> list[int]:
@@ -189,7 +188,7 @@ def retouches(reading: ReadSnippet, ops: Merge) -> Iterator[tuple[str, Merge]]:
 
     Where a few changes stand beside lines that they may replace, one reading for each of them replaces only these.
     """
-    renewed = _renewed_at_changes(ops)
+    renewed = renewed_at_changes(ops)
     for gone in renewed if 1 < len(renewed) <= MAX_RENEWED else ():
         yield "renewed", Merge(_without(ops, gone))
     all_renewed = _without(ops, {k for gone in renewed for k in gone})

@@ -75,8 +75,6 @@ def statements(lines: Sequence[str]) -> list[Statement]:
     """Lines that are not blank, put together: what round and square brackets hold, and comments of several lines, each
     up to the sign that ends it."""
     found: list[Statement] = []
-    depths = [_depth(line) for line in lines]
-    opens_body = [line.rstrip().endswith("{") for line in lines]
     i = 0
     while i < len(lines):
         if not lines[i].strip():
@@ -91,18 +89,18 @@ def statements(lines: Sequence[str]) -> list[Statement]:
             found.append(Statement(i, stop, "comment"))
             i = stop
             continue
-        if _NAMES.match(lines[i]):
+        if "{" in lines[i] and _NAMES.match(lines[i]):
             end = next((j for j in range(i + 1, min(len(lines), i + MAX_STATEMENT)) if "}" in lines[j]), i)
             found.append(Statement(i, end + 1, "code"))
             i = end + 1
             continue
-        depth = depths[i]
+        depth, indent = _depth(lines[i]), indent_of(lines[i])
         last = min(len(lines), i + MAX_STATEMENT)
-        while depth > 0 and stop < last and not opens_body[stop - 1]:
-            depth += depths[stop]
+        while depth > 0 and stop < last and not lines[stop - 1].rstrip().endswith("{"):
+            depth += _depth(lines[stop])
             stop += 1
         if depth <= 0:
-            while stop < last and goes_on(lines[stop]) and indent_of(lines[stop]) > indent_of(lines[i]):
+            while stop < last and indent_of(lines[stop]) > indent and goes_on(lines[stop]):
                 stop += 1
         found.append(Statement(i, stop if depth <= 0 else i + 1, "code"))
         i = found[-1].stop

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, is_definition
 from apply_service.edits.lazy.align import Match
@@ -24,6 +24,7 @@ from apply_service.edits.lazy.placement import (
     replaced_below,
     usual_gap,
 )
+from apply_service.edits.lazy.quotes import Merge
 from apply_service.edits.lazy.reading import LEFT_OUT, SECTIONED, Block, ReadSnippet
 from apply_service.edits.lazy.removals import find_removed
 from apply_service.edits.markers import PLAIN_NOTE, Role, deletion_target, strip_comment
@@ -122,15 +123,17 @@ class Writer:
             self.doubts.append("a comment of the file is shown in other words")
         return single_gaps(self._with_shown_blanks(ops + self._reading.keeps[at:]))
 
-    def _with_shown_blanks(self, ops: Sequence[LineOp]) -> list[LineOp]:
+    def _with_shown_blanks(self, ops: list[LineOp]) -> list[LineOp]:
         """The operations with the blank lines that the snippet shows between a marker and lines that replace none."""
         blocks = self._reading.snippet.blocks
         gaps_above: dict[int | None, Sequence[int]] = {block.lines[0]: block.gap_before[::-1] for block in blocks}
         gaps_below: dict[int | None, Sequence[int]] = {block.lines[-1]: block.gap_after for block in blocks}
         out: list[LineOp] = []
-        start = 0
-        for _, group in groupby(ops, key=lambda op: op.kind in ("take", "drop")):
-            run = list(group)
+        at = 0
+        for start, stop in Merge(ops).changed:
+            run = ops[start:stop]
+            out += ops[at:start]
+            at = stop
             solid = [k for k, op in enumerate(run) if op.text.strip()]
             if solid and all(run[k].kind == "take" for k in solid):
                 first, last = solid[0], solid[-1]
@@ -144,8 +147,7 @@ class Writer:
                 out += run[last + 1 :]
             else:
                 out += run
-            start += len(run)
-        return out
+        return out + ops[at:]
 
     def _missing(self, gap: Sequence[int] | None, beside: Iterable[LineOp], level: int | None = None) -> list[LineOp]:
         """The blank lines that a gap begins with and the operations beside it lack; none at the edge of a scope: where
