@@ -110,12 +110,12 @@ def _other_wording(prediction: Prediction, start: int, stop: int) -> Iterator[Al
 
 
 def _shown_wording(prediction: Prediction) -> Iterator[Alternative]:
-    """A line that was taken as misquoted is meant as it is shown."""
+    """A line that was taken as misquoted is meant as it is shown, but for white space at its end, which nobody sees."""
     for at, op in enumerate(prediction.ops):
         if op.kind != "both" or op.update_line is None:
             continue
         shown = prediction.update_lines[op.update_line]
-        if shown != op.text:
+        if shown.rstrip() != op.text.rstrip():
             drop, take = LineOp("drop", op.original_line, None, op.text), LineOp("take", None, op.update_line, shown)
             yield Alternative(at, at + 1, (drop, take))
 
