@@ -92,6 +92,8 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Raises:
         MalformedEdit: the patch is not readable.
     """
+    if patch_text.endswith("\r") and "\n" in patch_text:
+        patch_text += "\n"  # cut off within its last line end
     joined: dict[object, list[FileChange]] = {}
     for number, change in enumerate(read_patch(patch_text)):
         is_in_place = change.action not in ("create", "delete") and not change.is_copy

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from apply_service.edits.envelope import is_around, is_fence, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
@@ -33,8 +33,9 @@ from apply_service.types import Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
 _NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))? *@@(.*)$")
-_STAMP = re.compile(r"(?:\t.*|\s+\d{4}-\d\d-\d\d[ T].*)$")
+_STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d[ T].*$")
 _SIGNATURE = re.compile(r"^-- ?$")
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
 _VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
 """git ends a mailed diff with a signature and its version."""
 _PREAMBLE = re.compile(
@@ -222,9 +223,13 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """The path that git's C-style quotes stand for."""
-    if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
+    """The path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
+    if not name.startswith('"'):
         return name
+    if not _IN_QUOTES.fullmatch(name):
+        raise MalformedEdit(
+            "the diff names a file in quotes that are not closed", value=name[:200], remedy="send the whole name"
+        )
     data = b"".join(
         bytes([int(octal, 8) & 255]) if octal else _ESCAPES.get(escape, escape).encode() if escape else plain.encode()
         for octal, escape, plain in re.findall(r"\\([0-7]{3})|\\(.)|([^\\])", name[1:-1])
@@ -269,9 +274,9 @@ class _Section:
         half = len(rest) // 2
         old, new = rest[:half], rest[half + 1 :]
         if rest.startswith('"'):
-            quoted = re.match(r'"(?:[^"\\]|\\.)*"', rest)
+            quoted = _IN_QUOTES.match(rest)
             end = quoted.end() if quoted else len(rest)
-            old, new = rest[:end], rest[end:].strip()
+            old, new = rest[:end], rest[end + 1 :]
         elif rest[half : half + 1] != " " or old[2:] != new[2:]:
             old, _, new = rest.partition(" ")
         self._names = {"old": _bare(old), "new": _bare(new)}
@@ -302,7 +307,10 @@ class _Section:
         self.has_names = True
         self._tells_moves |= [line[4:].lstrip('"')[:2] for line in lines] == ["a/", "b/"]
         for line in lines:
-            name = _STAMP.sub("", line[4 : 4 + MAX_LENGTH]).rstrip()
+            named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
+            # git ends a name that holds a blank with a tab
+            is_whole = tab or _bare(named) in self._names.values()
+            name = named if is_whole else _STAMP.sub("", named).rstrip()
             is_old = line.startswith("--- ")
             if name != NOTHING:
                 self._names["old" if is_old else "new"] = _bare(name)
@@ -400,6 +408,7 @@ class _Parser:
         while not is_counted and body and not body[-1][1]:
             body.pop()
         lines = signed_lines(body)
+        self._refuse_lines_below_the_last(body)
         lacking = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             f"hunk {self._n_hunks}",
@@ -414,6 +423,20 @@ class _Parser:
         section.hunks.append(hunk)
         section.drift += len(hunk.new) - len(hunk.old)
         return end
+
+    def _refuse_lines_below_the_last(self, body: Sequence[tuple[int, str]]) -> None:
+        """Raises MalformedEdit where an old or new line follows one that is said to have no newline."""
+        sides = {"+": {"+"}, "-": {"-"}}
+        ended: set[str] = set()
+        for before, (at, text) in pairwise([(0, ""), *body]):
+            if text.startswith("\\ "):
+                ended |= sides.get(before[1][:1], {"+", "-"})
+            elif text and ended & sides.get(text[:1], {"+", "-"}):
+                raise MalformedEdit(
+                    f"line {at + 1} of the diff follows a line without newline, which can only be the last of its file",
+                    value=text[:200],
+                    remedy="write `\\ No newline at end of file` below the last line alone",
+                )
 
     def _counted_end(self, at: int, header: HunkHeader) -> int | None:
         """Where the hunk ends by its counts; None where they are missing or can't be right."""

@@ -294,3 +294,30 @@ def test_a_deleted_file_that_ends_otherwise_than_in_the_diff_is_doubted(end: str
         (gone,) = apply_changes(update + said, {"a.py": f"x = 1\ny = 2{end}"})
         assert isinstance(gone, PatchedFile)
         assert gone.prediction.determined is (bool(said) is not bool(end))
+
+
+@pytest.mark.parametrize(
+    ("header", "names", "wanted"),
+    [
+        ("diff --git a/sp  b/sp \nindex 1..2 100644\n", "--- a/sp \t\n+++ b/sp \t\n", ("modify", "sp ", "sp ", "b\n")),
+        ("diff --git a/sp  b/sp \n", "--- a/sp \n+++ b/sp \n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- a/sp \t\n+++ b/sp \t\n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- sp \t2024-01-01 10:00:00\n+++ sp \t2024-01-01 10:00:01\n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- a/sp\t2024-01-01 10:00:00\n+++ b/sp\t2024-01-01 10:00:01\n", ("modify", "sp", "sp", "b\n")),
+    ],
+)
+def test_a_name_ends_where_its_tab_says(header: str, names: str, wanted: tuple[str, ...]) -> None:
+    assert outcome(apply_patch(f"{header}{names}@@ -1 +1 @@\n-a\n+b\n", {"sp": "a\n", "sp ": "a\n"})) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("hunk", "before", "after"),
+    [
+        ("@@ -1 +1,2 @@\n w\r\n+x\r", "w\r\n", "w\r\nx\r\n"),
+        ("@@ -1 +1,2 @@\n w\n+x\r", "w\r\n", "w\r\nx\r\n"),
+        ("@@ -1,2 +1 @@\n w\r\n-z\r", "w\r\nz\r\n", "w\r\n"),
+    ],
+)
+def test_a_patch_cut_within_its_last_line_end(hunk: str, before: str, after: str) -> None:
+    (patched,) = apply_patch(f"--- a/n\n+++ b/n\n{hunk}", {"n": before})
+    assert patched.text == after
