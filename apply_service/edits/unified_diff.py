@@ -36,6 +36,7 @@ _NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9})
 _STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d[ T].*$")
 _SIGNATURE = re.compile(r"^-- ?$")
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
+_MODE = re.compile(r"(old|new|new file|deleted file) mode (.*)$")
 _VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
 """git ends a mailed diff with a signature and its version."""
 _PREAMBLE = re.compile(
@@ -46,12 +47,15 @@ _PREAMBLE = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """After a backslash in a quoted path; anything else stands for itself."""
+SIGNS = (" ", "+", "-")
 MAX_MISCOUNT = 3
 """Lines by which models miscount a hunk that is complete."""
 MAX_LENGTH = 4096
 """Of a header line, as of a path."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 NOTHING = "/dev/null"
+REGULAR = "100"
+"""How git's modes of regular files begin; others are links and submodules."""
 
 
 class UnifiedDiff:
@@ -255,6 +259,14 @@ def parse_diff(update: str) -> PatchText:
     return text
 
 
+def _damaged_mode(line: str) -> MalformedEdit:
+    return MalformedEdit(
+        "the diff does not say which mode the file gets",
+        value=line[:200],
+        remedy="write `old mode 100644` and `new mode 100755`, or no modes",
+    )
+
+
 class _Section:
     """One file's part of a diff, as it is read."""
 
@@ -265,7 +277,7 @@ class _Section:
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
         self._says_move = False
-        self._tells_moves = False  # the names carry `a/` and `b/`, or git says which they are: a difference is a move
+        self._is_git = False  # begins with git's own line: only then names that differ are a move
         self._is_new = self._is_deleted = self._is_copy = False
 
     def read_git_line(self, line: str) -> None:
@@ -280,7 +292,7 @@ class _Section:
         elif rest[half : half + 1] != " " or old[2:] != new[2:]:
             old, _, new = rest.partition(" ")
         self._names = {"old": _bare(old), "new": _bare(new)}
-        self._tells_moves = True
+        self._is_git = True
 
     def read_header(self, line: str) -> bool:
         """Take in one of git's extended header lines; False where it is none."""
@@ -288,10 +300,12 @@ class _Section:
         if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
             if match := re.search(r"^index \S+ (\d{6})$", line):
                 self._modes = {"old": match[1], "new": match[1]}
-        elif word in ("old", "new", "deleted") and (mode := re.search(r"mode (\d{6})$", line)):
+        elif mode := _MODE.match(line):
+            if not re.fullmatch(r"\d{6}", mode[2]):
+                raise _damaged_mode(line)
             self._is_deleted |= line.startswith("deleted file")
             self._is_new |= line.startswith("new file")
-            self._modes["old" if word == "old" or line.startswith("deleted file") else "new"] = mode[1]
+            self._modes["old" if word in ("old", "deleted") else "new"] = mode[2]
         elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
             self._is_copy, self._says_move = word == "copy", True
             which, _, name = rest.partition(" ")
@@ -305,7 +319,6 @@ class _Section:
     def read_names(self, lines: Sequence[str]) -> None:
         """Take in `---` and `+++`, or one of them."""
         self.has_names = True
-        self._tells_moves |= [line[4:].lstrip('"')[:2] for line in lines] == ["a/", "b/"]
         for line in lines:
             named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
             # git ends a name that holds a blank with a tab
@@ -322,7 +335,7 @@ class _Section:
     def change(self) -> FileChange:
         old, new = self._names.get("old", ""), self._names.get("new", "")
         old, new = old or new, new or old
-        moves = old != new and self._tells_moves and not (self._is_new or self._is_deleted)
+        moves = old != new and (self._is_git or self._says_move) and not (self._is_new or self._is_deleted)
         if moves and not (self._says_move or self.has_names or self.hunks):
             raise MalformedEdit(
                 "the header of a file stands alone: the diff may be cut short",
@@ -330,7 +343,9 @@ class _Section:
                 remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
             )
         old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
-        if old_mode == new_mode:
+        if old_mode and not new_mode and not self._is_deleted:
+            raise _damaged_mode(f"old mode {old_mode}")
+        if old_mode == new_mode and (old_mode or "").startswith(REGULAR):
             old_mode = new_mode = None
         action: Action = "modify"
         if self._is_new:
@@ -341,7 +356,9 @@ class _Section:
             action = "rename"
         elif (old_mode or new_mode) and not self.hunks:
             action = "mode"
-        path, new_path = old if moves or self._is_deleted else new, new if moves else None
+        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
+        is_old = moves or self._is_deleted or (new.startswith(old) and not self._is_new)
+        path, new_path = old if is_old else new, new if moves else None
         return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, self._is_copy)
 
 
@@ -356,17 +373,18 @@ class _Parser:
 
     def run(self) -> PatchText:
         strays: list[int] = []
-        at = 0
+        at = below_header = 0
         while at < len(self._lines):
             line = self._lines[at]
             section = self._sections[-1] if self._sections else None
             # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
             signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
             if section is not None and section.has_names and not section.hunks:
-                signs_of_hunk = ("+", "-", " ")
+                signs_of_hunk = SIGNS
             if line.startswith("diff --git "):
                 self._sections.append(_Section())
                 self._sections[-1].read_git_line(line)
+                below_header = at + 1
             elif n_names := self._count_names(at):
                 if section is None or section.hunks or section.has_names:
                     section = _Section()
@@ -374,13 +392,19 @@ class _Parser:
                 section.read_names(self._lines[at : at + n_names])
                 at += n_names - 1
             elif section is not None and not section.hunks and section.read_header(line):
-                pass
+                below_header = at + 1
             elif HUNK_HEADER.match(line):
                 at = self._read_hunk(at + 1, read_hunk_header(line))
                 continue
             elif line[:1] in signs_of_hunk:
                 at = self._read_hunk(at, HunkHeader())
                 continue
+            elif section is not None and at == below_header and line[:1] in SIGNS and not _SIGNATURE.match(line):
+                raise MalformedEdit(
+                    f"line {at + 1} of the diff belongs to no hunk",
+                    value=line[:200],
+                    remedy="write an @@ line above each hunk, and the names (---, +++) above the first",
+                )
             elif not is_around(line) and not is_preamble(line):
                 strays.append(at)
             at += 1
