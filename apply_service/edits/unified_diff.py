@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
-from apply_service.edits.envelope import is_around, is_fence, is_sentence
+from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
 from apply_service.edits.file_change import (
     Action,
@@ -277,6 +277,7 @@ class _Section:
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
         self._says_move = False
+        self._git_name = ""  # the one name that git's own line says twice
         self._is_git = False  # begins with git's own line: only then names that differ are a move
         self._is_new = self._is_deleted = self._is_copy = False
 
@@ -292,6 +293,7 @@ class _Section:
         elif rest[half : half + 1] != " " or old[2:] != new[2:]:
             old, _, new = rest.partition(" ")
         self._names = {"old": _bare(old), "new": _bare(new)}
+        self._git_name = self._names["old"] if self._names["old"] == self._names["new"] else ""
         self._is_git = True
 
     def read_header(self, line: str) -> bool:
@@ -326,6 +328,12 @@ class _Section:
             name = named if is_whole else _STAMP.sub("", named).rstrip()
             is_old = line.startswith("--- ")
             if name != NOTHING:
+                if self._git_name and not is_same_file(_bare(name), self._git_name):
+                    raise MalformedEdit(
+                        f"the diff names {self._git_name} and another file in one header",
+                        value=name[:200],
+                        remedy="name the same file in `diff --git`, --- and +++; `rename from` and `rename to` move it",
+                    )
                 self._names["old" if is_old else "new"] = _bare(name)
             elif is_old:
                 self._is_new = True
@@ -397,18 +405,24 @@ class _Parser:
                 at = self._read_hunk(at + 1, read_hunk_header(line))
                 continue
             elif line[:1] in signs_of_hunk:
-                at = self._read_hunk(at, HunkHeader())
+                end = self._read_hunk(at, HunkHeader())
+                if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
+                    raise self._no_hunk_of(at)
+                at = end
                 continue
             elif section is not None and at == below_header and line[:1] in SIGNS and not _SIGNATURE.match(line):
-                raise MalformedEdit(
-                    f"line {at + 1} of the diff belongs to no hunk",
-                    value=line[:200],
-                    remedy="write an @@ line above each hunk, and the names (---, +++) above the first",
-                )
+                raise self._no_hunk_of(at)
             elif not is_around(line) and not is_preamble(line):
                 strays.append(at)
             at += 1
         return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
+
+    def _no_hunk_of(self, at: int) -> MalformedEdit:
+        return MalformedEdit(
+            f"line {at + 1} of the diff belongs to no hunk",
+            value=self._lines[at][:200],
+            remedy="write an @@ line above each hunk, and the names (---, +++) above the first",
+        )
 
     def _count_names(self, at: int) -> int:
         """How many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""

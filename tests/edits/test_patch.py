@@ -355,6 +355,8 @@ MOVE = "diff --git a/m b/k\nsimilarity index 90%\nrename from m\nrename to k\n"
         "diff --git a/m b/m\nold mode 100644\nnew mode 100755\n-b\n+c\n",
         f"{MOVE}-b\n+c\n",
         f"{MOVE}     b\n+c\n",
+        "--- /dev/null\n+++ b/k\n+a\n@@ -0,0 +1 @@\n+b\n",
+        "--- a/n\n+++ b/n\n-a\n+x\n@@ -2 +2 @@\n-b\n+y\n",
     ],
 )
 def test_signed_lines_below_a_header_alone_are_refused(patch: str) -> None:
@@ -377,3 +379,9 @@ def test_a_new_file_with_old_lines_is_refused(line: str) -> None:
 def test_damaged_modes_are_refused(modes: str) -> None:
     with pytest.raises(MalformedEdit, match="mode"):
         apply_changes(f"diff --git a/n b/n\n{modes}", {"n": "a\n"})
+
+
+@pytest.mark.parametrize("names", ["--- a/n\n+++ b/nn\n", "new file mode 100644\n--- /dev/null\n+++ b/nn\n"])
+def test_a_header_that_names_two_files_is_refused(names: str) -> None:
+    with pytest.raises(MalformedEdit, match="another file"):
+        apply_changes(f"diff --git a/n b/n\n{names}@@ -1 +1 @@\n-a\n+b\n", {"n": "a\n"})
