@@ -145,7 +145,7 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
         trust.note("the edit deletes the file")
     if change.new_path is not None:
         trust.note(f"the edit {'copies' if change.is_copy else 'moves'} the file to {change.new_path}")
-    if change.new_mode is not None and change.old_mode is not None:
+    if change.new_mode is not None and change.old_mode not in (None, change.new_mode):
         trust.note(f"the edit changes the mode from {change.old_mode} to {change.new_mode}")
     if change.action == "create":
         if original.strip():
@@ -153,6 +153,12 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
                 f"the edit creates {change.path}, but the file is not empty",
                 value=change.path,
                 remedy="send the edit as a change of the file, or an empty original",
+            )
+        if before := [line for hunk in change.hunks for line in hunk.lines if line.kind != "add" and line.text.strip()]:
+            raise MalformedEdit(
+                f"the edit creates {change.path}, but quotes lines that it would have had before",
+                value=before[0].text[:200],
+                remedy="begin each line of a new file with +",
             )
         new, lines = [text for hunk in change.hunks for text in hunk.new], update.split("\n")
         for line in (line for hunk in change.hunks for line in hunk.lines):

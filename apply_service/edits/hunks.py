@@ -11,12 +11,12 @@ Writing: quoted lines that stay keep the file's own wording; new lines get the i
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
 from apply_service.edits.code_lines import definition_end, leading
@@ -276,8 +276,10 @@ class _Placement:
             return Place(tuple(range(hunk.stated_line, hunk.stated_line + len(hunk.old))), Likeness.EXACT)
         if hunk.is_at_end and places[-1].end == len(self._file):
             return places[-1]
-        scopes = self._scope_spans(hunk.scopes)
-        scoped = [place for place in places if any(start <= place.start < end for start, end in scopes)]
+        scopes = sorted(self._scope_spans(hunk.scopes))
+        # the first line of each scope, and the last end of those so far
+        firsts, ends = [start for start, _ in scopes], [0, *accumulate((end for _, end in scopes), max)]
+        scoped = [place for place in places if place.start < ends[bisect_right(firsts, place.start)]]
         if len(scoped) == 1:
             if not hunk.scopes_bind or len(scopes) > 1:
                 trust.doubt(f"{label}: not unique, settled by its scope")

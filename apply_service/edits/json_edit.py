@@ -12,10 +12,10 @@ import re
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apply_service.edits.envelope import find_fences
-from apply_service.edits.fidelity import normalise
+from apply_service.edits.fidelity import MARK, normalise
 from apply_service.edits.file_change import pick_for_file
 from apply_service.edits.hunks import Trust, hunk_of_replacement, merge_hunks
 from apply_service.errors import MalformedEdit, NeedsMoreContext
@@ -67,7 +67,12 @@ class JsonEdit:
                 remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
             )
         trust, lines = Trust(), update.split("\n")
-        picked = pick_for_file(found, about.path, trust)
+        picked = [
+            replace(one, old=one.old.removeprefix(MARK), new=one.new.removeprefix(MARK))
+            if one.old.startswith(MARK) and one.old not in original  # which has lost the one at its beginning
+            else one
+            for one in pick_for_file(found, about.path, trust)
+        ]
         plan = Plan(original if len(picked) >= MANY else "")
         n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
         text = plan.text() if n_planned else original
@@ -142,7 +147,9 @@ def _replacements(value: object, path: str | None, depth: int = 0) -> Iterator[R
         match pair:
             case (str(old), str(new)):
                 is_for_all = any(value.get(name) is True for name in ALL)
-                yield Replacement(normalise(old), normalise(new), path, is_for_all)
+                mark = MARK if old.startswith(MARK) else ""  # perhaps not the file's own: it may stand inside
+                new = (MARK if mark and new.startswith(MARK) else "") + normalise(new)
+                yield Replacement(mark + normalise(old), new, path, is_for_all)
             case _ if value.get("command") == "create" and isinstance(value.get(CREATED), str):
                 yield Replacement("", normalise(value[CREATED]), path)
         inside = [value[name] for name in (*LISTS, *CALLS) if name in value]

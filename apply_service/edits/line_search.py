@@ -15,6 +15,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Indel
 
@@ -244,12 +245,12 @@ def _align(rows: Sequence[str], keys: Sequence[str], start: int) -> SimilarPlace
     similar = process.cdist(keys, window, scorer=fuzz.ratio)
     # For each line of the quote the likeliest row, so that an exact alignment can drop those out of order.
     seen = [-1] * len(window)
+    is_text = np.array([bool(row) for row in window])
     for k, key in enumerate(keys):
         best = similar[k].max()
-        likest = (int(j) for j in (similar[k] == best).nonzero()[0] if bool(window[j]) == bool(key))
-        at = min(likest, key=lambda j: abs(low + j - start - k), default=None)
-        if at is not None and best >= MIN_SIMILARITY:
-            seen[at] = k
+        likest = ((similar[k] == best) & (is_text == bool(key))).nonzero()[0]
+        if len(likest) and best >= MIN_SIMILARITY:
+            seen[int(likest[abs(likest + (low - start - k)).argmin()])] = k
     matched: list[int | None] = [None] * len(keys)
     for op in Indel.opcodes(range(len(keys)), seen):
         if op.tag == "equal":

@@ -92,6 +92,8 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Raises:
         MalformedEdit: the patch is not readable.
     """
+    if patch_text.endswith("\r") and "\n" in patch_text:
+        patch_text += "\n"  # cut off within its last line end
     joined: dict[object, list[FileChange]] = {}
     for number, change in enumerate(read_patch(patch_text)):
         is_in_place = change.action not in ("create", "delete") and not change.is_copy
@@ -131,7 +133,9 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
             )
         source = alike[0]
     target = change.new_path or source or change.path
-    if (source is None or change.new_path is not None) and target in taken and files.get(target):
+    # git's own header of a new file takes no empty one either, whose mode it would change
+    is_there = target in taken and (files[target] or (source is None and change.new_mode is not None))
+    if (source is None or change.new_path is not None) and is_there:
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
     original = "" if source is None else files[source]
     # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.

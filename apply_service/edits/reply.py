@@ -760,7 +760,11 @@ class _Reader:
             return self._found("lazy_snippet", "\n".join([*self._ordered(parts), ""]), used, ())
         # Blank lines behind the code are left as they are: the last line may be meant for the file.
         end = next((span.start for span in prose if span.start > used[-1]), len(self._lines))
-        return self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
+        edit = self._found("lazy_snippet", "\n".join(self._lines[used[0] : end]), used, ())
+        if (order := pieces[0][0]) and self._is_prose_file and not self._original.strip():
+            told = f"this sentence was left out, but a new page has nothing to change: {order[:80]!r}"
+            edit = replace(edit, findings=(*edit.findings, Verdict(DOUBT, "warning", told)))
+        return edit
 
     def _read_snippet(self) -> FoundEdit:
         fences = self._own_fences()

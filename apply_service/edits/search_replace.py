@@ -32,7 +32,7 @@ from apply_service.edits.envelope import (
 from apply_service.edits.file_change import pick_for_file
 from apply_service.edits.hunks import QuotedHunk, Trust, hunk_of_replacement, merge_hunks
 from apply_service.edits.line_search import FileLines, Likeness
-from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
@@ -40,6 +40,7 @@ TAG = 0
 """Length of a fence that is a tag."""
 MIN_RUN = 5
 MAX_MARK = 300
+MAX_DIVIDERS = 50
 OLD_WORDS, NEW_WORDS = ("SEARCH", "ORIGINAL"), ("REPLACE", "UPDATED")
 _LINE_NOTE = re.compile(r"^:(?P<which>start|end)_line:? ?(?P<line>\d+)\s*$")
 _HINT = re.compile(r"^(?:\(|:)?(?:(?:start_)?line)?[ =:]?(?P<line>\d+)\)?$", re.I)
@@ -256,7 +257,15 @@ def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: 
 
     Raises:
         MalformedEdit: a note of line numbers, or what may be meant as the divider, stands in the new text.
+        TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried.
     """
+    if len(block.dividers) > MAX_DIVIDERS:
+        raise TooLarge(
+            f"{block.label}: too many lines may divide its old text from the new",
+            value=len(block.dividers),
+            limit=MAX_DIVIDERS,
+            remedy="write \\======= where the file holds such a line",
+        )
     found = []
     for divider in block.dividers:
         start = divider + 1

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
-from apply_service.edits.envelope import is_around, is_fence, is_sentence
+from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
 from apply_service.edits.file_change import (
     Action,
@@ -33,8 +33,10 @@ from apply_service.types import Prediction
 
 HUNK_HEADER = re.compile(r"^@@+(?:\s|$)")
 _NUMBERS = re.compile(r"^@@ +-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))? *@@(.*)$")
-_STAMP = re.compile(r"(?:\t.*|\s+\d{4}-\d\d-\d\d[ T].*)$")
+_STAMP = re.compile(r"\s+\d{4}-\d\d-\d\d[ T].*$")
 _SIGNATURE = re.compile(r"^-- ?$")
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
+_MODE = re.compile(r"(old|new|new file|deleted file) mode (.*)$")
 _VERSION = re.compile(r"^\d+\.[\w. ()-]+$")
 """git ends a mailed diff with a signature and its version."""
 _PREAMBLE = re.compile(
@@ -45,12 +47,15 @@ _PREAMBLE = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 """After a backslash in a quoted path; anything else stands for itself."""
+SIGNS = (" ", "+", "-")
 MAX_MISCOUNT = 3
 """Lines by which models miscount a hunk that is complete."""
 MAX_LENGTH = 4096
 """Of a header line, as of a path."""
 PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 NOTHING = "/dev/null"
+REGULAR = "100"
+"""How git's modes of regular files begin; others are links and submodules."""
 
 
 class UnifiedDiff:
@@ -222,9 +227,13 @@ def read_hunk_header(line: str) -> HunkHeader:
 
 
 def _unquoted(name: str) -> str:
-    """The path that git's C-style quotes stand for."""
-    if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
+    """The path that git's C-style quotes stand for.  Raises MalformedEdit where they are not closed."""
+    if not name.startswith('"'):
         return name
+    if not _IN_QUOTES.fullmatch(name):
+        raise MalformedEdit(
+            "the diff names a file in quotes that are not closed", value=name[:200], remedy="send the whole name"
+        )
     data = b"".join(
         bytes([int(octal, 8) & 255]) if octal else _ESCAPES.get(escape, escape).encode() if escape else plain.encode()
         for octal, escape, plain in re.findall(r"\\([0-7]{3})|\\(.)|([^\\])", name[1:-1])
@@ -250,6 +259,14 @@ def parse_diff(update: str) -> PatchText:
     return text
 
 
+def _damaged_mode(line: str) -> MalformedEdit:
+    return MalformedEdit(
+        "the diff does not say which mode the file gets",
+        value=line[:200],
+        remedy="write `old mode 100644` and `new mode 100755`, or no modes",
+    )
+
+
 class _Section:
     """One file's part of a diff, as it is read."""
 
@@ -260,7 +277,8 @@ class _Section:
         self._names: dict[str, str] = {}  # by "old" and "new"
         self._modes: dict[str, str] = {}
         self._says_move = False
-        self._tells_moves = False  # the names carry `a/` and `b/`, or git says which they are: a difference is a move
+        self._git_name = ""  # the one name that git's own line says twice
+        self._is_git = False  # begins with git's own line: only then names that differ are a move
         self._is_new = self._is_deleted = self._is_copy = False
 
     def read_git_line(self, line: str) -> None:
@@ -269,13 +287,14 @@ class _Section:
         half = len(rest) // 2
         old, new = rest[:half], rest[half + 1 :]
         if rest.startswith('"'):
-            quoted = re.match(r'"(?:[^"\\]|\\.)*"', rest)
+            quoted = _IN_QUOTES.match(rest)
             end = quoted.end() if quoted else len(rest)
-            old, new = rest[:end], rest[end:].strip()
+            old, new = rest[:end], rest[end + 1 :]
         elif rest[half : half + 1] != " " or old[2:] != new[2:]:
             old, _, new = rest.partition(" ")
         self._names = {"old": _bare(old), "new": _bare(new)}
-        self._tells_moves = True
+        self._git_name = self._names["old"] if self._names["old"] == self._names["new"] else ""
+        self._is_git = True
 
     def read_header(self, line: str) -> bool:
         """Take in one of git's extended header lines; False where it is none."""
@@ -283,10 +302,12 @@ class _Section:
         if word == "index" or line.startswith(("similarity index ", "dissimilarity index ")):
             if match := re.search(r"^index \S+ (\d{6})$", line):
                 self._modes = {"old": match[1], "new": match[1]}
-        elif word in ("old", "new", "deleted") and (mode := re.search(r"mode (\d{6})$", line)):
+        elif mode := _MODE.match(line):
+            if not re.fullmatch(r"\d{6}", mode[2]):
+                raise _damaged_mode(line)
             self._is_deleted |= line.startswith("deleted file")
             self._is_new |= line.startswith("new file")
-            self._modes["old" if word == "old" or line.startswith("deleted file") else "new"] = mode[1]
+            self._modes["old" if word in ("old", "deleted") else "new"] = mode[2]
         elif word in ("rename", "copy") and rest.startswith(("from ", "to ")):
             self._is_copy, self._says_move = word == "copy", True
             which, _, name = rest.partition(" ")
@@ -300,11 +321,19 @@ class _Section:
     def read_names(self, lines: Sequence[str]) -> None:
         """Take in `---` and `+++`, or one of them."""
         self.has_names = True
-        self._tells_moves |= [line[4:].lstrip('"')[:2] for line in lines] == ["a/", "b/"]
         for line in lines:
-            name = _STAMP.sub("", line[4 : 4 + MAX_LENGTH]).rstrip()
+            named, tab, _ = line[4 : 4 + MAX_LENGTH].partition("\t")
+            # git ends a name that holds a blank with a tab
+            is_whole = tab or _bare(named) in self._names.values()
+            name = named if is_whole else _STAMP.sub("", named).rstrip()
             is_old = line.startswith("--- ")
             if name != NOTHING:
+                if self._git_name and not is_same_file(_bare(name), self._git_name):
+                    raise MalformedEdit(
+                        f"the diff names {self._git_name} and another file in one header",
+                        value=name[:200],
+                        remedy="name the same file in `diff --git`, --- and +++; `rename from` and `rename to` move it",
+                    )
                 self._names["old" if is_old else "new"] = _bare(name)
             elif is_old:
                 self._is_new = True
@@ -314,7 +343,7 @@ class _Section:
     def change(self) -> FileChange:
         old, new = self._names.get("old", ""), self._names.get("new", "")
         old, new = old or new, new or old
-        moves = old != new and self._tells_moves and not (self._is_new or self._is_deleted)
+        moves = old != new and (self._is_git or self._says_move) and not (self._is_new or self._is_deleted)
         if moves and not (self._says_move or self.has_names or self.hunks):
             raise MalformedEdit(
                 "the header of a file stands alone: the diff may be cut short",
@@ -322,7 +351,9 @@ class _Section:
                 remedy="send the whole diff; a renamed file has lines `rename from` and `rename to`",
             )
         old_mode, new_mode = self._modes.get("old"), self._modes.get("new")
-        if old_mode == new_mode:
+        if old_mode and not new_mode and not self._is_deleted:
+            raise _damaged_mode(f"old mode {old_mode}")
+        if old_mode == new_mode and (old_mode or "").startswith(REGULAR):
             old_mode = new_mode = None
         action: Action = "modify"
         if self._is_new:
@@ -333,7 +364,9 @@ class _Section:
             action = "rename"
         elif (old_mode or new_mode) and not self.hunks:
             action = "mode"
-        path, new_path = old if moves or self._is_deleted else new, new if moves else None
+        # git's choice of two names that tell no move: the old one where the new one only adds to it (`f.py.new`)
+        is_old = moves or self._is_deleted or (new.startswith(old) and not self._is_new)
+        path, new_path = old if is_old else new, new if moves else None
         return FileChange(path, action, new_path, tuple(self.hunks), old_mode, new_mode, self._is_copy)
 
 
@@ -348,17 +381,18 @@ class _Parser:
 
     def run(self) -> PatchText:
         strays: list[int] = []
-        at = 0
+        at = below_header = 0
         while at < len(self._lines):
             line = self._lines[at]
             section = self._sections[-1] if self._sections else None
             # a hunk without a header: right below the names, or where the update holds nothing but + and - lines
             signs_of_hunk: tuple[str, ...] = ("+", "-") if section is None and at > self._last_header else ()
             if section is not None and section.has_names and not section.hunks:
-                signs_of_hunk = ("+", "-", " ")
+                signs_of_hunk = SIGNS
             if line.startswith("diff --git "):
                 self._sections.append(_Section())
                 self._sections[-1].read_git_line(line)
+                below_header = at + 1
             elif n_names := self._count_names(at):
                 if section is None or section.hunks or section.has_names:
                     section = _Section()
@@ -366,17 +400,29 @@ class _Parser:
                 section.read_names(self._lines[at : at + n_names])
                 at += n_names - 1
             elif section is not None and not section.hunks and section.read_header(line):
-                pass
+                below_header = at + 1
             elif HUNK_HEADER.match(line):
                 at = self._read_hunk(at + 1, read_hunk_header(line))
                 continue
             elif line[:1] in signs_of_hunk:
-                at = self._read_hunk(at, HunkHeader())
+                end = self._read_hunk(at, HunkHeader())
+                if end < len(self._lines) and _NUMBERS.match(self._lines[end]):
+                    raise self._no_hunk_of(at)
+                at = end
                 continue
+            elif section is not None and at == below_header and line[:1] in SIGNS and not _SIGNATURE.match(line):
+                raise self._no_hunk_of(at)
             elif not is_around(line) and not is_preamble(line):
                 strays.append(at)
             at += 1
         return PatchText(tuple(section.change() for section in self._sections), tuple(strays))
+
+    def _no_hunk_of(self, at: int) -> MalformedEdit:
+        return MalformedEdit(
+            f"line {at + 1} of the diff belongs to no hunk",
+            value=self._lines[at][:200],
+            remedy="write an @@ line above each hunk, and the names (---, +++) above the first",
+        )
 
     def _count_names(self, at: int) -> int:
         """How many lines from here on name the file (`---`, `+++`); one alone must stand right before a hunk."""
@@ -400,6 +446,7 @@ class _Parser:
         while not is_counted and body and not body[-1][1]:
             body.pop()
         lines = signed_lines(body)
+        self._refuse_lines_below_the_last(body)
         lacking = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             f"hunk {self._n_hunks}",
@@ -414,6 +461,20 @@ class _Parser:
         section.hunks.append(hunk)
         section.drift += len(hunk.new) - len(hunk.old)
         return end
+
+    def _refuse_lines_below_the_last(self, body: Sequence[tuple[int, str]]) -> None:
+        """Raises MalformedEdit where an old or new line follows one that is said to have no newline."""
+        sides = {"+": {"+"}, "-": {"-"}}
+        ended: set[str] = set()
+        for before, (at, text) in pairwise([(0, ""), *body]):
+            if text.startswith("\\ "):
+                ended |= sides.get(before[1][:1], {"+", "-"})
+            elif text and ended & sides.get(text[:1], {"+", "-"}):
+                raise MalformedEdit(
+                    f"line {at + 1} of the diff follows a line without newline, which can only be the last of its file",
+                    value=text[:200],
+                    remedy="write `\\ No newline at end of file` below the last line alone",
+                )
 
     def _counted_end(self, at: int, header: HunkHeader) -> int | None:
         """Where the hunk ends by its counts; None where they are missing or can't be right."""

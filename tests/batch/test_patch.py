@@ -78,12 +78,19 @@ def test_checks_fail_a_file() -> None:
     assert item.result.merged_code == "x = (1\n"
 
 
-def test_links_and_submodules_are_refused() -> None:
-    patch = (
-        "diff --git a/link b/link\nnew file mode 120000\nindex 0000000..1111111\n"
-        "--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+a.py\n\\ No newline at end of file\n"
-    )
-    (item,) = apply_patch_request(PatchRequest(patch, ())).items
+NO_NEWLINE = "\\ No newline at end of file\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        f"new file mode 120000\nindex 0000000..1111111\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+b.py\n{NO_NEWLINE}",
+        f"index 1..2 120000\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.py\n{NO_NEWLINE}+b.py\n{NO_NEWLINE}",
+    ],
+)
+def test_links_and_submodules_are_refused(patch: str) -> None:
+    sources = () if "new file" in patch else (PatchSource("link", "a.py"),)
+    (item,) = apply_patch_request(PatchRequest(f"diff --git a/link b/link\n{patch}", sources)).items
     assert isinstance(item.error, UnsupportedParameter)
     assert item.error.value == "120000"
 

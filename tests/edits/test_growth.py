@@ -206,6 +206,8 @@ KINDS: dict[str, Kind] = {
     "block, blank": lambda n: (FILE, block("\n" * n, "z\n")),
     "blocks never closed": lambda n: (FILE, "<<<<<<< SEARCH\nx\n" * (n // 18)),
     "blocks, dividers alone": lambda n: (FILE, "<<<<<<< SEARCH\n" + "=======\n" * (n // 8)),
+    "block, dividers alone": lambda n: (FILE, block("=======\n" * (n // 8), "")),
+    "block, equal lines and another": lambda n: ("a\n" * (n // 3), block("a\n" * (n // 3) + "b\n", "c\n")),
     "blocks, ends alone": lambda n: (FILE, ">>>>>>> REPLACE\n" * (n // 16)),
     "diff, many hunks": lambda n: (
         rows(n // 2),
@@ -230,6 +232,7 @@ KINDS: dict[str, Kind] = {
     ),
     "diff, one long hunk": lambda n: (rows(n // 3), diff(hunk(rows(n // 3), rows(n // 3, "y = {}\n")))),
     "diff, one hunk of equal lines": lambda n: ("x\n" * (n // 4), diff(hunk("x\n" * (n // 4), "y\n"))),
+    "diff, equal lines and another": lambda n: ("a\n" * (n // 4), diff("@@ @@\n" + " a\n" * (n // 6) + "-b\n+c\n")),
     "diff, one hunk misquoted": lambda n: (rows(n // 3), diff(hunk(rows(n // 3, "x ={}\n") + "what\n", "y\n"))),
     "diff, many files": lambda n: (
         FILE,
@@ -263,6 +266,7 @@ KINDS: dict[str, Kind] = {
         patch("".join(f"@@ def f{i}():\n-  x\n+  y\n" for i in range(n // 100))),
     ),
     "patch, scopes in scopes": lambda n: (rows(n // 2, "class f{}:\n"), patch("@@ class\n" * (n // 18) + "-x\n+y\n")),
+    "patch, equal lines in equal scopes": lambda n: ("a\n" * (n // 6), patch("@@ a\n-a\n+c\n" * (n // 15))),
     "patch, directives alone": lambda n: (FILE, "*** Begin Patch\n" + "*** Update File: f.py\n" * (n // 22)),
     "patch, many files": lambda n: (
         FILE,

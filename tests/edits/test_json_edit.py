@@ -160,3 +160,19 @@ def test_many_edits_are_made_as_one_after_the_other(seed: int, monkeypatch: pyte
     expected = outcome(original, update)
     monkeypatch.setattr(json_edit, "MANY", 1)
     assert outcome(original, update) == expected
+
+
+@pytest.mark.parametrize(
+    ("original", "old", "new", "merged"),
+    [
+        ("a\n\ufeffb\n", "\ufeffb", "c", "a\nc\n"),
+        ("a\n\ufeffb\n", "\ufeffb", "\ufeffc", "a\n\ufeffc\n"),
+        ("a\n\ufeffb\n", "b", "c", "a\n\ufeffc\n"),
+        ("a\nb\n", "\ufeffa", "\ufeffc", "c\nb\n"),
+        ("a\nb\n", "\ufeffa", "c", "c\nb\n"),
+    ],
+)
+def test_a_mark_inside_the_file_is_text(original: str, old: str, new: str, merged: str) -> None:
+    """`original` has no byte-order mark of its own: one that the file begins with is taken off before."""
+    update = json.dumps({"old_string": old, "new_string": new}, ensure_ascii=False)
+    assert JsonEdit().predict(original, update, EditContext()).text == merged

@@ -294,3 +294,102 @@ def test_a_deleted_file_that_ends_otherwise_than_in_the_diff_is_doubted(end: str
         (gone,) = apply_changes(update + said, {"a.py": f"x = 1\ny = 2{end}"})
         assert isinstance(gone, PatchedFile)
         assert gone.prediction.determined is (bool(said) is not bool(end))
+
+
+@pytest.mark.parametrize(
+    ("header", "names", "wanted"),
+    [
+        ("diff --git a/sp  b/sp \nindex 1..2 100644\n", "--- a/sp \t\n+++ b/sp \t\n", ("modify", "sp ", "sp ", "b\n")),
+        ("diff --git a/sp  b/sp \n", "--- a/sp \n+++ b/sp \n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- a/sp \t\n+++ b/sp \t\n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- sp \t2024-01-01 10:00:00\n+++ sp \t2024-01-01 10:00:01\n", ("modify", "sp ", "sp ", "b\n")),
+        ("", "--- a/sp\t2024-01-01 10:00:00\n+++ b/sp\t2024-01-01 10:00:01\n", ("modify", "sp", "sp", "b\n")),
+    ],
+)
+def test_a_name_ends_where_its_tab_says(header: str, names: str, wanted: tuple[str, ...]) -> None:
+    assert outcome(apply_patch(f"{header}{names}@@ -1 +1 @@\n-a\n+b\n", {"sp": "a\n", "sp ": "a\n"})) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("hunk", "before", "after"),
+    [
+        ("@@ -1 +1,2 @@\n w\r\n+x\r", "w\r\n", "w\r\nx\r\n"),
+        ("@@ -1 +1,2 @@\n w\n+x\r", "w\r\n", "w\r\nx\r\n"),
+        ("@@ -1,2 +1 @@\n w\r\n-z\r", "w\r\nz\r\n", "w\r\n"),
+    ],
+)
+def test_a_patch_cut_within_its_last_line_end(hunk: str, before: str, after: str) -> None:
+    (patched,) = apply_patch(f"--- a/n\n+++ b/n\n{hunk}", {"n": before})
+    assert patched.text == after
+
+
+@pytest.mark.parametrize(
+    ("names", "files", "changed"),
+    [
+        ("--- a/t\n+++ b/t2\n", ["t"], "t"),
+        ("--- a/t\n+++ b/t2\n", ["t", "t2"], "t"),
+        ("--- a/t\n+++ b/t2\n", ["t2"], None),
+        ("--- a/t\n+++ b/u\n", ["t", "u"], "u"),
+        ("--- a/t\n+++ b/u\n", ["t"], None),
+        ("--- a/n.orig\n+++ b/n\n", ["n", "n.orig"], "n"),
+        ("--- a/n.orig\n+++ b/n\n", ["n.orig"], None),
+        ("--- n\n+++ n.new\n", ["n"], "n"),
+    ],
+)
+def test_two_names_alone_move_no_file(names: str, files: list[str], changed: str | None) -> None:
+    """As `git apply` has it."""
+    (result,) = apply_changes(f"{names}@@ -1 +1 @@\n-a\n+b\n", dict.fromkeys(files, "a\n"))
+    assert (outcome((result,)) if isinstance(result, PatchedFile) else None) == (
+        [("modify", changed, changed, "b\n")] if changed else None
+    )
+
+
+MOVE = "diff --git a/m b/k\nsimilarity index 90%\nrename from m\nrename to k\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "--- a/n\n+++ b/n\n@@ -1,2 +1 @@\n-a\ndiff --git a/n b/n\n-b\n+c\n",
+        "--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+q\ndiff --git a/m b/m\nindex 1..2 100644\n-b\n+c\n",
+        "diff --git a/m b/m\nold mode 100644\nnew mode 100755\n-b\n+c\n",
+        f"{MOVE}-b\n+c\n",
+        f"{MOVE}     b\n+c\n",
+        "--- /dev/null\n+++ b/k\n+a\n@@ -0,0 +1 @@\n+b\n",
+        "--- a/n\n+++ b/n\n-a\n+x\n@@ -2 +2 @@\n-b\n+y\n",
+    ],
+)
+def test_signed_lines_below_a_header_alone_are_refused(patch: str) -> None:
+    with pytest.raises(MalformedEdit, match="belongs to no hunk"):
+        apply_changes(patch, {"n": "a\nb\n", "m": "b\n"})
+
+
+def test_a_mail_s_signature_below_a_move_is_no_hunk() -> None:
+    assert outcome(apply_patch(f"{MOVE}-- \n2.39.5\n", {"m": "b\n"})) == [("rename", "m", "k", "b\n")]
+
+
+@pytest.mark.parametrize("line", ["-b", " b"])
+def test_a_new_file_with_old_lines_is_refused(line: str) -> None:
+    (failed,) = apply_changes(f"--- /dev/null\n+++ b/n\n@@ -1 +1,2 @@\n+a\n{line}\n+c\n", {})
+    assert isinstance(failed, FailedChange)
+    assert failed.error.code == "malformed_edit"
+
+
+@pytest.mark.parametrize("modes", ["old mode 100644\nnew mode 10075\n", "old mode 100755\n", "new file mode 1007\n"])
+def test_damaged_modes_are_refused(modes: str) -> None:
+    with pytest.raises(MalformedEdit, match="mode"):
+        apply_changes(f"diff --git a/n b/n\n{modes}", {"n": "a\n"})
+
+
+@pytest.mark.parametrize("names", ["--- a/n\n+++ b/nn\n", "new file mode 100644\n--- /dev/null\n+++ b/nn\n"])
+def test_a_header_that_names_two_files_is_refused(names: str) -> None:
+    with pytest.raises(MalformedEdit, match="another file"):
+        apply_changes(f"diff --git a/n b/n\n{names}@@ -1 +1 @@\n-a\n+b\n", {"n": "a\n"})
+
+
+def test_a_new_file_is_not_written_over_an_empty_one() -> None:
+    new = "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n"
+    (failed,) = apply_changes(f"diff --git a/n b/n\nnew file mode 100755\n{new}", {"n": ""})
+    assert isinstance(failed, FailedChange)
+    assert "exists" in str(failed.error)
+    assert outcome(apply_patch(new, {"n": ""})) == [("create", None, "n", "x\n")]

@@ -508,3 +508,11 @@ def test_hostile_replies_cost_little(text: str) -> None:
         for original in ("", FILE):
             with contextlib.suppress(MalformedEdit):
                 read_reply(text, original=original, path=PATH)
+
+
+@pytest.mark.parametrize("update", ["```sh\nmake\n```\n", "```sh\nmake\n```\n\nThen run it.\n", "    make\n"])
+def test_an_order_above_a_new_page_may_be_of_the_page(update: str) -> None:
+    reply = read_reply(f"Add this line to your config:\n\n{update}", original="", path="a.md")
+    assert [finding.check for finding in reply.findings if finding.severity == "warning"] == ["doubt"]
+    reply = read_reply("Here is the page:\n\n# Title\n\nText.\n", original="", path="a.md")
+    assert not [finding for finding in reply.findings if finding.severity == "warning"]

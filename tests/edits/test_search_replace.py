@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.search_replace import SearchReplace
-from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.edits.search_replace import MAX_DIVIDERS, SearchReplace
+from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import FENCES, NASTY, as_blocks, assert_contract, draw_script
@@ -345,3 +345,9 @@ def test_a_longer_underline_is_content() -> None:
 def test_half_a_block_in_the_new_text_is_refused_not_guessed() -> None:
     with pytest.raises(MalformedEdit):
         predict("a\n", block("a\n", "<<<<<<< SEARCH\n"))
+
+
+def test_a_block_of_dividers_is_too_large() -> None:
+    """Each of them would be tried."""
+    with pytest.raises(TooLarge, match="divide"):
+        predict("x\n", f"<<<<<<< SEARCH\nx\n{chr(10).join(['======='] * (MAX_DIVIDERS + 1))}\ny\n>>>>>>> REPLACE\n")

@@ -122,6 +122,36 @@ def test_a_wrong_claim_about_the_final_newline_is_told() -> None:
     assert prediction.certainty is Certainty.LIKELY
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        " a\n+b\n\\ No newline at end of file\n+c\n d\n",
+        " a\n\\ No newline at end of file\n+c\n d\n",
+        "-a\n\\ No newline at end of file\n-d\n+b\n",
+        " a\n+b\n\\ No newline at end of file\n d\n",
+    ],
+)
+@pytest.mark.parametrize("header", ["@@ -1,2 +1,{n} @@", "@@ @@"])
+def test_lines_below_the_last_one_are_refused(header: str, body: str) -> None:
+    n_new = sum(line[0] in " +" for line in body.splitlines())
+    with pytest.raises(MalformedEdit, match="without newline"):
+        predict("a\nd\n", f"--- a/f\n+++ b/f\n{header.replace('{n}', str(n_new))}\n{body}", "f")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        '--- "a/\\303\\251"\n+++ "b/\\303\\251\n',
+        'diff --git "a/\\303\\251 b/x\n--- a/x\n+++ b/x\n',
+        'diff --git a/x b/y\nrename from x\nrename to "y\n',
+        '--- "a/\\303\\251\\"\n+++ b/x\n',
+    ],
+)
+def test_a_name_whose_quotes_are_not_closed_is_refused(names: str) -> None:
+    with pytest.raises(MalformedEdit, match="not closed"):
+        predict("a\n", f"{names}@@ -1 +1 @@\n-a\n+b\n", "\u00e9")
+
+
 # -- as models write them ----------------------------------------------------------------------------------------------
 CHANGE = """\
 @@ -7,4 +7,4 @@
