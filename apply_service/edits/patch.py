@@ -133,9 +133,7 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
             )
         source = alike[0]
     target = change.new_path or source or change.path
-    # git's own header of a new file takes no empty one either, whose mode it would change
-    is_there = target in taken and (files[target] or (source is None and change.new_mode is not None))
-    if (source is None or change.new_path is not None) and is_there:
+    if (source is None or change.new_path is not None) and target in taken and files.get(target):
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
     original = "" if source is None else files[source]
     # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.

@@ -385,11 +385,3 @@ def test_damaged_modes_are_refused(modes: str) -> None:
 def test_a_header_that_names_two_files_is_refused(names: str) -> None:
     with pytest.raises(MalformedEdit, match="another file"):
         apply_changes(f"diff --git a/n b/n\n{names}@@ -1 +1 @@\n-a\n+b\n", {"n": "a\n"})
-
-
-def test_a_new_file_is_not_written_over_an_empty_one() -> None:
-    new = "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n"
-    (failed,) = apply_changes(f"diff --git a/n b/n\nnew file mode 100755\n{new}", {"n": ""})
-    assert isinstance(failed, FailedChange)
-    assert "exists" in str(failed.error)
-    assert outcome(apply_patch(new, {"n": ""})) == [("create", None, "n", "x\n")]
