@@ -91,7 +91,7 @@ def test_bytes_in_bytes_out() -> None:
     assert base64.b64decode(answer["items"][0]["answer"]["merged_b64"]).decode("utf-16") == "é\r\ny\r\n"
     assert answer["items"][1]["answer"]["merged_b64"] is None
     files = [{"path": "a.txt", "original_b64": original, "encoding": "utf-16"}]
-    patch = "--- a/a.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n é\n-x\n+y\n"
+    patch = "diff --git a/a.txt b/b.txt\n--- a/a.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n é\n-x\n+y\n"
     _, answer = post({"patch": patch, "files": files})
     assert base64.b64decode(answer["items"][0]["answer"]["merged_b64"]).decode("utf-16") == "é\r\ny\r\n"
 
