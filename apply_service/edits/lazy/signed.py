@@ -34,6 +34,8 @@ MAX_CHAIN = 50
 """Lines looked at beside added ones."""
 MAX_MOVED = 50
 """A line that occurs more often is looked for at its own indentation only."""
+MAX_PLACES = 500
+"""A line that occurs more often does not tell where its hunk stands."""
 DOUBTS = ("unknown", "repeated", "between", "unquoted", "reindented")
 REASONS = {
     "context_missing": "a quoted line was not found in the file",
@@ -349,7 +351,10 @@ class _SignedReader:
                 continue
             before = max((max(laid[other], default=-1) for other in (hunk - 1, hunk - 2) if other in laid), default=-1)
             tally: defaultdict[int, float] = defaultdict(float)
-            for k in mine:
+            telling = [k for k in mine if len(self.found[k].columns) <= MAX_PLACES]
+            if not telling:
+                self.margin = 0.0
+            for k in telling:
                 for column, kind in zip(self.found[k].columns.tolist(), self.found[k].kinds, strict=True):
                     if kind <= Kind.SPACED and before < column < behind:
                         tally[column - columns[k]] += substance(self.lines[k].text.strip())
