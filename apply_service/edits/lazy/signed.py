@@ -318,7 +318,17 @@ class _SignedReader:
             hole = [j for j in range(columns[low] + 1, columns[high]) if self.index.stripped[j]]
             if len(hole) == len(run):
                 filled.update(zip(run, hole, strict=True))
-        return columns | filled
+        columns |= filled
+        # Of several blank lines those count that stand right above the next line.
+        used, below = set(columns.values()), None
+        for k in sorted(columns, reverse=True):
+            next_to = -1 if below is None or self.lines[below].hunk != self.lines[k].hunk else columns[below] - 1
+            is_blank = not self.lines[k].text.strip() and columns[k] < next_to and not self.index.stripped[next_to]
+            if is_blank and next_to not in used:
+                used ^= {columns[k], next_to}
+                columns[k] = next_to
+            below = k
+        return columns
 
     def alternatives(self) -> list[tuple[dict[int, int], _Choice]]:
         """Places and choices of the readings, likeliest first."""

@@ -170,6 +170,12 @@ def test_the_last_line_end_is_no_blank_line() -> None:
         assert found == ("void f() {", "    g();", "}", "", "void h() {", "    x();", "}")
 
 
+def test_of_several_blank_lines_those_above_the_next_line_count() -> None:
+    original = ["start = load(1)", "", "", "", "", "path = load(3)", "names = load(4)"]
+    update = "# ...\n\n\n-\n+new = result\n path = load(3)\n names = load(4)"
+    assert read(original, update).text == (*original[:4], "new = result", *original[5:])
+
+
 def test_random_edits_come_out_exact_or_with_a_reason() -> None:
     draw = random.Random(draw_seed())
     n_exact = 0
