@@ -18,7 +18,7 @@ from apply_service.edits.envelope import find_fences
 from apply_service.edits.fidelity import MARK, normalise
 from apply_service.edits.file_change import pick_for_file
 from apply_service.edits.hunks import Trust, hunk_of_replacement, merge_hunks
-from apply_service.errors import MalformedEdit, NeedsMoreContext
+from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 
@@ -42,6 +42,8 @@ CREATED = "file_text"
 OTHER_CALLS = ("insert_line", "insert_text", CREATED)
 """Names in calls of such tools that say something else than old and new text."""
 MAX_DEPTH = 6
+MAX_EDITS = 5_000
+"""Of one file: an answer with more changes would hold up others while it is handed over."""
 MANY = 50
 """From so many edits on, the words of the file are indexed; below, searching the file for each takes less time."""
 MAX_STANDS = 16
@@ -58,6 +60,11 @@ class JsonEdit:
         """The original with the replacements made, one after the other.
 
         The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
+
+        Raises:
+            MalformedEdit: there is no edit, or it contradicts itself.
+            NeedsMoreContext: an old text has no place, or several.
+            TooLarge: more than MAX_EDITS edits.
         """
         found = read_replacements(update)
         if not found:
@@ -73,6 +80,9 @@ class JsonEdit:
             else one
             for one in pick_for_file(found, about.path, trust)
         ]
+        if len(picked) > MAX_EDITS:
+            message, remedy = "the JSON has too many edits of one file", "send the whole file, or fewer edits at a time"
+            raise TooLarge(message, value=len(picked), limit=MAX_EDITS, remedy=remedy)
         plan = Plan(original if len(picked) >= MANY else "")
         n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
         text = plan.text() if n_planned else original

@@ -10,7 +10,7 @@ import pytest
 from apply_service.edits import json_edit
 from apply_service.edits.json_edit import JsonEdit, Replacement, read_replacements
 from apply_service.edits.reply import detect_format
-from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext
+from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import draw_script
@@ -176,3 +176,10 @@ def test_a_mark_inside_the_file_is_text(original: str, old: str, new: str, merge
     """`original` has no byte-order mark of its own: one that the file begins with is taken off before."""
     update = json.dumps({"old_string": old, "new_string": new}, ensure_ascii=False)
     assert JsonEdit().predict(original, update, EditContext()).text == merged
+
+
+def test_too_many_edits_of_one_file_are_refused() -> None:
+    edits = [{"old_string": "a", "new_string": "b"}] * (json_edit.MAX_EDITS + 1)
+    with pytest.raises(TooLarge) as refused:
+        JsonEdit().predict("a\n", json.dumps(edits), EditContext())
+    assert refused.value.limit == json_edit.MAX_EDITS

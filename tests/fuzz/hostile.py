@@ -159,6 +159,7 @@ EDITS: dict[str, Callable[[], Hostile]] = {
     "patches that only begin": lambda: Hostile(FILE, "*** Begin Patch\n" * 60_000),
     "JSON with a million arrays": lambda: Hostile(FILE, '{"old_string": ' + "[" * 1_000_000),
     "JSON with 10,000 edits": lambda: Hostile(rows(10_000, X), as_json(10_000, X)),
+    "JSON with 5,000 edits": lambda: Hostile(rows(5_000, X), as_json(5_000, X)),
     "JSON with 5,000 edits that are not found": lambda: Hostile(rows(5_000, X), as_json(5_000, "z == {}\n")),
     "JSON of backslashes": lambda: Hostile(FILE, as_json(1, "\\" * 1_000_000)),
     "JSON objects alone": lambda: Hostile(FILE, '{"old_string": "x"}\n' * 50_000),
