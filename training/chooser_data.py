@@ -28,12 +28,14 @@ REPORTED_ON = re.compile(r"(^|[^a-z])(dev|check|test)([^a-z]|$)")
 """In the name of a file that nothing may be fitted to."""
 LAZY = "lazy_snippet"
 
-Readings = Callable[[EditRecord], Sequence[Reading]]
+Readings = Callable[[EditRecord], Sequence[tuple[Reading, float]]]
+"""The readings of an edit, each with the most that its probability may be."""
 
 
 class Choice(NamedTuple):
-    """One edit: the features of its readings in the merger's order, and which of them give the wanted text.  No reading
-    where the merger refused.  `weight` is how much it counts, `source` the file it came from."""
+    """One edit: the features of its readings in the merger's order, which of them give the wanted text, and the most
+    that the probability of each may be.  No reading where the merger refused.  `weight` is how much it counts, `source`
+    the file it came from."""
 
     id: str
     source: str
@@ -42,6 +44,7 @@ class Choice(NamedTuple):
     weight: float
     features: tuple[Mapping[str, float], ...]
     right: tuple[bool, ...]
+    limits: tuple[float, ...]
 
 
 def read_fit_records(path: Path, updates: Path | None = None) -> list[EditRecord]:
@@ -75,9 +78,10 @@ def collect(
             readings = readings_of(record)
         except ApplyError:
             readings = ()
-        right = tuple(restore(record.before, reading.ops) == record.after for reading in readings)
-        features = tuple(dict(reading.features) for reading in readings)
-        choices.append(Choice(record.id, source, record.repo, record.style, weight, features, right))
+        right = tuple(restore(record.before, reading.ops) == record.after for reading, _ in readings)
+        features = tuple(dict(reading.features) for reading, _ in readings)
+        limits = tuple(limit for _, limit in readings)
+        choices.append(Choice(record.id, source, record.repo, record.style, weight, features, right, limits))
     names = {frozenset(reading) for choice in choices for reading in choice.features}
     if len(names) > 1:
         differing = sorted(frozenset.union(*names) - frozenset.intersection(*names))

@@ -96,7 +96,8 @@ def judge(choice: Choice, chooser: Chooser, scores: Sequence[float]) -> Outcome:
         return Outcome(choice, None, None)
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     place = next((at for at, i in enumerate(order, 1) if choice.right[i]), None)
-    return Outcome(choice, chooser.probabilities(choice.features, scores)[order[0]], place)
+    probability = chooser.probabilities(choice.features, scores)[order[0]]
+    return Outcome(choice, min(probability, choice.limits[order[0]]), place)
 
 
 def folds_of(choices: Sequence[Choice], n_folds: int) -> list[tuple[list[int], list[int]]]:

@@ -25,9 +25,10 @@ from apply_eval.errors import DataError
 from apply_eval.provenance import provenance
 from apply_service.edits.fidelity import normalise
 from apply_service.edits.lazy.chooser import MODEL_FILE, VERSION, Chooser, ChooserThresholds, Tree, Trees, parse
-from apply_service.edits.lazy.merge import readings
+from apply_service.edits.lazy.merge import BROKEN, most_likely, readings
 from apply_service.edits.reply import read_reply
-from apply_service.types import Reading
+from apply_service.syntax.trees import breaks_syntax
+from apply_service.types import DOUBT, Reading
 from training.chooser_data import Choice, Readings, collect, feature_names, read_fit_records
 from training.chooser_fit import fit_chooser
 from training.chooser_report import REFUSED_BELOW, counts_of, describe, lines, pick_threshold
@@ -125,12 +126,20 @@ def read_choices(
     return choices, n_others
 
 
-def lazy_readings(record: EditRecord) -> Sequence[Reading]:
-    """All readings of an edit by the package's merger, of the snippet as it is found in its reply."""
+def lazy_readings(record: EditRecord) -> list[tuple[Reading, float]]:
+    """All readings of an edit by the package's merger, of the snippet as it is found in its reply, each with the most
+    that the service would let its probability be."""
     original, path, language = normalise(record.before), record.path, record.language
     reply = read_reply(normalise(record.update), original=original, path=path, language=language)
     found = readings(original, reply.update, language=language, path=path, instruction=reply.prose)
-    return [reading for reading, _ in found]
+    limit = 0.0 if any(finding.check == DOUBT for finding in reply.findings) else 1.0
+    return [
+        (
+            reading,
+            min(limit, BROKEN if breaks_syntax(original, reading.text, language) else 1.0, most_likely(reading, ways)[0]),
+        )
+        for reading, ways in found
+    ]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit = [row for row in read(options.data / "model_written_fit.jsonl.xz") if row["split"] == "fit"]
     windows = read(options.data / "train_windows.jsonl.xz")
     written = join(read_own(WRITTEN), [*read(options.data / "real_edits_fit.jsonl.xz"), *windows])
-    by_hand = [row_of(row, row["update"], row["style"]) for row in [*fit, *written]]
+    by_hand = [row_of(row, row["update"], row["style"]) for row in [*fit, *written] if keeps_end(row)]
     sets = {
         "hand": [row for row in by_hand if row["style"] != CARELESS],
         "careless": [row for row in by_hand if row["style"] == CARELESS],
@@ -87,6 +87,12 @@ def row_of(row: Row, update: str, style: str) -> dict[str, Any]:
     return {**{name: row.get(name, "") for name in FIELDS}, "update": update, "style": style}
 
 
+def keeps_end(row: Row) -> bool:
+    """Whether the edit leaves the blank lines and the line end at the file's end alone: no snippet tells of these."""
+    before, after = row["before"], row["after"]
+    return before[len(before.rstrip()) :] == after[len(after.rstrip()) :]
+
+
 def join(written: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
     """The edits that snippets were written for, with these; a number makes the ids of several snippets differ.  Raises
     KeyError: a snippet is for an edit that is not there."""
@@ -103,7 +109,7 @@ def sketch_windows(windows: Sequence[Row], used: set[str]) -> list[dict[str, Any
     found = []
     for row in shuffled:
         name = edit_id(row)
-        if drawn[row["repo"]] >= A_REPOSITORY or name in used or "\r" in row["before"]:
+        if drawn[row["repo"]] >= A_REPOSITORY or name in used or "\r" in row["before"] or not keeps_end(row):
             continue
         made = draw_sketch(
             row["before"], row["after"], language=row["language"], path=row["path"], clean=CLEAN, rng=rng, tries=TRIES

@@ -56,10 +56,10 @@ def test_other_snippets_are_joined(tmp_path: Path) -> None:
 
 
 def test_readings_are_told_right_or_wrong_by_their_text() -> None:
-    def readings_of(record: EditRecord) -> list[Reading]:
+    def readings_of(record: EditRecord) -> list[tuple[Reading, float]]:
         if record.id == "refused":
             raise NeedsMoreContext("no anchor")
-        return [make_reading("b2", matched=1.0), make_reading("B", matched=2.0)]
+        return [(make_reading("b2", matched=1.0), 1.0), (make_reading("B", matched=2.0), 0.5)]
 
     diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     records = [make_record("a"), make_record("refused"), make_record("other", update=diff)]
@@ -69,17 +69,18 @@ def test_readings_are_told_right_or_wrong_by_their_text() -> None:
         ("a", (False, True), 0.5), ("refused", (), 0.5), ("crlf", (False, True), 0.5),
     ]  # fmt: skip
     assert n_others == 1
+    assert choices[0].limits == (1.0, 0.5)
     assert feature_names(choices) == ("matched", "deleted", "noise")
 
 
 def test_features_are_the_same_everywhere_and_finite() -> None:
     odd = make_reading("B")._replace(features={"matched": 1.0})
     with pytest.raises(DataError, match="differ in their features: deleted, noise"):
-        collect([make_record("a")], lambda record: [make_reading("B"), odd], source="s")
+        collect([make_record("a")], lambda record: [(make_reading("B"), 1.0), (odd, 1.0)], source="s")
     with pytest.raises(DataError, match="not finite"):
-        collect([make_record("a")], lambda record: [make_reading("B", noise=float("nan"))], source="s")
-    one, _ = collect([make_record("a")], lambda record: [make_reading("B")], source="s")
-    other, _ = collect([make_record("a")], lambda record: [odd], source="t")
+        collect([make_record("a")], lambda record: [(make_reading("B", noise=float("nan")), 1.0)], source="s")
+    one, _ = collect([make_record("a")], lambda record: [(make_reading("B"), 1.0)], source="s")
+    other, _ = collect([make_record("a")], lambda record: [(odd, 1.0)], source="t")
     with pytest.raises(DataError, match="the sets differ"):
         feature_names([*one, *other])
     with pytest.raises(DataError, match="no reading"):

@@ -28,6 +28,7 @@ from training.chooser_fit import (
     fit_chooser,
     fit_first,
     folds_of,
+    judge,
     scaled,
 )
 from training.chooser_report import describe_group, lines, pick_threshold
@@ -141,6 +142,16 @@ def test_the_threshold_applies_the_most_at_the_share_wrong() -> None:
     assert pick_threshold(outcomes((0.9, 2)), 0.01) == 1.0
 
 
+def test_no_probability_exceeds_what_the_service_lets_it_be() -> None:
+    chooser, _ = fit_chooser(CHOICES, NAMES, 3)
+    known = next(choice for choice in CHOICES if choice.features)
+    scores = chooser.rank(known.features)
+    free = judge(known, chooser, scores)
+    held = judge(known._replace(limits=(0.1,) * len(scores)), chooser, scores)
+    assert free.probability is not None and free.probability > 0.1
+    assert held == free._replace(choice=held.choice, probability=0.1)
+
+
 def test_groups_count_oracles_and_refusals() -> None:
     found = describe_group(outcomes((0.9, 1), (0.7, 3), (0.2, 1), (None, None)), 0.8)
     assert {k: one["n"] for k, one in found["oracle"].items()} == {"1": 2, "2": 2, "4": 3, "8": 3}
@@ -149,7 +160,7 @@ def test_groups_count_oracles_and_refusals() -> None:
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def readings_of(record: EditRecord) -> list[Reading]:
+def readings_of(record: EditRecord) -> list[tuple[Reading, float]]:
     """The right reading matches more, but where the edit is hard."""
     rng = random.Random(record.id)
     is_hard = rng.random() < 0.2
@@ -158,7 +169,7 @@ def readings_of(record: EditRecord) -> list[Reading]:
         for new in ("B", "b2", "b3")
     ]
     rng.shuffle(found)
-    return found
+    return [(reading, 1.0) for reading in found]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 from math import log2
+from operator import and_
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,14 @@ from rapidfuzz import fuzz
 
 from apply_service.edits.code_lines import (
     are_other_entries,
+    attached_start,
+    definition_end,
     header_name,
     indent_of,
     is_attached,
     is_branch,
     is_closer,
+    is_definition,
     surplus,
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, substance
@@ -61,6 +65,8 @@ WAYS = {
 """Patterns of the writing styles that a file usually follows throughout."""
 OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
              ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
+_JUMP = re.compile(r"\s*(?:return|throw|raise|break|continue)\b(?:.*[^,({\[\\&|+=.?:])?$")
+_LABEL = re.compile(r"\s*(?:case\b|default\b|else\b|elif\b|elsif\b|when\b|rescue\b|ensure\b|end\b|fi\b|done\b|esac\b|\w+:|[-.?:&|+*/]|#|//)")
 _SPACING = re.compile(r"[\s\"'`,;]+")
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _DECLARED = re.compile(
@@ -211,7 +217,8 @@ def _odd_steps(ops: Merge) -> int:
 
 def _likest(text: str, ops: Sequence[LineOp]) -> float:
     """The similarity (0 to 1) of a new line to the closest hidden line beside it, for which it may stand."""
-    return max((fuzz.ratio(text.strip(), op.text.strip()) for op in ops if op.text.strip()), default=0.0) / 100
+    hidden = [op.text.strip() for op in ops if op.text.strip() and not is_closer(op.text)]
+    return max((fuzz.ratio(text.strip(), other) for other in hidden), default=0.0) / 100
 
 
 def _effects(facts: SnippetFacts, ops: Merge) -> Features:
@@ -234,7 +241,7 @@ def _effects(facts: SnippetFacts, ops: Merge) -> Features:
         "against_file": float(sum(_is_against(facts, ops, pair) for pair in loose)),
         "reworded_share": sum(pair.kind == "edit" for pair in pairs) / max(1, len(pairs)),
         "other_entries": float(replaced_neighbour(ops) is not None),
-        **_of_runs(ops),
+        **_of_runs(facts, ops),
         **_of_names(facts, ops, drops, takes),
         **_of_words(facts, ops, drops, takes),
         **_of_new_lines(facts, ops, drops, takes),
@@ -279,10 +286,10 @@ def _ways(text: str) -> Counter[str]:
     return Counter({name: len(pattern.findall(text)) for name, pattern in WAYS.items()})
 
 
-def _of_runs(ops: Merge) -> Features:
+def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
     """The features of the runs of changes and of the hidden lines beside their open ends."""
     names = ("runs", "inserting_runs", "gone_leads", "open_tops", "open_bottoms", "reflowed_runs", "edge_runs",
-             "gone_leads_only")  # fmt: skip
+             "gone_leads_only", "open_definitions", "dead_code")  # fmt: skip
     found = dict.fromkeys(names, 0.0)
     longest_gone, beside = 0, 0.0
     for start, stop in ops.changed:
@@ -301,13 +308,43 @@ def _of_runs(ops: Merge) -> Features:
             found["gone_leads_only"] += all(map(is_attached, old)) and not any(
                 op.kind in ("drop", "take") and op.text.strip() for op in ops[stop : stop + NEAR]
             )
-        if new and (start == 0 or ops[start - 1].kind == "keep"):
+        heads = [text for text in new if not is_closer(text)]
+        is_renewed = bool(old and new) and header_name(new[0]) is not None and header_name(new[0]) == header_name(old[0])
+        is_open = (
+            not is_renewed and (start == 0 or ops[start - 1].kind == "keep"),
+            stop == len(ops) or ops[stop].kind == "keep",
+        )
+        if heads and is_open[0]:
             found["open_tops"] += 1
-            beside = max(beside, _likest(new[0], ops[max(0, start - BESIDE) : start]))
-        if new and (stop == len(ops) or ops[stop].kind == "keep"):
+            beside = max(beside, _likest(heads[0], ops[max(0, start - BESIDE) : start]))
+        if heads and is_open[1]:
             found["open_bottoms"] += 1
-            beside = max(beside, _likest(new[-1], ops[stop : stop + BESIDE]), _likest(new[0], ops[stop : stop + 1]))
+            last = next(text for text in reversed(heads) if indent_of(text) == min(map(indent_of, heads)))
+            beside = max(beside, _likest(last, ops[stop : stop + BESIDE]), _likest(heads[0], ops[stop : stop + 1]))
+        found["open_definitions"] += sum(map(and_, is_open, _new_definitions(facts, new)))
+        found["dead_code"] += _is_dead(ops, start, stop)
     return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
+
+
+def _new_definitions(facts: SnippetFacts, new: Sequence[str]) -> tuple[bool, bool]:
+    """Whether these lines begin, and whether they end, with a whole definition that the file does not have."""
+    begins = ends = False
+    for k, text in enumerate(new):
+        if not is_attached(text) and is_definition(text) and header_name(text) not in facts.headers:
+            begins = begins or attached_start(new, k, 0) == 0
+            ends = ends or definition_end(new, k, len(new)) == len(new)
+    return begins, ends
+
+
+def _is_dead(ops: Merge, start: int, stop: int) -> bool:
+    """Whether a change makes a line stand right below one of its level that leaves the block."""
+    low = next((k for k in range(start - 1, -1, -1) if ops[k].kind != "drop" and ops[k].text.strip()), start)
+    high = next((k for k in range(stop, len(ops)) if ops[k].kind != "drop" and ops[k].text.strip()), stop - 1)
+    left = [op.text for op in ops[low : high + 1] if op.kind != "drop" and op.text.strip()]
+    return any(
+        _JUMP.match(above) and indent_of(above) == indent_of(below) and not is_closer(below) and not _LABEL.match(below)
+        for above, below in pairwise(left)
+    )
 
 
 def replaced_neighbour(ops: Merge) -> tuple[str, str] | None:
@@ -447,7 +484,11 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
             found["cut_gaps"] += is_cut
         at = b
         if ops[k].kind == "drop":
-            is_cut = is_cut or ops[k].text.strip() != ""
+            name = header_name(ops[k].text)
+            is_renewed = name is not None and any(
+                op.kind == "take" and header_name(op.text) == name for op in ops[k + 1 : k + 1 + NEAR]
+            )
+            is_cut = is_cut or (ops[k].text.strip() != "" and not is_renewed)
         else:
             is_cut, hidden = False, NO_SCOPE
     return found

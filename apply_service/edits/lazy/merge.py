@@ -53,32 +53,19 @@ def merge(
     scores = model.rank(features)
     chances = model.probabilities(features, scores)
     order = sorted(range(len(found)), key=lambda n: -scores[n])[:MAX_READINGS]
-    ops, chance = Merge(found[order[0]][0].ops), chances[order[0]]
+    chance = chances[order[0]]
     if found[order[0]][1].draft.name == "signed0" and not found[order[0]][1].draft.reasons:
         chance = max(chance, SURE_SIGNS)
-    causes = []
-    if _is_nowhere(features[0], ops) and not any(known["by_placed"] for known in features):
-        chance = min(chance, NOWHERE)
-        causes.append(NOT_TOLD)
-    if found[order[0]][1].has_order:
-        chance = min(chance, NOWHERE if found[order[0]][1].ignores_order else UNSURE)
-        causes.append(ORDER_DONE)
-    if (replaced := replaced_neighbour(ops)) is not None:
-        chance = min(chance, UNSURE)
-        old, new = (quote_lines([line]) for line in replaced)
-        causes.append(f"{new} takes the place of {old}, {BESIDE}")
-    elif (branch := _lost_branch(ops)) is not None:
-        chance = min(chance, UNSURE)
-        causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
-    if found[order[0]][1].ignored_note is not None:
-        chance = min(chance, UNSURE)
     whole = next((n for n in order[:MAX_PARSED] if not breaks_syntax(original, found[n][0].text, language)), None)
     if whole is None:
         chance *= BROKEN
-        causes.append(NO_SYNTAX)
     elif whole != order[0]:
         chance = max(chances[whole], BROKEN * chance)
         order = [whole, *(n for n in order if n != whole)]
+    limit, causes = most_likely(*found[order[0]])
+    chance = min(chance, limit)
+    if whole is None:
+        causes.append(NO_SYNTAX)
     ranked = tuple(found[n][0]._replace(probability=min(chances[n], chance)) for n in order)
     ranked = (ranked[0]._replace(probability=chance), *ranked[1:])
     ways = found[order[0]][1]
@@ -99,6 +86,28 @@ def merge(
         probability=chance,
         readings=ranked,
     )
+
+
+def most_likely(reading: Reading, ways: Ways) -> tuple[float, list[str]]:
+    """The most that the probability of a reading may be, and why: for edits of which the chooser has seen too few."""
+    ops = Merge(reading.ops)
+    limit, causes = 1.0, list[str]()
+    if _is_nowhere(reading.features, ops) and not ways.may_be_placed:
+        limit = NOWHERE
+        causes.append(NOT_TOLD)
+    if ways.has_order:
+        limit = min(limit, NOWHERE if ways.ignores_order else UNSURE)
+        causes.append(ORDER_DONE)
+    if (replaced := replaced_neighbour(ops)) is not None:
+        limit = min(limit, UNSURE)
+        old, new = (quote_lines([line]) for line in replaced)
+        causes.append(f"{new} takes the place of {old}, {BESIDE}")
+    elif (branch := _lost_branch(ops)) is not None:
+        limit = min(limit, UNSURE)
+        causes.append(f"{quote_lines([branch])} is removed, and may be meant to stay: a marker stands below it")
+    if ways.ignored_note is not None:
+        limit = min(limit, UNSURE)
+    return limit, causes
 
 
 def _lost_branch(ops: Merge) -> str | None:

@@ -86,6 +86,8 @@ class Ways:
     """The prose above the code says what to do with it."""
     ignores_order: bool = False
     """The order is about something else, or nothing that can be done."""
+    may_be_placed: bool = False
+    """Words say where the code goes, for this reading or another."""
     ignored_note: str | None = None
     """A comment that says that something was removed, where nothing of it is."""
 
@@ -121,7 +123,8 @@ def find_readings(
         known = features_of(facts[read], draft.ops, ways.names, draft.reasons, draft.extra, len(found), shown)
         ways.ignored_note = next((read.snippet.texts[i].strip() for i in ignored_notes(read, draft.ops)), None)
         ways.features = known | {"is_first": float(n == 0)}
-    return list(found.values())
+    may_be_placed = any(ways.features["by_placed"] for ways in found.values())
+    return [replace(ways, may_be_placed=may_be_placed) for ways in found.values()]
 
 
 def _mark_ignored_orders(

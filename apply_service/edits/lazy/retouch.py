@@ -26,6 +26,7 @@ MAX_CUT = 20
 MAX_RENEWED = 4
 """The most changes of a merge that are read one at a time."""
 _KEY = re.compile(r"^\W*([\w.@$-]{2,})\s*(?:[:=({]|$)")
+_JUMP = re.compile(r"\s*(return|throw|raise|break|continue|goto)\b")
 _NAME = re.compile(r"[\w.$-]{3,}")
 _REMOVED = re.compile(r"\b(?:removed?|removes|deleted?|dropped|gone)\b", re.IGNORECASE)
 
@@ -97,6 +98,9 @@ def is_namesake(old: str, new: str) -> bool:
         return False
     if are_other_arms(*(arm_words(text.split("\n")[0]) for text in (old, new))):
         return False
+    jumps = [_JUMP.match(text) for text in (old, new)]
+    if jumps[0] and jumps[1] and jumps[0][1] == jumps[1][1]:
+        return True
     keys = [_KEY.match(text) for text in (old, new)]
     if keys[0] and keys[1] and keys[0][1] == keys[1][1]:
         return True

@@ -24,7 +24,9 @@ from apply_service.edits.code_lines import (
     definition_end,
     header_name,
     indent_of,
+    is_attached,
     is_closer,
+    is_definition,
     is_one_more,
     leading,
     name_at,
@@ -74,6 +76,8 @@ HELD_WORTH = 20.0
 Columns = npt.NDArray[np.int64]
 _REMARK = re.compile(r"(?<=\S)\s+(?:#|//|/\*|--)\s")
 _NAME = re.compile(r"[A-Za-z_$][\w$]{2,}")
+WHOLE_WORTH = 3.0
+"""Score of matching the end of a definition that is shown whole: more than dropping a hundred lines costs."""
 UNPAIRED_COST = 0.25
 """Cost of matching a closing line that does not close the scope of its opener."""
 MAX_TRIES = 16
@@ -102,6 +106,7 @@ class Rows:
         self._keep_attached()
         self._keep_inside()
         self._pair_closers()
+        self._hold_ends()
         self._pair_fences()
         self._hold_whole_file()
 
@@ -448,6 +453,27 @@ class Rows:
             elif closes and (not open_at or open_at[-1][2] != b):
                 self._orphans.add(i)
             open_at.append((indent, i, b))
+
+    def _hold_ends(self) -> None:
+        """Match the last line of each definition that a block shows whole to the end of the file's own: what the file
+        has more of it goes.  One that holds other definitions may leave some out."""
+        original, addresses = self._reading.original, self._reading.addresses
+        for b, block in enumerate(self._reading.snippet.blocks):
+            texts = self._reading.block_texts(b)
+            for k, text in enumerate(texts):
+                known = self._known.get(name_at(texts, k) or "", ()) if is_definition(text) else ()
+                stop = definition_end(texts, k, len(texts)) if known else k
+                inside, last = range(k + 1, stop), block.lines[stop - 1]
+                closes = stop > k + 1 and is_closer(texts[stop - 1]) and indent_of(texts[stop - 1]) == indent_of(text)
+                if not inside or not (closes or stop < len(texts)) or not addresses.isdisjoint(block.lines[k:stop]):
+                    continue
+                if any(is_definition(texts[n]) and not is_attached(texts[n]) for n in inside):
+                    continue
+                places = self.candidates[block.lines[k]].columns
+                ends = {definition_end(original, j, len(original)) - 1 for j in known if j in places}
+                if closes:
+                    ends &= set(self.candidates[last].columns.tolist())
+                self.candidates[last] = self.candidates[last].joined(sorted(ends), WHOLE_WORTH * len(ends))
 
     def _pair_fences(self) -> None:
         """Let the end of a Markdown fence stand only where a fence ends that the line above may open."""
