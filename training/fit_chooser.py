@@ -133,13 +133,11 @@ def lazy_readings(record: EditRecord) -> list[tuple[Reading, float]]:
     reply = read_reply(normalise(record.update), original=original, path=path, language=language)
     found = readings(original, reply.update, language=language, path=path, instruction=reply.prose)
     limit = 0.0 if any(finding.check == DOUBT for finding in reply.findings) else 1.0
-    return [
-        (
-            reading,
-            min(limit, BROKEN if breaks_syntax(original, reading.text, language) else 1.0, most_likely(reading, ways)[0]),
-        )
-        for reading, ways in found
-    ]
+    limited = []
+    for reading, ways in found:
+        most = BROKEN if breaks_syntax(original, reading.text, language) else 1.0
+        limited.append((reading, min(limit, most, most_likely(reading, ways)[0])))
+    return limited
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

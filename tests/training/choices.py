@@ -30,7 +30,8 @@ def make_choices(n: int, *, n_repos: int = 6, seed: int = 0, source: str = "hand
             for is_right in (j == at and not is_hard for j in range(n_readings))
         )
         right = tuple(j == at for j in range(n_readings))
-        found.append(Choice(f"{source}-{i}", source, f"owner/repo{i % n_repos}", "minimal", 1.0, features, right, (1.0,) * n_readings))
+        repo, limits = f"owner/repo{i % n_repos}", (1.0,) * n_readings
+        found.append(Choice(f"{source}-{i}", source, repo, "minimal", 1.0, features, right, limits))
     return found
 
 

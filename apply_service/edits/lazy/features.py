@@ -36,7 +36,7 @@ from apply_service.edits.lazy.quotes import Merge, Pair, find_pairs
 from apply_service.edits.lazy.reading import ReadSnippet, marker_indent
 from apply_service.edits.lazy.retouch import renewed_at_changes
 from apply_service.edits.lazy.statements import imported
-from apply_service.edits.lazy.vague import REASON
+from apply_service.edits.lazy.vague import REASON, holds_definitions
 from apply_service.edits.markers import Role, deletion_target, strip_comment
 from apply_service.types import LineOp
 
@@ -66,7 +66,7 @@ WAYS = {
 OPPOSITES = [("double", "single"), ("single", "double"), ("semicolon", "no semicolon"), ("no semicolon", "semicolon"),
              ("wide", "tight"), ("tight", "wide"), ("period", "no period"), ("no period", "period")]  # fmt: skip
 _JUMP = re.compile(r"\s*(?:return|throw|raise|break|continue)\b(?:.*[^,({\[\\&|+=.?:])?$")
-_LABEL = re.compile(r"\s*(?:case\b|default\b|else\b|elif\b|elsif\b|when\b|rescue\b|ensure\b|end\b|fi\b|done\b|esac\b|\w+:|[-.?:&|+*/]|#|//)")
+_LABEL = re.compile(r"\s*(?:(?:case|default|else|elif|elsif|when|rescue|ensure|end|fi|done|esac)\b|\w+:|[-.?:&|+*/#])")
 _SPACING = re.compile(r"[\s\"'`,;]+")
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _DECLARED = re.compile(
@@ -89,11 +89,6 @@ class SnippetFacts:
     """How a snippet is written.  This is the same for all of its merges."""
 
     reading: ReadSnippet
-
-    @cached_property
-    def headers(self) -> Counter[str | None]:
-        """The names that the file defines."""
-        return Counter(map(header_name, self.reading.original))
 
     @cached_property
     def ways(self) -> Counter[str]:
@@ -142,6 +137,7 @@ class SnippetFacts:
         says = [substance(text.strip()) for text in shown]
         held = [index.has(reading.texts[block.lines[0]].rstrip()) for block in blocks]
         loose = [not any(index.has(reading.texts[i].rstrip()) for i in block.lines) for block in blocks]
+        told = [block for block in blocks if not all(index.has(reading.texts[i].rstrip()) for i in block.lines)]
         n = max(1, len(shown))
         return {
             "file_lines": log2(1 + len(reading.original)),
@@ -151,6 +147,7 @@ class SnippetFacts:
             "unique_share": sum(index.count(text) == 1 for text in shown) / n,
             "held_starts": sum(held) / max(1, len(held)),
             "loose_share": sum(loose) / max(1, len(loose)),
+            "whole_share": sum(holds_definitions(reading, block) for block in told) / max(1, len(told)),
         }
 
 
@@ -309,7 +306,8 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
                 op.kind in ("drop", "take") and op.text.strip() for op in ops[stop : stop + NEAR]
             )
         heads = [text for text in new if not is_closer(text)]
-        is_renewed = bool(old and new) and header_name(new[0]) is not None and header_name(new[0]) == header_name(old[0])
+        names = [header_name(side[0]) if side else None for side in (old, new)]
+        is_renewed = names[0] is not None and names[0] == names[1]
         is_open = (
             not is_renewed and (start == 0 or ops[start - 1].kind == "keep"),
             stop == len(ops) or ops[stop].kind == "keep",
@@ -330,7 +328,7 @@ def _new_definitions(facts: SnippetFacts, new: Sequence[str]) -> tuple[bool, boo
     """Whether these lines begin, and whether they end, with a whole definition that the file does not have."""
     begins = ends = False
     for k, text in enumerate(new):
-        if not is_attached(text) and is_definition(text) and header_name(text) not in facts.headers:
+        if not is_attached(text) and is_definition(text) and header_name(text) not in facts.reading.names:
             begins = begins or attached_start(new, k, 0) == 0
             ends = ends or definition_end(new, k, len(new)) == len(new)
     return begins, ends
@@ -433,7 +431,7 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
             1 + sum(len(at := facts.reading.index.places(text)) == 1 and at[0] not in shown_lines for text in says)
         ),
         "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
-        "same_names": float(sum(facts.headers[name] > gone_names[name] for name in new_headers)),
+        "same_names": float(sum(facts.reading.names[name] > gone_names[name] for name in new_headers)),
     }
 
 

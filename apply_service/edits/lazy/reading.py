@@ -11,7 +11,7 @@ Places nothing: `rows` looks for the lines' places, `write` writes the operation
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise, takewhile
@@ -608,6 +608,11 @@ class ReadSnippet:
         """The first original line below j that is not indented deeper: what closes the scope that j opens.  One past
         the end where there is none."""
         return int(self.closers[j])
+
+    @cached_property
+    def names(self) -> Counter[str | None]:
+        """How often the file defines each name."""
+        return Counter(map(header_name, self.original))
 
     @cached_property
     def closers(self) -> npt.NDArray[np.int64]:

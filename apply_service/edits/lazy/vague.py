@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from apply_service.edits.code_lines import indent_of, is_closer
+from apply_service.edits.code_lines import (
+    definition_end,
+    indent_of,
+    is_attached,
+    is_closer,
+    is_definition,
+    name_at,
+)
 from apply_service.edits.lazy.candidates import LineIndex
-from apply_service.edits.lazy.reading import Block, ReadSnippet
+from apply_service.edits.lazy.reading import Block, ReadSnippet, marker_indent
 from apply_service.types import LineOp
 
 REASON = "the lines that the snippet quotes fit another place of the file too"
@@ -33,7 +40,7 @@ def is_vague(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
     for b, block in enumerate(reading.snippet.blocks):
         solid = [i for i in block.lines if reading.texts[i].strip()]
         known = [shown[i] for i in solid if i in shown]
-        if not known:
+        if not known or holds_definitions(reading, block):
             continue
         start, end = known[0], known[-1] + 1
         while above < len(reading.visible) and reading.visible[above][0] < b:
@@ -57,6 +64,25 @@ def is_vague(reading: ReadSnippet, ops: Sequence[LineOp]) -> bool:
                 return True
         floor = end
     return False
+
+
+def holds_definitions(reading: ReadSnippet, block: Block) -> bool:
+    """Whether a block has nothing but whole definitions that the file has once or not at all, and closing lines."""
+    texts = [reading.texts[i] for i in block.lines]
+    margin = marker_indent(reading.snippet, block.gap_after)
+    at, found = 0, False
+    while at < len(texts):
+        if not texts[at].strip() or is_closer(texts[at]) or (is_attached(texts[at]) and at + 1 < len(texts)):
+            at += 1
+            continue
+        name, end = name_at(texts, at), definition_end(texts, at, len(texts))
+        if name is None or not is_definition(texts[at]) or reading.names[name] > 1 or end == at + 1:
+            return False
+        is_closed = is_closer(texts[end - 1]) and indent_of(texts[end - 1]) == indent_of(texts[at])
+        if end == len(texts) and not is_closed and margin is not None and margin > indent_of(texts[at]):
+            return False
+        at, found = end, True
+    return found
 
 
 def _are_clear(reading: ReadSnippet, head: range, tail: range, low: int, high: int) -> bool:
