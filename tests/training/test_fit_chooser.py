@@ -148,7 +148,8 @@ def test_no_probability_exceeds_what_the_service_lets_it_be() -> None:
     scores = chooser.rank(known.features)
     free = judge(known, chooser, scores)
     held = judge(known._replace(limits=(0.1,) * len(scores)), chooser, scores)
-    assert free.probability is not None and free.probability > 0.1
+    assert free.probability is not None
+    assert free.probability > 0.1
     assert held == free._replace(choice=held.choice, probability=0.1)
 
 
