@@ -1,10 +1,11 @@
 """`python -m training.fit_sets --data DIR --out DIR`: the sets that the chooser of readings is fitted to.
 
-From the folder of public sets (see `docs/evaluation.md`) and `written_snippets.jsonl.xz` of this folder, snippets that
-were written by hand for edits of these sets.  Writes
+From the folder of public sets (see `docs/evaluation.md`) and three files of this folder: snippets that were written by
+hand for edits of these sets, edits of their files as a developer asks for them, and small edits.  Writes
 
 - `hand.jsonl`: snippets written by hand, those of the `fit` split and ours;
 - `careless.jsonl`: those of them that quote lines wrongly on purpose, rarer in real replies;
+- `asked.jsonl`: everyday requests for files of these sets, with the answer as a chat model gives it, in no given style;
 - `fit_sketch.jsonl`: the same edits of the `fit` split, sketched by a program;
 - `tried.jsonl`: small edits as people try the service with, their wanted files written by hand, and cases of our tests;
 - `window_sketch.jsonl`: windows of other repositories, sketched in clean and in careless styles.
@@ -27,7 +28,7 @@ from typing import Any
 
 from apply_eval.sketch import draw_sketch
 
-WRITTEN, TRIED = "written_snippets.jsonl.xz", "tried_edits.jsonl.xz"
+WRITTEN, ASKED, TRIED = "written_snippets.jsonl.xz", "asked_edits.jsonl.xz", "tried_edits.jsonl.xz"
 CARELESS = "misquoted_context"
 FIELDS = ("id", "repo", "path", "language", "subject", "before", "after")
 SEED = 7
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sets = {
         "hand": [row for row in by_hand if row["style"] != CARELESS],
         "careless": [row for row in by_hand if row["style"] == CARELESS],
+        "asked": carry_out(read_own(ASKED), windows),
         "fit_sketch": [row_of(row, row["sketch"], "sketched") for row in fit],
         "tried": read_own(TRIED),
         "window_sketch": sketch_windows(windows, {row["id"].split("#")[0] for row in written}),
@@ -98,6 +100,22 @@ def join(written: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
     KeyError: a snippet is for an edit that is not there."""
     known = {edit_id(row): row for row in edits}
     return [{**known[snippet["id"]], **snippet, "id": f"{snippet['id']}#{n}"} for n, snippet in enumerate(written)]
+
+
+def carry_out(asked: Iterable[Row], edits: Iterable[Row]) -> list[dict[str, Any]]:
+    """The requests for files of `edits`, with the files that they want: `changes` has the lines [start, stop) of the
+    file that go, and the text that comes.  Raises KeyError: a request is for a file that is not there."""
+    known = {edit_id(row): row for row in edits}
+    found = []
+    for n, request in enumerate(asked):
+        row = known[request["id"]]
+        lines = row["before"].splitlines(keepends=True)
+        for start, stop, text in reversed(request["changes"]):
+            lines[start:stop] = [text]
+        found.append(
+            row_of({**row, "id": f"{request['id']}#asked{n}", "after": "".join(lines)}, request["update"], "asked")
+        )
+    return found
 
 
 def sketch_windows(windows: Sequence[Row], used: set[str]) -> list[dict[str, Any]]:

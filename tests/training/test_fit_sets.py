@@ -35,7 +35,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"id": "more", "style": "free", "update": "ours"},
         {"id": fit_sets.edit_id(window), "style": "free", "update": "ours too"},
     ]
-    monkeypatch.setattr(fit_sets, "read_own", lambda name: snippets if name == fit_sets.WRITTEN else [])
+    asked = [{"id": fit_sets.edit_id(other), "update": "asked", "changes": [[0, 1, ""], [2, 3, "    return 1\n"]]}]
+    own = {fit_sets.WRITTEN: snippets, fit_sets.ASKED: asked, fit_sets.TRIED: []}
+    monkeypatch.setattr(fit_sets, "read_own", own.__getitem__)
     return tmp_path
 
 
@@ -51,6 +53,9 @@ def test_sets_are_joined_parted_and_sketched(data: Path) -> None:
     assert hand["ours"]["after"] == AFTER
     assert [row["id"] for row in rows_of(out / "careless.jsonl")] == ["careless"]
     assert {row["id"] for row in rows_of(out / "fit_sketch.jsonl")} == {"kept", "careless"}
+    (request,) = rows_of(out / "asked.jsonl")
+    assert request["after"] == "    y = x + 0\n    return 1\n" + BEFORE.partition("* 0\n")[2]
+    assert (request["repo"], request["style"], request["update"]) == ("c/d", "asked", "asked")
     sketches = rows_of(out / "window_sketch.jsonl")
     assert [row["repo"] for row in sketches] == ["c/d"], "the other window has a snippet by hand"
     assert "y / 7" in sketches[0]["update"]
@@ -61,6 +66,12 @@ def test_the_same_input_gives_the_same_bytes(data: Path) -> None:
         fit_sets.main(["--data", str(data), "--out", str(data / name)])
     for path in (data / "one").iterdir():
         assert path.read_bytes() == (data / "two" / path.name).read_bytes()
+
+
+def test_an_edit_of_the_blank_lines_at_the_end_is_left_out() -> None:
+    assert fit_sets.keeps_end({"before": "a\n\n", "after": "b\n\n"})
+    assert not fit_sets.keeps_end({"before": "a\n", "after": "b\n\n"})
+    assert not fit_sets.keeps_end({"before": "a\n", "after": "a"})
 
 
 def test_a_snippet_for_no_edit_is_an_error() -> None:
