@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
+from apply_service.edits.lazy.quotes import Merge
 from apply_service.protocols import EditJob
 from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict
 
@@ -25,7 +26,7 @@ LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
 WHOLE_FILE = "+cut"
 """The end of the name of a reading in which lines beyond the snippet's edges go (`retouch.cut`)."""
-NO_REASON = "edits written like this one are not always read right"
+NO_REASON = "of edits like this one, so many are right"
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -57,9 +58,23 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [NO_REASON])]
+    this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
+    advice = what_to_show(this)
+    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or ([] if advice else [NO_REASON])), *advice]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
+
+
+def what_to_show(ops: Sequence[LineOp]) -> list[str]:
+    """The hidden line beside the first new lines that have one: a snippet that showed it would be clearer."""
+    for start, stop in Merge(ops).changed:
+        new = [op.text for op in ops[start:stop] if op.kind == "take" and op.text.strip()]
+        for side, beside in (("below", ops[stop:]), ("above", ops[:start][::-1])):
+            hidden = next((op for op in beside if op.text.strip()), None)
+            if new and hidden is not None and hidden.kind == "keep" and hidden.original_line is not None:
+                line = f"line {hidden.original_line + 1} ({quote_lines([hidden.text])})"
+                return [f"to be sure, show {line} {side} {quote_lines([new[-1 if side == 'below' else 0]])}"]
+    return []
 
 
 def other_readings(prediction: Prediction, merged: str) -> tuple[OtherReading, ...]:

@@ -29,6 +29,7 @@ from apply_service.edits.code_lines import (
     is_branch,
     is_closer,
     is_definition,
+    is_import,
     surplus,
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, substance
@@ -255,10 +256,14 @@ def _of_notes(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: S
     blocks = facts.reading.snippet.blocks
     used = [k for k in ops.shown if ops[k].update_line is not None] or [0, len(ops)]
     left = ops if facts.said_gone else ()
+    head = [op.text for op in ops[: used[0]] if op.text.strip()] if blocks and not blocks[0].marked_before else []
     return {
         "gone_but_named": float(len(gone_names & facts.said_kept)),
         "kept_though_noted": float(sum(op.kind != "drop" and op.text.strip() in facts.said_gone for op in left)),
         "unmarked_head": _log_hidden(ops[: used[0]]) if blocks and not blocks[0].marked_before else -1.0,
+        "unmarked_imports": float(
+            bool(head) and all(is_import(text) or strip_comment(text).is_comment for text in head)
+        ),
         "unmarked_tail": _log_hidden(ops[used[-1] + 1 :]) if blocks and not blocks[-1].marked_after else -1.0,
     }
 

@@ -318,13 +318,15 @@ def _most_alike(takes: Sequence[str], originals: Sequence[str], *, reverse: bool
     if any(name_at(takes, k) not in names for k in range(len(takes))):
         return 0
     wanted, n_open = squeeze("".join(takes))[:4000], balance(takes)
-    key, words = _key(takes[0]), arm_words(takes[0])
+    new = next(filter(str.strip, takes))
+    key, words = _key(new), arm_words(new)
     best, most = 0, MIN_LIKENESS
     for n in range(1, len(originals) + 1):
         lines = originals[:n][::-1] if reverse else originals[:n]
-        if not originals[n - 1].strip() or _key(lines[0]) != key or are_other_arms(arm_words(lines[0]), words):
+        old = next(filter(str.strip, lines), "")
+        if not originals[n - 1].strip() or _key(old) != key or are_other_arms(arm_words(old), words):
             continue
-        if is_one_more(takes[0], below, below.index(lines[0])):
+        if is_one_more(new, below, below.index(old)):
             continue
         likeness = fuzz.ratio(wanted, squeeze("".join(lines))[:4000])
         if likeness > most and balance(lines) == n_open:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from apply_service.edits.code_lines import (
     Unit,
+    are_other_entries,
     definition_end,
     find_unit,
     gaps_between,
@@ -566,14 +567,22 @@ class ReadSnippet:
         return end
 
     def _is_in_series(self, opener: str) -> bool:
-        """Whether the file has an element with this opening line right behind another one."""
+        """Whether the file has an element with this opening line right behind another one.  Calls of one function for
+        several things have different opening lines."""
         if is_closer(opener) or is_branch(opener) or _CONTROL.match(opener):
             return False
-        lines = self.original
-        for j in self.index.places(opener)[:MAX_SERIES]:
+        lines, places = self.original, self.index.places(opener)
+        callee, sign, _ = opener.strip().partition("(")
+        is_call = bool(not places and sign and callee)
+        if is_call:
+            places = [j for j, text in enumerate(self.index.stripped) if text.startswith(callee + sign)]
+            if not all(are_other_entries(opener, lines[j]) for j in places):
+                return False
+        for j in places[:MAX_SERIES]:
             end = definition_end(lines, j, len(lines))
             below = next((line for line in lines[end : end + 3] if line.strip()), "")
-            if end > j + 1 and below.rstrip() == lines[j].rstrip():
+            is_one_more = below.strip().startswith(callee + sign) if is_call else below.rstrip() == lines[j].rstrip()
+            if end > j + 1 and is_one_more and indent_of(below) == indent_of(lines[j]):
                 return True
         return False
 

@@ -65,6 +65,8 @@ SIGNPOST_COST = 60.0
 """Extra cost if the whole block occurs in the file once: it changes nothing and was shown to mark the place."""
 NAMESAKE_WORTH = 0.7
 """Score of matching a changed line that defines the same name or sets the same key."""
+SHELL = ("bash", "shell")
+"""Languages whose lines begin with what they do: beside a marker, another command is one more."""
 GROUP_WORTH = 0.9
 MIN_GROUP_LIKENESS = 0.6
 MIN_SUBSTANCE = 0.2
@@ -218,8 +220,11 @@ class Rows:
         found = index.similar(text)
         if i in self._beside_marker:
             is_entry = key is not None and self._reading.language in DATA
+            is_command = key is None and self._reading.language in SHELL
             is_same = [
-                not is_one_more(text, index.lines, j) and not (is_entry and key_of(index.lines[j]) not in (None, key))
+                not is_one_more(text, index.lines, j)
+                and not (is_entry and key_of(index.lines[j]) not in (None, key))
+                and not (is_command and index.lines[j].split(None, 1)[0] != text.split(None, 1)[0])
                 for j in found.columns.tolist()
             ]
             found = found.only(np.array(is_same, np.bool_))
