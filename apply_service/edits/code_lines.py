@@ -237,10 +237,22 @@ def are_other_entries(one: str, other: str) -> bool:
     )
 
 
+_ELEMENT = re.compile(r"""\s*[\[{(]\s*(?:[\w$]+\s*:\s*)?(["'`])(?P<name>[^"'`]{2,80})\1""")
+"""An element of a list that begins with its name."""
+
+
 def is_one_more(line: str, lines: Sequence[str], k: int) -> bool:
-    """Whether `line` calls what line k and the line beside it call, for another thing than either: one more of them."""
-    callee, sign, _ = line.strip().partition("(")
+    """Whether `line` calls what line k and the line beside it call, for another thing than either: one more of them.
+    So does an element of a list with another name than those two."""
     beside = [lines[j] for j in (k - 1, k + 1) if 0 <= j < len(lines)]
+    if (element := _ELEMENT.match(line[:MAX_HEADER_LENGTH])) is not None:
+        head = line[: element.start("name")]
+        others = [_ELEMENT.match(other[:MAX_HEADER_LENGTH]) for other in (lines[k], *beside) if other.startswith(head)]
+        names = [frozenset(_ARM_WORD.findall(found["name"])) for found in (element, *others) if found is not None]
+        return (
+            lines[k].startswith(head) and len(names) > 2 and all(are_other_arms(names[0], name) for name in names[1:])
+        )
+    callee, sign, _ = line.strip().partition("(")
     same = [other for other in (lines[k], *beside) if sign and other.strip().startswith(callee + sign)]
     return lines[k] in same and len(same) > 1 and all(are_other_entries(line, other) for other in same)
 

@@ -218,9 +218,10 @@ class Rows:
         if heads := self._same_heads(text):
             return NOTHING.joined(heads, NAMESAKE_WORTH)
         found = index.similar(text)
-        if i in self._beside_marker:
-            is_entry = key is not None and self._reading.language in DATA
-            is_command = key is None and self._reading.language in SHELL
+        if i in self._at_edges:
+            is_beside = self._at_edges[i]
+            is_entry = is_beside and key is not None and self._reading.language in DATA
+            is_command = is_beside and key is None and self._reading.language in SHELL
             is_same = [
                 not is_one_more(text, index.lines, j)
                 and not (is_entry and key_of(index.lines[j]) not in (None, key))
@@ -238,13 +239,14 @@ class Rows:
         return found.joined(namesakes[:3], NAMESAKE_WORTH)
 
     @cached_property
-    def _beside_marker(self) -> set[int]:
-        """The lines at the edge of a block, beside a marker, of which the file has none."""
-        found: set[int] = set()
+    def _at_edges(self) -> dict[int, bool]:
+        """The lines at the edge of a block, of which the file has none, and whether a marker stands beside them."""
+        found: dict[int, bool] = {}
         has = self._reading.index.has
         for block in self._reading.snippet.blocks:
             for is_marked, lines in ((block.marked_before, block.lines), (block.marked_after, block.lines[::-1])):
-                found.update(takewhile(lambda i: not has(self._texts[i].rstrip()), lines if is_marked else ()))
+                edge = takewhile(lambda i: not has(self._texts[i].rstrip()), lines)
+                found.update((i, is_marked or found.get(i, False)) for i in edge)
         return found
 
     def _same_heads(self, text: str) -> list[int]:
@@ -521,16 +523,20 @@ class Rows:
             self.candidates[closer] = NOTHING
             return
         ends = self._reading.closers[columns]
-        if not self.candidates[opener].is_exact:
-            # Where the opener has another form, so may the closing line.
+        if not self.candidates[opener].is_exact or not len(found.columns):
+            # Where the opener has another form, so may the closing line; one that the file has nowhere is changed.
             found = self._with_other_ends(found, self._texts[closer], ends)
         alone = not len(ends) and same_block and not self._knows_between(opener, closer)
         self.candidates[closer] = NOTHING if alone else found.preferring(ends, UNPAIRED_COST)
 
     def _with_other_ends(self, found: Candidates, text: str, ends: Columns) -> Candidates:
-        """The candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`)."""
+        """The candidates of a closing line, and those of `ends` that close with another sign (`}` for `};`, `}` for
+        `}.freeze` where the file has no such line)."""
         lines, text = self._reading.original, text.rstrip().rstrip(";,")
-        others = {end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,") == text}
+        at = len(leading(text)) + 1 if not len(found.columns) else None
+        others = {
+            end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,")[:at] == text[:at]
+        }
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
