@@ -25,6 +25,7 @@ from apply_service.edits.code_lines import (
     header_name,
     indent_of,
     is_attached,
+    is_branch,
     is_closer,
     is_definition,
     is_one_more,
@@ -466,13 +467,15 @@ class Rows:
         has more of it goes.  One that holds other definitions may leave some out."""
         original, addresses = self._reading.original, self._reading.addresses
         for b, block in enumerate(self._reading.snippet.blocks):
-            texts = self._reading.block_texts(b)
+            texts, margin = self._reading.block_texts(b), marker_indent(self._reading.snippet, block.gap_after)
             for k, text in enumerate(texts):
                 known = self._known.get(name_at(texts, k) or "", ()) if is_definition(text) else ()
                 stop = definition_end(texts, k, len(texts)) if known else k
                 inside, last = range(k + 1, stop), block.lines[stop - 1]
                 closes = stop > k + 1 and is_closer(texts[stop - 1]) and indent_of(texts[stop - 1]) == indent_of(text)
-                if not inside or not (closes or stop < len(texts)) or not addresses.isdisjoint(block.lines[k:stop]):
+                # Markers are often put at the margin, whatever they stand for.
+                is_over = stop < len(texts) or margin == indent_of(self._reading.snippet.texts[block.lines[k]]) > 0
+                if not inside or not (closes or is_over) or not addresses.isdisjoint(block.lines[k:stop]):
                     continue
                 if any(is_definition(texts[n]) and not is_attached(texts[n]) for n in inside):
                     continue
@@ -534,9 +537,8 @@ class Rows:
         `}.freeze` where the file has no such line)."""
         lines, text = self._reading.original, text.rstrip().rstrip(";,")
         at = len(leading(text)) + 1 if not len(found.columns) else None
-        others = {
-            end for end in ends.tolist() if end < len(lines) and lines[end].rstrip().rstrip(";,")[:at] == text[:at]
-        }
+        closing = [end for end in ends.tolist() if end < len(lines) and (at is None or not is_branch(lines[end]))]
+        others = {end for end in closing if lines[end].rstrip().rstrip(";,")[:at] == text[:at]}
         return found.joined(sorted(others - set(found.columns.tolist())), UNPAIRED_COST)
 
     def _knows_between(self, opener: int, closer: int) -> bool:
