@@ -344,6 +344,7 @@ def _is_dead(ops: Merge, start: int, stop: int) -> bool:
     low = next((k for k in range(start - 1, -1, -1) if ops[k].kind != "drop" and ops[k].text.strip()), start)
     high = next((k for k in range(stop, len(ops)) if ops[k].kind != "drop" and ops[k].text.strip()), stop - 1)
     left = [op.text for op in ops[low : high + 1] if op.kind != "drop" and op.text.strip()]
+    left = [text for text in left if not strip_comment(text).is_comment]
     return any(
         _JUMP.match(above) and indent_of(above) == indent_of(below) and not is_closer(below) and not _LABEL.match(below)
         for above, below in pairwise(left)

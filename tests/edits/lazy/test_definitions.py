@@ -1,0 +1,211 @@
+"""Definitions that a snippet shows whole, and what it hides beside new ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from apply_service.edits.doubt import what_to_show
+from apply_service.edits.lazy.merge import readings
+from apply_service.edits.lazy.quotes import Merge
+
+GO = """\
+package stack
+
+type Stack struct {
+	items []int
+}
+
+func (s *Stack) Pop() int {
+	x := s.items[len(s.items)-1]
+	s.items = s.items[:len(s.items)-1]
+	return x
+}
+
+func (s *Stack) Len() int {
+	return len(s.items)
+}
+"""
+PYTHON = """\
+class Stack:
+    def pop(self):
+        x = self.items[-1]
+        del self.items[-1]
+        return x
+
+    def __len__(self):
+        return len(self.items)
+
+    def close(self):
+        try:
+            self.file.close()
+        except OSError:
+            pass
+
+    def clear(self):
+        self.items = []
+"""
+SHELL = """\
+#!/bin/sh
+name=$(date +%F)
+
+tar czf "$dir/$name.tgz" /srv/data
+echo "done"
+"""
+CALLS = """\
+func init() {
+	ns.Add(ctx.MD5,
+		[]string{"md5"},
+		[][2]string{
+			{"{{ md5 }}", "b304"},
+		},
+	)
+
+	ns.Add(ctx.HMAC,
+		[]string{"hmac"},
+		[][2]string{
+			{"{{ hmac }}", "c0de"},
+		},
+	)
+
+	return ns
+}
+"""
+ITEMS = """\
+export default {
+  items: [
+    { text: "Adapters", link: "/adapters" },
+    { text: "Chat Buffer", link: "/chat" },
+    { text: "Prompt Library", link: "/prompts" },
+    { text: "System Prompt", link: "/system" },
+  ],
+}
+"""
+RUBY = """\
+module Ansi
+  COLORS = {
+    :red => 31,
+    :blue => 34
+  }
+
+  def reset
+    "0m"
+  end
+end
+"""
+C = """\
+static obj_t unary_op(op_t op, obj_t o_in) {
+    if (op == HASH) {
+        return hash(o_in);
+    }
+    return NULL;
+}
+"""
+ARMS = """\
+const f = (data) => {
+  if (data.a) {
+    return one(data);
+  } else if (data.b) {
+    return two(data);
+  } else {
+    return three(data);
+  }
+};
+"""
+CASES = {
+    "a changed method and a new one behind it": (
+        "go",
+        GO,
+        "// ... existing code ...\n\nfunc (s *Stack) Pop() (int, bool) {\n\tif len(s.items) == 0 {\n\t\treturn 0, false\n\t}\n"
+        "\tx := s.items[len(s.items)-1]\n\ts.items = s.items[:len(s.items)-1]\n\treturn x, true\n}\n\n"
+        "func (s *Stack) Peek() int {\n\treturn s.items[len(s.items)-1]\n}\n\n// ... existing code ...\n",
+        GO.replace(
+            "Pop() int {\n", "Pop() (int, bool) {\n\tif len(s.items) == 0 {\n\t\treturn 0, false\n\t}\n"
+        ).replace(
+            "return x\n}\n", "return x, true\n}\n\nfunc (s *Stack) Peek() int {\n\treturn s.items[len(s.items)-1]\n}\n"
+        ),
+    ),
+    "the same without brackets": (
+        "python",
+        PYTHON,
+        "# ... existing code ...\n\n    def pop(self, default=None):\n        if not self.items:\n            return default\n"
+        "        x = self.items[-1]\n        del self.items[-1]\n        return x, True\n\n"
+        "    def peek(self):\n        return self.items[-1]\n\n# ... existing code ...\n",
+        PYTHON.replace(
+            "pop(self):\n", "pop(self, default=None):\n        if not self.items:\n            return default\n"
+        ).replace("return x\n", "return x, True\n\n    def peek(self):\n        return self.items[-1]\n"),
+    ),
+    "a method above a marker of its level": (
+        "python",
+        PYTHON,
+        "class Stack:\n    # ... existing code ...\n\n    def close(self):\n        try:\n            self.file.close()\n"
+        "        except OSError as error:\n            if error.errno != 9:\n                raise\n\n    # ... existing code ...\n",
+        PYTHON.replace(
+            "OSError:\n            pass", "OSError as error:\n            if error.errno != 9:\n                raise"
+        ),
+    ),
+    "another command below a blank line": (
+        "shell",
+        SHELL,
+        'name=$(date +%F)\n\nrm -f "$dir/$name.tgz"\n# ... existing code ...\n',
+        SHELL.replace("%F)\n\n", '%F)\n\nrm -f "$dir/$name.tgz"\n\n'),
+    ),
+    "one more call of several lines": (
+        "go",
+        CALLS,
+        '\t// ... existing code ...\n\n\tns.Add(ctx.FNV,\n\t\tnil,\n\t\t[][2]string{\n\t\t\t{"{{ fnv }}", "1515"},\n\t\t},\n\t)\n\n'
+        "\treturn ns\n}\n",
+        CALLS.replace(
+            "\treturn ns",
+            '\tns.Add(ctx.FNV,\n\t\tnil,\n\t\t[][2]string{\n\t\t\t{"{{ fnv }}", "1515"},\n\t\t},\n\t)\n\n\treturn ns',
+        ),
+    ),
+    "one more element above known ones": (
+        "javascript",
+        ITEMS,
+        '    { text: "Inline Assistant", link: "/inline" },\n    { text: "Prompt Library", link: "/prompts" },\n'
+        '    { text: "System Prompt", link: "/system" },\n    { text: "Others", link: "/others" },\n  ],\n}\n',
+        ITEMS.replace(
+            '    { text: "Prompt', '    { text: "Inline Assistant", link: "/inline" },\n    { text: "Prompt'
+        ).replace("  ],", '    { text: "Others", link: "/others" },\n  ],'),
+    ),
+    "a closing line with more behind it": (
+        "ruby",
+        RUBY,
+        "  COLORS = {\n    # ... existing code ...\n    :blue => 34,\n    :gray => 90\n  }.freeze\n\n  # ... existing code ...\n",
+        RUBY.replace(":blue => 34\n  }", ":blue => 34,\n    :gray => 90\n  }.freeze"),
+    ),
+    "a branch cut below its header": (
+        "javascript",
+        ARMS,
+        "const f = (data) => {\n  if (data.c) {\n    return one(data);\n  } else if (data.b) {\n    // ... existing code ...\n  }\n};\n",
+        ARMS.replace("data.a", "data.c"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_default_reading(name: str) -> None:
+    language, original, update, wanted = CASES[name]
+    assert readings(original, update, language=language)[0][0].text == wanted
+
+
+def test_a_return_below_another_may_take_its_place() -> None:
+    update = "static obj_t unary_op(op_t op, obj_t o_in) {\n    // ...\n    // the rest is the table's\n    return table_op(op, o_in);\n}\n"
+    wanted = C.replace("    return NULL;\n", "    // the rest is the table's\n    return table_op(op, o_in);\n")
+    found = {reading.text: reading.features for reading, _ in readings(C, update, language="c")}
+    assert found[wanted]["dead_code"] == 0
+    assert (
+        found[C.replace("NULL;\n", "NULL;\n    // the rest is the table's\n    return table_op(op, o_in);\n")][
+            "dead_code"
+        ]
+        == 1
+    )
+
+
+def test_a_doubt_names_the_line_to_show() -> None:
+    _, original, update, _ = CASES["another command below a blank line"]
+    (reading, _), *_ = readings(original, update, language="shell")
+    assert what_to_show(Merge(reading.ops)) == [
+        'to be sure, show line 4 (`tar czf "$dir/$name.tgz" /srv/data`) below `rm -f "$dir/$name.tgz"`'
+    ]
+    assert what_to_show(Merge(reading.ops[:0])) == []
