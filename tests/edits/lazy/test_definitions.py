@@ -115,7 +115,8 @@ CASES = {
     "a changed method and a new one behind it": (
         "go",
         GO,
-        "// ... existing code ...\n\nfunc (s *Stack) Pop() (int, bool) {\n\tif len(s.items) == 0 {\n\t\treturn 0, false\n\t}\n"
+        "// ... existing code ...\n\nfunc (s *Stack) Pop() (int, bool) {\n"
+        "\tif len(s.items) == 0 {\n\t\treturn 0, false\n\t}\n"
         "\tx := s.items[len(s.items)-1]\n\ts.items = s.items[:len(s.items)-1]\n\treturn x, true\n}\n\n"
         "func (s *Stack) Peek() int {\n\treturn s.items[len(s.items)-1]\n}\n\n// ... existing code ...\n",
         GO.replace(
@@ -127,7 +128,8 @@ CASES = {
     "the same without brackets": (
         "python",
         PYTHON,
-        "# ... existing code ...\n\n    def pop(self, default=None):\n        if not self.items:\n            return default\n"
+        "# ... existing code ...\n\n    def pop(self, default=None):\n"
+        "        if not self.items:\n            return default\n"
         "        x = self.items[-1]\n        del self.items[-1]\n        return x, True\n\n"
         "    def peek(self):\n        return self.items[-1]\n\n# ... existing code ...\n",
         PYTHON.replace(
@@ -137,8 +139,10 @@ CASES = {
     "a method above a marker of its level": (
         "python",
         PYTHON,
-        "class Stack:\n    # ... existing code ...\n\n    def close(self):\n        try:\n            self.file.close()\n"
-        "        except OSError as error:\n            if error.errno != 9:\n                raise\n\n    # ... existing code ...\n",
+        "class Stack:\n    # ... existing code ...\n\n    def close(self):\n"
+        "        try:\n            self.file.close()\n"
+        "        except OSError as error:\n            if error.errno != 9:\n"
+        "                raise\n\n    # ... existing code ...\n",
         PYTHON.replace(
             "OSError:\n            pass", "OSError as error:\n            if error.errno != 9:\n                raise"
         ),
@@ -152,7 +156,8 @@ CASES = {
     "one more call of several lines": (
         "go",
         CALLS,
-        '\t// ... existing code ...\n\n\tns.Add(ctx.FNV,\n\t\tnil,\n\t\t[][2]string{\n\t\t\t{"{{ fnv }}", "1515"},\n\t\t},\n\t)\n\n'
+        "\t// ... existing code ...\n\n\tns.Add(ctx.FNV,\n\t\tnil,\n"
+        '\t\t[][2]string{\n\t\t\t{"{{ fnv }}", "1515"},\n\t\t},\n\t)\n\n'
         "\treturn ns\n}\n",
         CALLS.replace(
             "\treturn ns",
@@ -171,13 +176,15 @@ CASES = {
     "a closing line with more behind it": (
         "ruby",
         RUBY,
-        "  COLORS = {\n    # ... existing code ...\n    :blue => 34,\n    :gray => 90\n  }.freeze\n\n  # ... existing code ...\n",
+        "  COLORS = {\n    # ... existing code ...\n    :blue => 34,\n"
+        "    :gray => 90\n  }.freeze\n\n  # ... existing code ...\n",
         RUBY.replace(":blue => 34\n  }", ":blue => 34,\n    :gray => 90\n  }.freeze"),
     ),
     "a branch cut below its header": (
         "javascript",
         ARMS,
-        "const f = (data) => {\n  if (data.c) {\n    return one(data);\n  } else if (data.b) {\n    // ... existing code ...\n  }\n};\n",
+        "const f = (data) => {\n  if (data.c) {\n    return one(data);\n"
+        "  } else if (data.b) {\n    // ... existing code ...\n  }\n};\n",
         ARMS.replace("data.a", "data.c"),
     ),
 }
@@ -190,16 +197,15 @@ def test_the_default_reading(name: str) -> None:
 
 
 def test_a_return_below_another_may_take_its_place() -> None:
-    update = "static obj_t unary_op(op_t op, obj_t o_in) {\n    // ...\n    // the rest is the table's\n    return table_op(op, o_in);\n}\n"
+    update = (
+        "static obj_t unary_op(op_t op, obj_t o_in) {\n    // ...\n"
+        "    // the rest is the table's\n    return table_op(op, o_in);\n}\n"
+    )
     wanted = C.replace("    return NULL;\n", "    // the rest is the table's\n    return table_op(op, o_in);\n")
     found = {reading.text: reading.features for reading, _ in readings(C, update, language="c")}
     assert found[wanted]["dead_code"] == 0
-    assert (
-        found[C.replace("NULL;\n", "NULL;\n    // the rest is the table's\n    return table_op(op, o_in);\n")][
-            "dead_code"
-        ]
-        == 1
-    )
+    dead = C.replace("NULL;\n", "NULL;\n    // the rest is the table's\n    return table_op(op, o_in);\n")
+    assert found[dead]["dead_code"] == 1
 
 
 def test_a_doubt_names_the_line_to_show() -> None:
