@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -165,6 +165,19 @@ def definition_header(lines: Iterable[str]) -> str | None:
     """The header of the definition that the lines begin with, behind its decorators and comments."""
     first = next((line for line in lines if line.strip() and not is_attached(line)), None)
     return first if first is not None and is_definition(first) else None
+
+
+def new_definitions(lines: Sequence[str], known: Container[str | None]) -> list[range]:
+    """The lines of each outermost definition whose name is not `known`, with what is attached to it."""
+    found: list[range] = []
+    k = 0
+    while k < len(lines):
+        end = k + 1
+        if not is_attached(lines[k]) and is_definition(lines[k]) and header_name(lines[k]) not in known:
+            end = definition_end(lines, k, len(lines))
+            found.append(range(attached_start(lines, k, 0), end))
+        k = end
+    return found
 
 
 def gaps_between(lines: Sequence[str], scopes: Iterable[Scope]) -> dict[int, int]:

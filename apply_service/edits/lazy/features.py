@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
@@ -21,15 +21,13 @@ from rapidfuzz import fuzz
 
 from apply_service.edits.code_lines import (
     are_other_entries,
-    attached_start,
-    definition_end,
     header_name,
     indent_of,
     is_attached,
     is_branch,
     is_closer,
-    is_definition,
     is_import,
+    new_definitions,
     surplus,
 )
 from apply_service.edits.lazy.candidates import NO_SCOPE, substance
@@ -317,26 +315,18 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
             not is_renewed and (start == 0 or ops[start - 1].kind == "keep"),
             stop == len(ops) or ops[stop].kind == "keep",
         )
-        if heads and is_open[0]:
-            found["open_tops"] += 1
+        own = new_definitions(new, facts.reading.names)
+        is_own = any(span.start == 0 for span in own), any(span.stop == len(new) for span in own)
+        found["open_definitions"] += sum(map(and_, is_open, is_own))
+        found["open_tops"] += bool(heads) and is_open[0]
+        found["open_bottoms"] += bool(heads) and is_open[1]
+        if heads and is_open[0] and not is_own[0]:
             beside = max(beside, _likest(heads[0], ops[max(0, start - BESIDE) : start]))
-        if heads and is_open[1]:
-            found["open_bottoms"] += 1
+        if heads and is_open[1] and not is_own[1]:
             last = next(text for text in reversed(heads) if indent_of(text) == min(map(indent_of, heads)))
             beside = max(beside, _likest(last, ops[stop : stop + BESIDE]), _likest(heads[0], ops[stop : stop + 1]))
-        found["open_definitions"] += sum(map(and_, is_open, _new_definitions(facts, new)))
         found["dead_code"] += _is_dead(ops, start, stop)
     return {**found, "longest_gone": log2(1 + longest_gone), "beside_likeness": beside}
-
-
-def _new_definitions(facts: SnippetFacts, new: Sequence[str]) -> tuple[bool, bool]:
-    """Whether these lines begin, and whether they end, with a whole definition that the file does not have."""
-    begins = ends = False
-    for k, text in enumerate(new):
-        if not is_attached(text) and is_definition(text) and header_name(text) not in facts.reading.names:
-            begins = begins or attached_start(new, k, 0) == 0
-            ends = ends or definition_end(new, k, len(new)) == len(new)
-    return begins, ends
 
 
 def _is_dead(ops: Merge, start: int, stop: int) -> bool:
@@ -429,7 +419,9 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
     shown_lines = {ops[k].original_line for k in ops.shown}
     gone_names = Counter(header_name(op.text) for op in drops)
     new_headers = [name for op in takes if (name := header_name(op.text)) is not None]
-    says = [text for op in takes if (text := op.text.strip()) not in gone and substance(text) >= SHOWN]
+    own = {op.update_line for op in _in_new_definitions(facts, ops)}
+    plain = (op.text.strip() for op in takes if op.update_line not in own)
+    says = [text for text in plain if text not in gone and substance(text) >= SHOWN]
     gone_headers = [name for op in drops if (name := header_name(op.text)) is not None]
     return {
         "gone_definitions": log2(1 + sum((Counter(gone_headers) - Counter(new_headers)).values())),
@@ -439,6 +431,14 @@ def _of_new_lines(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], take
         "duplicates": float(sum(facts.reading.index.count(text) > 0 for text in says)),
         "same_names": float(sum(facts.reading.names[name] > gone_names[name] for name in new_headers)),
     }
+
+
+def _in_new_definitions(facts: SnippetFacts, ops: Merge) -> Iterator[LineOp]:
+    """The new lines of definitions that the file does not have: what they repeat says nothing."""
+    for start, stop in ops.changed:
+        new = [op for op in ops[start:stop] if op.kind == "take"]
+        for span in new_definitions([op.text for op in new], facts.reading.names):
+            yield from new[span.start : span.stop]
 
 
 def _of_names(facts: SnippetFacts, ops: Merge, drops: Sequence[LineOp], takes: Sequence[LineOp]) -> Features:
@@ -479,7 +479,9 @@ def _of_gaps(facts: SnippetFacts, ops: Merge) -> Features:
         if (first := ops[above + 1].original_line) is not None and k > above + 1:
             hidden = min(hidden, int(facts.levels[first : first + k - above - 1].min()))
             is_cut = False
-        b = at if (i := ops[k].update_line) is None else block_of.get(i, at)
+        if (i := ops[k].update_line) is not None and i not in block_of:
+            continue  # A blank line beside a marker.
+        b = at if i is None else block_of[i]
         level = marker_indent(snippet, snippet.blocks[b].gap_before) if b != at else None
         if level is not None:
             found["empty_gaps"] += hidden == NO_SCOPE

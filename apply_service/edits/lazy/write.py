@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, takewhile
 
-from apply_service.edits.code_lines import header_name, indent_of, is_attached, is_closer, is_definition
+from apply_service.edits.code_lines import (
+    header_name,
+    indent_of,
+    is_attached,
+    is_closer,
+    is_definition,
+    new_definitions,
+)
 from apply_service.edits.lazy.align import Match
 from apply_service.edits.lazy.candidates import Candidates, Kind, key_of, substance
 from apply_service.edits.lazy.misquotes import is_misquoted, may_be_misquoted
@@ -178,7 +185,9 @@ class Writer:
         first, last = anchors[0], anchors[-1]
         start = first[1]
         if first[0] > 0:
-            self.doubts.append("no line of the file is shown above new lines")
+            new = [self.texts[i] for i in block.lines[: first[0]]]
+            if not any(span.start == 0 for span in new_definitions(new, self._reading.names)):
+                self.doubts.append("no line of the file is shown above new lines")
             start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
         body = self._drop(start, first[1])
@@ -249,7 +258,9 @@ class Writer:
         block = self._reading.snippet.blocks[b]
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
-            self.doubts.append("no line of the file is shown below new lines")
+            new = [self.texts[i] for i in block.lines[last[0] + 1 :]]
+            if not any(span.stop == len(new) for span in new_definitions(new, self._reading.names)):
+                self.doubts.append("no line of the file is shown below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
         if not is_group and self._candidates[i].kind_at(last[1]) is Kind.SIMILAR:
@@ -282,7 +293,8 @@ class Writer:
         loose = is_misquoted(shown, line) or (edge and respaced)
         if strip_comment(shown).is_comment and strip_comment(line).is_comment and self._is_alone(block, k, j):
             self._reworded.append(j)
-        if edge or loose or may_be_misquoted(shown, line):
+        is_namesake = header_name(shown) is not None and header_name(shown) == header_name(line)
+        if loose or (not is_namesake and (edge or may_be_misquoted(shown, line))):
             self.doubts.append(
                 "a shown line is like a line of the file, but not equal: it may be its new form or a line of its own"
             )
