@@ -91,7 +91,7 @@ def row_of(row: Row, update: str, style: str) -> dict[str, Any]:
 
 def keeps_end(row: Row) -> bool:
     """Whether the edit leaves the blank lines and the line end at the file's end alone: no snippet tells of these."""
-    before, after = row["before"], row["after"]
+    before, after = str(row["before"]), str(row["after"])
     return before[len(before.rstrip()) :] == after[len(after.rstrip()) :]
 
 

@@ -26,7 +26,6 @@ LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
 WHOLE_FILE = "+cut"
 """The end of the name of a reading in which lines beyond the snippet's edges go (`retouch.cut`)."""
-NO_REASON = "of edits like this one, so many are right"
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -59,8 +58,7 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     if chance >= thresholds.apply:
         return None
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
-    advice = what_to_show(this)
-    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or ([] if advice else [NO_REASON])), *advice]
+    said = [in_words(chance), *prediction.reasons[:MAX_RANGES], *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
 

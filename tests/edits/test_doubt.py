@@ -31,7 +31,10 @@ def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
     found = find_doubt(doubted, doubted.prediction.text)
     assert found is not None
     assert (found.check, found.severity) == ("doubt", "warning")
-    assert found.message == "60% sure; no anchor; another reading would remove line 1 (`a = 1`)"
+    assert found.message == (
+        "60% sure; no anchor; to be sure, show line 1 (`a = 1`) above `b = 2`; "
+        "another reading would remove line 1 (`a = 1`)"
+    )
 
 
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:

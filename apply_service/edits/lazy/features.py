@@ -309,8 +309,8 @@ def _of_runs(facts: SnippetFacts, ops: Merge) -> Features:
                 op.kind in ("drop", "take") and op.text.strip() for op in ops[stop : stop + NEAR]
             )
         heads = [text for text in new if not is_closer(text)]
-        names = [header_name(side[0]) if side else None for side in (old, new)]
-        is_renewed = names[0] is not None and names[0] == names[1]
+        opened = [header_name(side[0]) if side else None for side in (old, new)]
+        is_renewed = opened[0] is not None and opened[0] == opened[1]
         is_open = (
             not is_renewed and (start == 0 or ops[start - 1].kind == "keep"),
             stop == len(ops) or ops[stop].kind == "keep",

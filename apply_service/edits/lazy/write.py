@@ -185,8 +185,8 @@ class Writer:
         first, last = anchors[0], anchors[-1]
         start = first[1]
         if first[0] > 0:
-            new = [self.texts[i] for i in block.lines[: first[0]]]
-            if not any(span.start == 0 for span in new_definitions(new, self._reading.names)):
+            shown = [self.texts[i] for i in block.lines[: first[0]]]
+            if not any(span.start == 0 for span in new_definitions(shown, self._reading.names)):
                 self.doubts.append("no line of the file is shown above new lines")
             start -= replaced_above(self._reading, b, first, floor)
         start -= self._n_moved(block.lines, range(start - 1, floor - 1, -1))
@@ -258,8 +258,8 @@ class Writer:
         block = self._reading.snippet.blocks[b]
         ceiling = self._ceilings[b + 1]
         if last[0] < len(block.lines) - 1:
-            new = [self.texts[i] for i in block.lines[last[0] + 1 :]]
-            if not any(span.stop == len(new) for span in new_definitions(new, self._reading.names)):
+            shown = [self.texts[i] for i in block.lines[last[0] + 1 :]]
+            if not any(span.stop == len(shown) for span in new_definitions(shown, self._reading.names)):
                 self.doubts.append("no line of the file is shown below new lines")
             return last[1] + 1 + replaced_below(self._reading, b, last, ceiling, self._columns)
         i = block.lines[last[0]]
