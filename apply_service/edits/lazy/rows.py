@@ -467,15 +467,13 @@ class Rows:
         has more of it goes.  One that holds other definitions may leave some out."""
         original, addresses = self._reading.original, self._reading.addresses
         for b, block in enumerate(self._reading.snippet.blocks):
-            texts, margin = self._reading.block_texts(b), marker_indent(self._reading.snippet, block.gap_after)
+            texts = self._reading.block_texts(b)
             for k, text in enumerate(texts):
                 known = self._known.get(name_at(texts, k) or "", ()) if is_definition(text) else ()
                 stop = definition_end(texts, k, len(texts)) if known else k
                 inside, last = range(k + 1, stop), block.lines[stop - 1]
                 closes = stop > k + 1 and is_closer(texts[stop - 1]) and indent_of(texts[stop - 1]) == indent_of(text)
-                # Markers are often put at the margin, whatever they stand for.
-                is_over = stop < len(texts) or margin == indent_of(self._reading.snippet.texts[block.lines[k]]) > 0
-                if not inside or not (closes or is_over) or not addresses.isdisjoint(block.lines[k:stop]):
+                if not inside or not (closes or stop < len(texts)) or not addresses.isdisjoint(block.lines[k:stop]):
                     continue
                 if any(is_definition(texts[n]) and not is_attached(texts[n]) for n in inside):
                     continue
