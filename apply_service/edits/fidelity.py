@@ -16,6 +16,7 @@ Encoding names are Python's.  `-sig` after a Unicode encoding says that a byte-o
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -173,13 +174,8 @@ def normalise(text: str) -> str:
 
 def split_ends(text: str) -> tuple[list[str], list[str]]:
     """The lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
-    if "\n" not in text:
-        lines = text.split("\r")
-        return lines, ["\r"] * (len(lines) - 1) + [""]
-    *raw, last = text.split("\n")
-    has_return = [line.endswith("\r") for line in raw]
-    lines = [line[:-1] if cut else line for line, cut in zip(raw, has_return, strict=True)]
-    return [*lines, last], [*("\r\n" if cut else "\n" for cut in has_return), ""]
+    parts = re.split(r"(\r?\n)" if "\n" in text else r"(\r)", text)
+    return parts[::2], [*parts[1::2], ""]
 
 
 def with_mark(text: str, encoding: str) -> str:
