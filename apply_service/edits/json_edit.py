@@ -51,44 +51,39 @@ MAX_STANDS = 16
 WORD = re.compile(r"\w+")
 
 
-class JsonEdit:
-    """The `EditFormat` of JSON edits."""
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the replacements made, one after the other.
 
-    name = "json_edit"
+    The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
 
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the replacements made, one after the other.
-
-        The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
-
-        Raises:
-            MalformedEdit: there is no edit, or it contradicts itself.
-            NeedsMoreContext: an old text has no place, or several.
-            TooLarge: more than MAX_EDITS edits.
-        """
-        found = read_replacements(update)
-        if not found:
-            raise MalformedEdit(
-                "there is no edit in the JSON, or it is not whole",
-                value=update[:200],
-                remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
-            )
-        trust, lines = Trust(), update.split("\n")
-        picked = [
-            replace(one, old=one.old.removeprefix(MARK), new=one.new.removeprefix(MARK))
-            if one.old.startswith(MARK) and one.old not in original  # which has lost the one at its beginning
-            else one
-            for one in pick_for_file(found, about.path, trust)
-        ]
-        if len(picked) > MAX_EDITS:
-            message, remedy = "the JSON has too many edits of one file", "send the whole file, or fewer edits at a time"
-            raise TooLarge(message, value=len(picked), limit=MAX_EDITS, remedy=remedy)
-        plan = Plan(original if len(picked) >= MANY else "")
-        n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
-        text = plan.text() if n_planned else original
-        for number, replacement in enumerate(picked[n_planned:], n_planned + 1):
-            text = _replace(text, replacement, f"edit {number}", trust)
-        return trust.prediction_of(original, text, lines, n_own=len(lines))
+    Raises:
+        MalformedEdit: there is no edit, or it contradicts itself.
+        NeedsMoreContext: an old text has no place, or several.
+        TooLarge: more than MAX_EDITS edits.
+    """
+    found = read_replacements(update)
+    if not found:
+        raise MalformedEdit(
+            "there is no edit in the JSON, or it is not whole",
+            value=update[:200],
+            remedy='send {"old_string": "...", "new_string": "..."} as JSON, or a list of such objects',
+        )
+    trust, lines = Trust(), update.split("\n")
+    picked = [
+        replace(one, old=one.old.removeprefix(MARK), new=one.new.removeprefix(MARK))
+        if one.old.startswith(MARK) and one.old not in original  # which has lost the one at its beginning
+        else one
+        for one in pick_for_file(found, about.path, trust)
+    ]
+    if len(picked) > MAX_EDITS:
+        message, remedy = "the JSON has too many edits of one file", "send the whole file, or fewer edits at a time"
+        raise TooLarge(message, value=len(picked), limit=MAX_EDITS, remedy=remedy)
+    plan = Plan(original if len(picked) >= MANY else "")
+    n_planned = next((n for n, one in enumerate(picked) if not plan.add(one)), len(picked))
+    text = plan.text() if n_planned else original
+    for number, replacement in enumerate(picked[n_planned:], n_planned + 1):
+        text = _replace(text, replacement, f"edit {number}", trust)
+    return trust.prediction_of(original, text, lines, n_own=len(lines))
 
 
 @dataclass(frozen=True, slots=True)

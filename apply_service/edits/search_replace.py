@@ -49,34 +49,29 @@ Numbered = list[tuple[int, str]]
 """Text as (line of the update, text)."""
 
 
-class SearchReplace:
-    """The `EditFormat` of search/replace blocks."""
-
-    name = "search_replace"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the blocks applied; what stands around them is left out."""
-        lines, file, trust = update.split("\n"), FileLines(original), Trust()
-        blocks = read_file_blocks(lines, file)
-        mentions = {block.mention for block in blocks if block.mention is not None}
-        if any(block.path for block in blocks):
-            blocks = pick_for_file(blocks, about.path, trust)
-        elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
-            blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
-        hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
-        if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
-            if original:
-                trust.doubt("the file holds nothing but blanks, which are replaced")
-            return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
-        for hunk in hunks:
-            if original.strip() and not hunk.quotes:
-                raise NeedsMoreContext(
-                    f"{hunk.label} has no old text, but the file is not empty",
-                    value="",
-                    remedy="quote the lines to replace, or a line next to which the new ones go; "
-                    "no old text means a new file",
-                )
-        return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the blocks applied; what stands around them is left out."""
+    lines, file, trust = update.split("\n"), FileLines(original), Trust()
+    blocks = read_file_blocks(lines, file)
+    mentions = {block.mention for block in blocks if block.mention is not None}
+    if any(block.path for block in blocks):
+        blocks = pick_for_file(blocks, about.path, trust)
+    elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
+        blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
+    if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
+        if original:
+            trust.doubt("the file holds nothing but blanks, which are replaced")
+        return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
+    for hunk in hunks:
+        if original.strip() and not hunk.quotes:
+            raise NeedsMoreContext(
+                f"{hunk.label} has no old text, but the file is not empty",
+                value="",
+                remedy="quote the lines to replace, or a line next to which the new ones go; "
+                "no old text means a new file",
+            )
+    return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
 
 
 # -- fences ------------------------------------------------------------------------------------------------------------

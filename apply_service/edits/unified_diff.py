@@ -59,33 +59,28 @@ REGULAR = "100"
 """How git's modes of regular files begin; others are links and submodules."""
 
 
-class UnifiedDiff:
-    """The `EditFormat` of unified diffs."""
-
-    name = "unified_diff"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
-        ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
-        trust = Trust()
-        lf, lf_update = normalise(original), normalise(update)
-        lines = lf_update.split("\n")
-        has_header = any(HUNK_HEADER.match(line) for line in lines)
-        if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
-            if not is_signed(lf.split("\n"), lines):
-                raise _no_hunk(lf_update)
-            return merge(lf, lf_update, **about._asdict())
-        text = parse_diff(lf_update)
-        hunks = [hunk for change in text.changes for hunk in change.hunks]
-        if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
-            raise MalformedEdit(
-                "the diff has no @@ lines, and not every line has its sign",
-                value=update[:200],
-                remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
-            )
-        if text.strays:
-            trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
-        return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
+    ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
+    trust = Trust()
+    lf, lf_update = normalise(original), normalise(update)
+    lines = lf_update.split("\n")
+    has_header = any(HUNK_HEADER.match(line) for line in lines)
+    if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
+        if not is_signed(lf.split("\n"), lines):
+            raise _no_hunk(lf_update)
+        return merge(lf, lf_update, **about._asdict())
+    text = parse_diff(lf_update)
+    hunks = [hunk for change in text.changes for hunk in change.hunks]
+    if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
+        raise MalformedEdit(
+            "the diff has no @@ lines, and not every line has its sign",
+            value=update[:200],
+            remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
+        )
+    if text.strays:
+        trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
+    return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
 
 
 def _no_hunk(update: str) -> MalformedEdit:

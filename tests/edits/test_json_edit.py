@@ -8,7 +8,7 @@ import random
 import pytest
 
 from apply_service.edits import json_edit
-from apply_service.edits.json_edit import JsonEdit, Replacement, read_replacements
+from apply_service.edits.json_edit import Replacement, read_replacements
 from apply_service.edits.reply import detect_format
 from apply_service.errors import ApplyError, MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
@@ -19,7 +19,7 @@ from tests.seeds import draw_seed
 
 def predict(original: str, update: object, path: str | None = None) -> Prediction:
     text = update if isinstance(update, str) else json.dumps(update)
-    prediction = JsonEdit().predict(original, text, EditContext(path))
+    prediction = json_edit.predict(original, text, EditContext(path))
     lines = text.split("\n")
     assert list(prediction.update_lines[: len(lines)]) == lines
     for op in prediction.ops:
@@ -133,7 +133,7 @@ def test_objects_one_a_line_are_all_carried_out() -> None:
 
 def outcome(original: str, update: str) -> str:
     try:
-        return JsonEdit().predict(original, update, EditContext()).text
+        return json_edit.predict(original, update, EditContext()).text
     except ApplyError as error:
         return error.message
 
@@ -175,11 +175,11 @@ def test_many_edits_are_made_as_one_after_the_other(seed: int, monkeypatch: pyte
 def test_a_mark_inside_the_file_is_text(original: str, old: str, new: str, merged: str) -> None:
     """`original` has no byte-order mark of its own: one that the file begins with is taken off before."""
     update = json.dumps({"old_string": old, "new_string": new}, ensure_ascii=False)
-    assert JsonEdit().predict(original, update, EditContext()).text == merged
+    assert json_edit.predict(original, update, EditContext()).text == merged
 
 
 def test_too_many_edits_of_one_file_are_refused() -> None:
     edits = [{"old_string": "a", "new_string": "b"}] * (json_edit.MAX_EDITS + 1)
     with pytest.raises(TooLarge) as refused:
-        JsonEdit().predict("a\n", json.dumps(edits), EditContext())
+        json_edit.predict("a\n", json.dumps(edits), EditContext())
     assert refused.value.limit == json_edit.MAX_EDITS
