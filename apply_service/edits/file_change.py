@@ -55,10 +55,7 @@ class PatchText(NamedTuple):
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
     """The change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is of.
-
-    Raises:
-        MalformedEdit: several files, and `path` does not tell which.
-    """
+    Raises MalformedEdit: several files, and `path` does not tell which."""
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
@@ -94,11 +91,8 @@ Part = TypeVar("Part", bound=_Named)
 
 
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
-    """The parts of an edit that are for the file at `path`; those that name no file are for any.
-
-    Raises:
-        MalformedEdit: the parts name several files, and none is known to be this one.
-    """
+    """The parts of an edit that are for the file at `path`; those that name no file are for any.  Raises MalformedEdit:
+    the parts name several files, and none is known to be this one."""
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
@@ -122,12 +116,8 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
 
 
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.
-
-    Raises:
-        MalformedEdit: creates what exists, or contradicts itself.
-        NeedsMoreContext: a hunk has no place.
-    """
+    """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
+    MalformedEdit: creates what exists, or contradicts itself; NeedsMoreContext: a hunk has no place."""
     if change.hunks and (last := change.hunks[-1]).lacking != (0, 0):
         lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
         if last.lacking != (1, 1) or not lacks_blank:  # else only a blank line that the file has there

@@ -171,9 +171,7 @@ def merge_hunks(
     `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
     may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
 
-    Raises:
-        NeedsMoreContext: a hunk has no place.
-        MalformedEdit: two hunks contradict each other.
+    Raises NeedsMoreContext: a hunk has no place; MalformedEdit: two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
     parts: list[QuotedHunk] = []
@@ -230,11 +228,8 @@ class _Placement:
         self._trust = trust
 
     def find_all(self, hunks: Sequence[QuotedHunk]) -> list[Place]:
-        """A place for every hunk, in the order of the hunks.
-
-        Raises:
-            NeedsMoreContext: a hunk has no place, not even a probable one; the error names its anchor.
-        """
+        """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
+        probable one; the error names its anchor."""
         found = [self._file.find(hunk.old) for hunk in hunks]
         # For each hunk: the first line of all later hunks that have only one possible place.
         below = [len(self._file) + 1]

@@ -48,10 +48,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
     The prediction's `update_lines` are the update's own and, after them, the new lines out of its strings.
 
-    Raises:
-        MalformedEdit: there is no edit, or it contradicts itself.
-        NeedsMoreContext: an old text has no place, or several.
-        TooLarge: more than MAX_EDITS edits.
+    Raises MalformedEdit: there is no edit, or it contradicts itself; NeedsMoreContext: an old text has no place, or
+    several; TooLarge: more than MAX_EDITS edits.
     """
     found = read_replacements(update)
     if not found:

@@ -62,11 +62,8 @@ class FailedChange(NamedTuple):
 
 
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
-    """The changes that the patch tells, in its order.
-
-    Raises:
-        MalformedEdit: it is not readable, or holds more than a patch.
-    """
+    """The changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more than a
+    patch."""
     update = normalise(patch_text)
     changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
     if strays:
@@ -83,8 +80,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
     file in its place are one.
 
-    Raises:
-        MalformedEdit: the patch is not readable.
+    Raises MalformedEdit: the patch is not readable.
     """
     if patch_text.endswith("\r") and "\n" in patch_text:
         patch_text += "\n"  # cut off within its last line end

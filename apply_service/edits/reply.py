@@ -132,22 +132,16 @@ class FoundEdit:
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.
-
-    Raises:
-        UnknownEditFormat: the service does not know the format `named`.
-        MalformedEdit: the reply has edits of several files or several texts, and it is unclear which is for this file.
-    """
+    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.  Raises
+    UnknownEditFormat: the service does not know the format `named`; MalformedEdit: the reply has edits of several files
+    or several texts, and it is unclear which is for this file."""
     reader = _Reader(text, original, path, language)
     return reader.read(reader.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """The registry's name of the format of a reply's edit.  `update` has LF line ends.
-
-    Raises:
-        UnknownEditFormat: the service does not know the format `named`.
-    """
+    """The registry's name of the format of a reply's edit.  `update` has LF line ends.  Raises UnknownEditFormat: the
+    service does not know the format `named`."""
     if named is None:
         return _Reader(update, original).format
     if named not in EDIT_FORMATS:
@@ -564,8 +558,7 @@ class _Reader:
         These are the fences that name the file and those that name no file.  If no fence names this file, they are all
         fences.  The list is empty if the fences are text of the file.
 
-        Raises:
-            MalformedEdit: the fences name several files, and none of them is known to be this one.
+        Raises MalformedEdit: the fences name several files, and none of them is known to be this one.
         """
         fences = self._plain_fences
         if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
@@ -714,8 +707,7 @@ class _Reader:
 
         Several code parts with their orders come in fences, each below its order.
 
-        Raises:
-            MalformedEdit: there is nothing but prose, and it does not tell to delete anything.
+        Raises MalformedEdit: there is nothing but prose, and it does not tell to delete anything.
         """
         prose = find_prose(self._lines, self._original.split("\n"), self._language, is_text=self._is_prose_file)
         if not prose:

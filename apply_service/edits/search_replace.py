@@ -151,11 +151,8 @@ class SearchBlock:
 
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """The blocks of an update to this file.  Where they can't be read so, a line that looks like a fence is text where
-    it stands in the file between the same lines.
-
-    Raises:
-        MalformedEdit: there is no block, or one that is not complete; names the line.
-    """
+    it stands in the file between the same lines.  Raises MalformedEdit: there is no block, or one that is not complete;
+    names the line."""
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
@@ -248,12 +245,8 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 # -- old and new text --------------------------------------------------------------------------------------------------
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
-    """The block as a hunk.
-
-    Raises:
-        MalformedEdit: a note of line numbers, or what may be meant as the divider, stands in the new text.
-        TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried.
-    """
+    """The block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider, stands
+    in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried."""
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
             f"{block.label}: too many lines may divide its old text from the new",

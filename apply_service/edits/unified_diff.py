@@ -94,8 +94,7 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
     Where what the hunks quote stands in the file to the byte, line ends and byte-order mark included, what they add is
     taken to the byte, as git does; otherwise line ends and mark are the file's.
 
-    Raises:
-        MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
+    Raises MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
     """
     lf, lf_update = normalise(original), normalise(update)
     exact = _with_returns(change, original, update)
@@ -124,11 +123,8 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 
 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
-    """The same prediction in lines without ends, which are told beside them.
-
-    Raises:
-        MalformedEdit: the byte-order mark would not stand where it stands.
-    """
+    """The same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the byte-order mark
+    would not stand where it stands."""
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
@@ -225,11 +221,8 @@ def _bare(name: str) -> str:
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
 def parse_diff(update: str) -> PatchText:
-    """The changes that a diff tells.
-
-    Raises:
-        MalformedEdit: there is none, or one of a kind that can't be applied (binary, combined).
-    """
+    """The changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be applied
+    (binary, combined)."""
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
         raise _no_hunk(update)

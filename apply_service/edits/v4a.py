@@ -88,11 +88,8 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def parse_v4a(update: str) -> PatchText:
-    """The changes that the patches of an update tell.
-
-    Raises:
-        MalformedEdit: there is no patch, it has no end, or a line that does not belong.
-    """
+    """The changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end, or a
+    line that does not belong."""
     lines = update.split("\n")
     spans = patch_spans(lines)
     if not spans:

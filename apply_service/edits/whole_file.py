@@ -63,11 +63,8 @@ def predict(original: str, update: str, about: EditContext) -> Prediction:
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
-    """The fence whose inside is the file; None where the text itself is.
-
-    Raises:
-        MalformedEdit: several, and none is known to be this file.
-    """
+    """The fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and none is
+    known to be this file."""
     fences = find_fences(lines)
     if not fences:
         return None
