@@ -348,8 +348,6 @@ class _Reader:
         if repeated := self._repeats(edit):
             again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
             edit = replace(edit, findings=(*edit.findings, again))
-        if not self._orders_behind:
-            return edit
         carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
         done = edit.update if carries_out else ""
         left = [x for x in self._orders_behind if x.rstrip(".!") not in done and (_added_import(x) or x) not in done]
