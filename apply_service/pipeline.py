@@ -52,7 +52,7 @@ from apply_service.errors import (
     Truncated,
     UnknownModel,
 )
-from apply_service.protocols import CheckInput, EditContext, EditFormat, EditJob
+from apply_service.protocols import CheckInput, EditContext, EditJob, PredictMerge
 from apply_service.registry import CHECKS, EDIT_FORMATS, resolve
 from apply_service.strategies import (
     STRATEGY_VERDICTS,
@@ -230,14 +230,14 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     if reply.format in READS_BYTES:
         original_read = with_mark(request.original, request.encoding)
         update_read = with_own_ends(reply.update, request.update)
-    edit_format: EditFormat = resolve(EDIT_FORMATS, reply.format)()
+    predict: PredictMerge = resolve(EDIT_FORMATS, reply.format)
     instruction = "\n".join(said for said in (request.instruction, reply.prose) if said)
     unchanged = Prediction(keep_all(original), tuple(update_read.split("\n")), Certainty.CERTAIN, determined=True)
     is_old = reply.format == "lazy_snippet" and is_there_already(update_read, original_read)
     if is_old and update_read.strip("\n") == original_read.strip("\n"):
         prediction = unchanged
     else:
-        prediction = edit_format.predict(original_read, update_read, EditContext(request.path, language, instruction))
+        prediction = predict(original_read, update_read, EditContext(request.path, language, instruction))
         prediction = unchanged if is_old and prediction.text == original_read else prediction
     left_out = name_finding(reply, prediction)
     findings = reply.findings if left_out is None else (*reply.findings, left_out)

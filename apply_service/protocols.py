@@ -31,15 +31,12 @@ class EditContext(NamedTuple):
     """Text beside the edit, which may say where the edit belongs."""
 
 
-class EditFormat(Protocol):
-    """One way to write an edit (lazy snippet, search/replace, diff...)."""
+PredictMerge = Callable[[str, str, EditContext], Prediction]
+"""Reads an edit format: from the original and the update, the merged text as far as a program can tell.
 
-    name: str
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The merged text as far as a program can tell.  Texts have LF line ends; `update` is what `edits.reply` found
-        in the reply.  Raises MalformedEdit: the update is not of this format; NeedsMoreContext: nothing can be
-        predicted, not even as a draft; the error names the anchors."""
+Texts have LF line ends; the update is what `edits.reply` found in the reply.  Raises MalformedEdit: the update is not
+of this format; NeedsMoreContext: nothing can be predicted, not even as a draft; the error names the anchors.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tables of name -> "module:attribute", imported on first use, so that exact formats never load torch.
 
-To add a drafter, edit format or check, write its class (for a check, a function) and add a line here.  Prompt formats
+To add a drafter, write its class, to add an edit format or check, its function; then add a line here.  Prompt formats
 are in `prompts.by_model`.
 """
 
@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any
 
 EDIT_FORMATS = {
-    "unified_diff": "apply_service.edits.unified_diff:UnifiedDiff",
-    "v4a_patch": "apply_service.edits.v4a:V4APatch",
-    "search_replace": "apply_service.edits.search_replace:SearchReplace",
-    "json_edit": "apply_service.edits.json_edit:JsonEdit",
-    "whole_file": "apply_service.edits.whole_file:WholeFile",
-    "lazy_snippet": "apply_service.edits.lazy_snippet:LazySnippet",
+    "unified_diff": "apply_service.edits.unified_diff:predict",
+    "v4a_patch": "apply_service.edits.v4a:predict",
+    "search_replace": "apply_service.edits.search_replace:predict",
+    "json_edit": "apply_service.edits.json_edit:predict",
+    "whole_file": "apply_service.edits.whole_file:predict",
+    "lazy_snippet": "apply_service.edits.lazy_snippet:predict",
 }
 """`edits.reply` tells them apart by their markers; the last one has none."""
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from apply_eval.line_diff import diff_lines
 from apply_eval.sketch import draw_style, sketch
-from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.edits import lazy_snippet
 from apply_service.errors import ApplyError
 from apply_service.prompts.compact import Compact, hints_of
 from apply_service.protocols import EditContext
@@ -180,7 +180,7 @@ def make_case(edit: Edit, rng: random.Random, *, clean: bool) -> Case | None:
     if drawn is None:
         return None
     try:
-        prediction = LazySnippet().predict(edit.before, drawn.update, EditContext(edit.path, edit.language))
+        prediction = lazy_snippet.predict(edit.before, drawn.update, EditContext(edit.path, edit.language))
     except ApplyError:
         prediction = None
     lines = tuple(drawn.update.split("\n")) if prediction is None else prediction.update_lines

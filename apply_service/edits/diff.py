@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Postfix, Prefix
 
 from apply_service.types import Position, TextEdit
 
@@ -26,7 +26,8 @@ NO_NEWLINE = "\\ No newline at end of file"
 PLAIN_MODE = "100644"
 EXECUTABLE_MODE = "100755"
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""A line as editors see it, its end included."""
+GIT_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""A line with its end, as editors see it and as git does."""
 
 
 class ChangedLines(NamedTuple):
@@ -167,14 +168,8 @@ def change_diff_text(original: str, merged: str, names: FileNames) -> str:
             quoted = "/dev/null" if path is None else _quote(prefix + (path.lstrip("/") or "file"))
             # git ends a name that holds a blank with a tab, so that no date can be read into it
             out.append(f"{sign} {quoted}" + ("\t" if " " in quoted and not quoted.startswith('"') else ""))
-        out += _hunk_lines(_split(original), _split(merged))
+        out += _hunk_lines(GIT_LINE.findall(original), GIT_LINE.findall(merged))
     return "".join(line + "\n" for line in out)
-
-
-def _split(text: str) -> list[str]:
-    """Lines with their ends: a last line without one differs from the same line with one."""
-    *whole, last = text.split("\n")
-    return [line + "\n" for line in whole] + ([last] if last else [])
 
 
 def _quote(path: str) -> str:
@@ -245,10 +240,9 @@ def text_hunks(original: str, merged: str) -> tuple[TextHunk, ...]:
 
 def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> TextEdit:
     """The smallest edit that makes `after` of `before`, which begins at line `first_row`."""
-    shorter = min(len(before), len(after))
-    head = _longest(shorter, lambda k: before.startswith(after[:k]))
+    head = Prefix.similarity(before, after)
     head -= _splits_end(before, head) or _splits_end(after, head)
-    tail = _longest(shorter - head, lambda k: before.endswith(after[len(after) - k :]))
+    tail = Postfix.similarity(before[head:], after[head:])
     tail -= _splits_end(before, len(before) - tail) or _splits_end(after, len(after) - tail)
     places = []  # where the edit starts and ends, with the UTF-8 columns
     for offset in (head, len(before) - tail):
@@ -261,15 +255,6 @@ def _edit(first_row: int, before: str, after: str, lines: Sequence[str]) -> Text
         places.append((Position(row, units), len(text.encode("utf-8", "surrogatepass"))))
     (start, start_bytes), (end, end_bytes) = places
     return TextEdit(start, end, after[head : len(after) - tail], start_bytes, end_bytes)
-
-
-def _longest(limit: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `limit` that `holds`, as all smaller ones do: quick on lines of megabytes."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
 
 
 def _splits_end(text: str, at: int) -> bool:

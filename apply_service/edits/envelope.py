@@ -138,7 +138,7 @@ def asks_to_delete(paragraph: str) -> bool:
 
 def leads_to_usage(paragraph: str) -> bool:
     """Whether the paragraph announces how to try the code or what it prints, and no code of a file."""
-    text = paragraph.strip().strip("*_# ").rstrip("*_")
+    text = paragraph.strip().strip("*_# ")
     text = text if text.endswith(":") else f"{text}:"
     return len(text) <= MAX_PROSE and _TRYING.match(text) is not None and not is_order(text)
 
@@ -193,13 +193,9 @@ def titled_path(title: str) -> str | None:
 
 def is_around(line: str) -> bool:
     """Whether the line can stand around an edit without being part of it."""
-    return (
-        not line.strip()
-        or is_fence(line)
-        or fence_tag(line) is not None
-        or named_path(line) is not None
-        or is_sentence(line)
-    )
+    if not line.strip() or is_fence(line) or is_sentence(line):
+        return True
+    return fence_tag(line) is not None or named_path(line) is not None
 
 
 @dataclass(frozen=True, slots=True)

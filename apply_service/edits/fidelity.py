@@ -16,6 +16,7 @@ Encoding names are Python's.  `-sig` after a Unicode encoding says that a byte-o
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,11 +44,8 @@ NOT_FOR_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "un
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with its own line ends, and the canonical name of its encoding.
-
-    Raises:
-        BadEncoding: the text would have two byte-order marks, and it is unclear which of them an edit means.
-    """
+    """A file's text with its own line ends, and the canonical name of its encoding.  Raises BadEncoding: the text would
+    have two byte-order marks, and it is unclear which of them an edit means."""
 
     text: str
     encoding: str = "utf-8"
@@ -64,11 +62,8 @@ class SourceText:
 
     @classmethod
     def of(cls, text: str, encoding: str = "utf-8") -> Self:
-        """From a text that the caller sent as text.
-
-        Raises:
-            BadEncoding: there is no such encoding, or it can't hold the text.
-        """
+        """From a text that the caller sent as text.  Raises BadEncoding: there is no such encoding, or it can't hold
+        the text."""
         source = cls(text, _canonical_name(encoding))
         encode(text, source)
         return source
@@ -79,10 +74,8 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 
     UTF-16 and UTF-32 are little endian if neither a mark nor the name tells the byte order, like nearly all such files.
 
-    Raises:
-        BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
-            invalid one.
-        NulByte: the text holds a NUL character; `value` is its index.
+    Raises BadEncoding: there is no such encoding, or the bytes are not valid in it; `value` is the offset of the first
+    invalid one; NulByte: the text holds a NUL character; `value` is its index.
     """
     if not data:
         return SourceText.of("", encoding)
@@ -117,11 +110,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> SourceText:
 
 
 def encode(text: str, source: SourceText) -> bytes:
-    """`text` as bytes, encoded as `source` is.
-
-    Raises:
-        BadEncoding: the encoding has no bytes for a character.
-    """
+    """`text` as bytes, encoded as `source` is.  Raises BadEncoding: the encoding has no bytes for a character."""
     codec = source.encoding.removesuffix(SIGNATURE)
     try:
         return (MARKS[codec] if source.has_bom else b"") + text.encode(codec)
@@ -173,13 +162,8 @@ def normalise(text: str) -> str:
 
 def split_ends(text: str) -> tuple[list[str], list[str]]:
     """The lines of a text, like `normalise(text).split("\\n")`, and the end of each; the last line has none."""
-    if "\n" not in text:
-        lines = text.split("\r")
-        return lines, ["\r"] * (len(lines) - 1) + [""]
-    *raw, last = text.split("\n")
-    has_return = [line.endswith("\r") for line in raw]
-    lines = [line[:-1] if cut else line for line, cut in zip(raw, has_return, strict=True)]
-    return [*lines, last], [*("\r\n" if cut else "\n" for cut in has_return), ""]
+    parts = re.split(r"(\r?\n)" if "\n" in text else r"(\r)", text)
+    return parts[::2], [*parts[1::2], ""]
 
 
 def with_mark(text: str, encoding: str) -> str:
@@ -261,8 +245,7 @@ def refuse_altered(original_text: str, merged_text: str, ops: Sequence[LineOp]) 
     the merged text with its own bytes, including line end and byte-order mark.  Only the last line may get or lose its
     end.
 
-    Raises:
-        AlteredBytes: something outside the edit would change; the error names the line of the original.
+    Raises AlteredBytes: something outside the edit would change; the error names the line of the original.
     """
     lines, ends = split_ends(original_text.removeprefix(MARK))
     rows = [op.original_line for op in ops if op.original_line is not None]

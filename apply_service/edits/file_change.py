@@ -55,10 +55,7 @@ class PatchText(NamedTuple):
 
 def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -> FileChange:
     """The change of the file at `path`, or the only one.  A copy changes the file it makes, not the one it is of.
-
-    Raises:
-        MalformedEdit: several files, and `path` does not tell which.
-    """
+    Raises MalformedEdit: several files, and `path` does not tell which."""
     mine = [change for change in changes if change.is_for(path)]
     mine = [change for change in mine if path in change.names] or mine
     mine = [change for change in mine if not change.is_copy or change.new_path == path] or mine
@@ -77,16 +74,11 @@ def pick_change(changes: Sequence[FileChange], path: str | None, trust: Trust) -
 
 def join_changes(changes: Sequence[FileChange]) -> FileChange:
     """Several changes of one file as one."""
-    first, *others = changes
-    return (
-        replace(
-            first,
-            action=next((change.action for change in changes if change.action != "modify"), first.action),
-            new_path=next((change.new_path for change in changes if change.new_path), None),
-            hunks=tuple(hunk for change in changes for hunk in change.hunks),
-        )
-        if others
-        else first
+    return replace(
+        changes[0],
+        action=next((change.action for change in changes if change.action != "modify"), "modify"),
+        new_path=next((change.new_path for change in changes if change.new_path), None),
+        hunks=tuple(hunk for change in changes for hunk in change.hunks),
     )
 
 
@@ -99,11 +91,8 @@ Part = TypeVar("Part", bound=_Named)
 
 
 def pick_for_file(parts: Sequence[Part], path: str | None, trust: Trust) -> list[Part]:
-    """The parts of an edit that are for the file at `path`; those that name no file are for any.
-
-    Raises:
-        MalformedEdit: the parts name several files, and none is known to be this one.
-    """
+    """The parts of an edit that are for the file at `path`; those that name no file are for any.  Raises MalformedEdit:
+    the parts name several files, and none is known to be this one."""
     named = sorted({part.path for part in parts if part.path})
     if len(named) <= 1:
         if named and not is_same_file(named[0], path):
@@ -126,21 +115,13 @@ def _several_files(path: str | None, named: Sequence[str]) -> MalformedEdit:
     )
 
 
-def _is_cut(original: str, hunk: QuotedHunk) -> bool:
-    """Whether lines are missing below the hunk, and not only a blank one that the file has there."""
-    lacks_blank = "\n" + "\n".join(hunk.old) + "\n\n" in f"\n{original}\n"
-    return hunk.lacking != (0, 0) and not (hunk.lacking == (1, 1) and lacks_blank)
-
-
 def predict_change(original: str, update: str, change: FileChange, trust: Trust) -> Prediction:
-    """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.
-
-    Raises:
-        MalformedEdit: creates what exists, or contradicts itself.
-        NeedsMoreContext: a hunk has no place.
-    """
-    if change.hunks and _is_cut(original, change.hunks[-1]):
-        trust.doubt(f"{change.hunks[-1].label}: has fewer lines than it says, the edit may be cut short")
+    """The file after its change.  A deleted file has no text; its name and mode are told in the reasons.  Raises
+    MalformedEdit: creates what exists, or contradicts itself; NeedsMoreContext: a hunk has no place."""
+    if change.hunks and (last := change.hunks[-1]).lacking != (0, 0):
+        lacks_blank = "\n" + "\n".join(last.old) + "\n\n" in f"\n{original}\n"
+        if last.lacking != (1, 1) or not lacks_blank:  # else only a blank line that the file has there
+            trust.doubt(f"{last.label}: has fewer lines than it says, the edit may be cut short")
     if change.action == "delete":
         trust.note("the edit deletes the file")
     if change.new_path is not None:
@@ -184,14 +165,11 @@ def predict_change(original: str, update: str, change: FileChange, trust: Trust)
 
 def with_found_context(change: FileChange, original: str, update: str) -> FileChange:
     """The change with the context read as it stands in the file, where its lines came without their leading blank."""
-    file, lines = FileLines(original), update.split("\n")
-    hunks = []
+    file, lines, hunks = FileLines(original), update.split("\n"), []
     for hunk in change.hunks:
         if hunk.old and not file.stands(hunk.old, Likeness.TRAILING):
-            as_written = tuple(
-                line._replace(text=lines[line.update_line]) if line.kind == "context" else line for line in hunk.lines
-            )
-            raw = replace(hunk, lines=as_written)
-            hunk = raw if file.stands(raw.old, Likeness.TRAILING) else hunk
+            raw = (x._replace(text=lines[x.update_line]) if x.kind == "context" else x for x in hunk.lines)
+            as_written = replace(hunk, lines=tuple(raw))
+            hunk = as_written if file.stands(as_written.old, Likeness.TRAILING) else hunk
         hunks.append(hunk)
     return replace(change, hunks=tuple(hunks))

@@ -31,7 +31,6 @@ CLEAR_MARGIN = 0.08
 """A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
 MAX_SEARCHED = 20
 """The most misquoted hunks that are searched for, because each search reads the whole file."""
-RANK = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.GUESS: 2}
 
 
 class Trust:
@@ -48,7 +47,8 @@ class Trust:
 
     def doubt(self, reason: str) -> None:
         """Record that the merge probably does what the edit says, but not certainly."""
-        self.certainty = max(self.certainty, Certainty.LIKELY, key=RANK.__getitem__)
+        if self.certainty is Certainty.CERTAIN:
+            self.certainty = Certainty.LIKELY
         self.note(reason)
 
     def note(self, reason: str) -> None:
@@ -138,27 +138,27 @@ def signed_lines(body: Sequence[tuple[int, str]]) -> tuple[HunkLine, ...]:
     """
     keeps_blank = any(text[:1] not in ("", " ", "+", "-", "\\") for _, text in body)
     kinds: dict[str, Literal["remove", "add"]] = {"-": "remove", "+": "add"}
-    return tuple(
-        HunkLine(kinds[text[0]], text[1:], at)
-        if text[:1] in kinds
-        else HunkLine("context", text if keeps_blank else text.removeprefix(" "), at)
-        for at, text in body
-        if text[:1] != "\\"
-    )
+    lines = []
+    for at, text in body:
+        if kind := kinds.get(text[:1]):
+            lines.append(HunkLine(kind, text[1:], at))
+        elif text[:1] != "\\":
+            lines.append(HunkLine("context", text if keeps_blank else text.removeprefix(" "), at))
+    return tuple(lines)
 
 
 def hunk_of_replacement(
-    label: str, search: Sequence[tuple[int, str]], replace: Sequence[tuple[int, str]], *, stated_line: int | None = None
+    label: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]], *, stated_line: int | None = None
 ) -> QuotedHunk:
     """A hunk from old and new text, both as (line of the update, text).  The lines that they share become context."""
     lines: list[HunkLine] = []
     b = 0
-    for a0, a1, b0, b1 in diff_lines([text for _, text in search], [text for _, text in replace]):
-        lines += (HunkLine("context", text, at) for at, text in replace[b:b0])
-        lines += (HunkLine("remove", text, at) for at, text in search[a0:a1])
-        lines += (HunkLine("add", text, at) for at, text in replace[b0:b1])
+    changes = diff_lines([text for _, text in old], [text for _, text in new])
+    for a0, a1, b0, b1 in [*changes, (0, 0, len(new), len(new))]:
+        lines += (HunkLine("context", text, at) for at, text in new[b:b0])
+        lines += (HunkLine("remove", text, at) for at, text in old[a0:a1])
+        lines += (HunkLine("add", text, at) for at, text in new[b0:b1])
         b = b1
-    lines += (HunkLine("context", text, at) for at, text in replace[b:])
     return QuotedHunk(label, tuple(lines), stated_line)
 
 
@@ -171,9 +171,7 @@ def merge_hunks(
     `is_ordered`: the format puts hunks in the file's order, and each hunk changes only the original; otherwise a hunk
     may change lines that an earlier hunk wrote.  `trust`: holds the reasons that the parser has recorded.
 
-    Raises:
-        NeedsMoreContext: a hunk has no place.
-        MalformedEdit: two hunks contradict each other.
+    Raises NeedsMoreContext: a hunk has no place; MalformedEdit: two hunks contradict each other.
     """
     file, update_lines = FileLines(original), update.split("\n")
     parts: list[QuotedHunk] = []
@@ -230,11 +228,8 @@ class _Placement:
         self._trust = trust
 
     def find_all(self, hunks: Sequence[QuotedHunk]) -> list[Place]:
-        """A place for every hunk, in the order of the hunks.
-
-        Raises:
-            NeedsMoreContext: a hunk has no place, not even a probable one; the error names its anchor.
-        """
+        """A place for every hunk, in the order of the hunks.  Raises NeedsMoreContext: a hunk has no place, not even a
+        probable one; the error names its anchor."""
         found = [self._file.find(hunk.old) for hunk in hunks]
         # For each hunk: the first line of all later hunks that have only one possible place.
         below = [len(self._file) + 1]

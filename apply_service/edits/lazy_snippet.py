@@ -13,27 +13,18 @@ from apply_service.types import Prediction
 MAX_CHARACTERS = 32_000_000
 
 
-class LazySnippet:
-    """The `EditFormat` of lazy snippets."""
-
-    name = "lazy_snippet"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The predicted merge.
-
-        Raises:
-            EmptyUpdate: the snippet has no visible character.
-            TooLarge: the texts are too large to align.
-        """
-        if not update.strip():
-            raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")
-        if len(original) + len(update) > MAX_CHARACTERS:
-            raise TooLarge(
-                "original and snippet are too large to merge",
-                value=len(original) + len(update),
-                limit=MAX_CHARACTERS,
-                remedy="send a smaller file",
-            )
-        if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
-            update = update.replace("\r", "\n")
-        return merge(original, update, **about._asdict())
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The predicted merge.  Raises EmptyUpdate: the snippet has no visible character; TooLarge: the texts are too large
+    to align."""
+    if not update.strip():
+        raise EmptyUpdate("the snippet is empty", remedy="send the lines that change, with markers for the rest")
+    if len(original) + len(update) > MAX_CHARACTERS:
+        raise TooLarge(
+            "original and snippet are too large to merge",
+            value=len(original) + len(update),
+            limit=MAX_CHARACTERS,
+            remedy="send a smaller file",
+        )
+    if "\r" not in original:  # then none of its lines is quoted with one, and each ends a line
+        update = update.replace("\r", "\n")
+    return merge(original, update, **about._asdict())

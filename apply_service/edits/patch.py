@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from apply_service.edits.envelope import is_same_file
 from apply_service.edits.fidelity import normalise, restore
 from apply_service.edits.file_change import FileChange, join_changes
-from apply_service.edits.hunks import QuotedHunk, Trust
+from apply_service.edits.hunks import Trust
 from apply_service.edits.line_search import FileLines, Likeness
 from apply_service.edits.unified_diff import apply_change, parse_diff
 from apply_service.edits.v4a import is_patch_line, parse_v4a
@@ -54,27 +54,18 @@ class PatchedFile:
         return "mode" if self.change.action == "mode" else "modify"
 
 
-@dataclass(frozen=True, slots=True)
-class FailedChange:
+class FailedChange(NamedTuple):
     """A file that the patch could not be applied to."""
 
     change: FileChange
     error: ApplyError
 
 
-def is_v4a(update: str) -> bool:
-    """Whether the patch is a V4A patch rather than a unified diff."""
-    return any(is_patch_line(line) for line in update.split("\n"))
-
-
 def read_patch(patch_text: str) -> tuple[FileChange, ...]:
-    """The changes that the patch tells, in its order.
-
-    Raises:
-        MalformedEdit: it is not readable, or holds more than a patch.
-    """
+    """The changes that the patch tells, in its order.  Raises MalformedEdit: it is not readable, or holds more than a
+    patch."""
     update = normalise(patch_text)
-    changes, strays = parse_v4a(update) if is_v4a(update) else parse_diff(update)
+    changes, strays = parse_v4a(update) if any(map(is_patch_line, update.split("\n"))) else parse_diff(update)
     if strays:
         line = update.split("\n")[strays[0]]
         raise MalformedEdit(
@@ -89,8 +80,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
     Each change is made to the file from before the patch, whatever else becomes of its names.  Several changes of one
     file in its place are one.
 
-    Raises:
-        MalformedEdit: the patch is not readable.
+    Raises MalformedEdit: the patch is not readable.
     """
     if patch_text.endswith("\r") and "\n" in patch_text:
         patch_text += "\n"  # cut off within its last line end
@@ -121,8 +111,7 @@ def apply_changes(patch_text: str, files: Mapping[str, str]) -> tuple[PatchedFil
 def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], taken: Set[str]) -> PatchedFile:
     """The change made.  `lines`: of the whole patch.  `taken`: names that another file can't get."""
     source = change.path if change.action != "create" else None
-    if source is not None and source not in files:
-        # the only one that ends alike
+    if source is not None and source not in files:  # the only one that ends alike
         alike = [path for path in files if is_same_file(source, path)] if source else list(files)
         if len(alike) != 1:
             raise MalformedEdit(
@@ -137,8 +126,7 @@ def _apply(change: FileChange, lines: Sequence[str], files: Mapping[str, str], t
         raise MalformedEdit(f"the patch creates {target}, which exists", value=target, remedy="change it instead")
     original = "" if source is None else files[source]
     # Its own part of the patch, numbered anew: the time for a file must not grow with the number of files.
-    part: list[str] = []
-    hunks: list[QuotedHunk] = []
+    part, hunks = list[str](), []
     for hunk in change.hunks:
         first, last = (hunk.lines[0].update_line, hunk.lines[-1].update_line) if hunk.lines else (1, -1)
         shift = len(part) - first + 1

@@ -132,22 +132,16 @@ class FoundEdit:
 def read_reply(
     text: str, *, original: str, path: str | None = None, language: str | None = None, named: str | None = None
 ) -> FoundEdit:
-    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.
-
-    Raises:
-        UnknownEditFormat: the service does not know the format `named`.
-        MalformedEdit: the reply has edits of several files or several texts, and it is unclear which is for this file.
-    """
+    """The edit of the file at `path` in a reply.  `named`: the format that the caller says it has.  Raises
+    UnknownEditFormat: the service does not know the format `named`; MalformedEdit: the reply has edits of several files
+    or several texts, and it is unclear which is for this file."""
     reader = _Reader(text, original, path, language)
     return reader.read(reader.format if named is None else detect_format(text, named=named))
 
 
 def detect_format(update: str, *, named: str | None, original: str = "") -> str:
-    """The registry's name of the format of a reply's edit.  `update` has LF line ends.
-
-    Raises:
-        UnknownEditFormat: the service does not know the format `named`.
-    """
+    """The registry's name of the format of a reply's edit.  `update` has LF line ends.  Raises UnknownEditFormat: the
+    service does not know the format `named`."""
     if named is None:
         return _Reader(update, original).format
     if named not in EDIT_FORMATS:
@@ -260,7 +254,7 @@ class _Reader:
         for name in found:
             if self._stands(name):
                 return name
-        if len(found) == 1 and not any(self._is_code(at) for at in self._outside(found[0])):
+        if len(found) == 1 and not any(map(self._is_code, self._outside(found[0]))):
             return found[0]
         if found == ["unified_diff"]:
             # The text begins with a diff's file names, so the rest must be a diff.  Otherwise it is refused.
@@ -274,36 +268,37 @@ class _Reader:
         """Whether the file has the lines that the format quotes, and not only inside such markers of its own."""
         is_new_file = not self._original.strip()
         if name == "search_replace":
-            for block in self._blocks:
-                old = self._lines[block.start : block.dividers[0]]
-                if not any(line.strip() for line in old):
-                    if is_new_file:
-                        return True
-                    continue
-                head = self._lines[block.opening : block.dividers[0] + 1]
-                if self._file.stands(old) and not self._file.stands(head, Likeness.TRAILING):
-                    return True
-            return False
+            heads = [(self._lines[b.opening : b.dividers[0] + 1], b.start - b.opening) for b in self._blocks]
+            return any(
+                self._file.stands(head[start:-1]) and not self._file.stands(head, Likeness.TRAILING)
+                if any(map(str.strip, head[start:-1]))
+                else is_new_file
+                for head, start in heads
+            )
         if name == "json_edit":
-            if any(self._is_code(at) for at in self._outside(name)):
+            if any(map(self._is_code, self._outside(name))):
                 return False  # It is a value in a program.
             return any(item.old in self._original if item.old.strip() else is_new_file for item in self._replacements)
-        text = self._patch if name == "v4a_patch" else self._diff
-        for change in text.changes if text is not None else ():
+        for change in self._changes(name):
             # Ignore a hunk that changes nothing: code may have a line that looks like the header of a hunk.
             quotes = [hunk.old for hunk in change.hunks if hunk.quotes and hunk.old != hunk.new]
-            if any(self._file.stands(quote) for quote in quotes) or (not quotes and change.path and is_new_file):
+            if any(map(self._file.stands, quotes)) or (not quotes and change.path and is_new_file):
                 return True
         return False
+
+    def _changes(self, name: str) -> Sequence[FileChange]:
+        """The changes that a diff or patch tells; none where it can't be read."""
+        text = self._patch if name == "v4a_patch" else self._diff
+        return text.changes if text is not None else ()
 
     def _used(self, name: str) -> Iterable[int]:
         """The lines of the format's edit."""
         lines = range(len(self._lines))
-        if name == "search_replace" and not self._blocks and self._marks:
+        if name == "search_replace":
+            if self._blocks or not self._marks:
+                return [at for at in lines if self._in_blocks[at]]
             first, last = min(self._marks), max(self._marks)
             return range(first, last + 1 if self._marks[last].kind == "close" else len(lines))
-        if name == "search_replace":
-            return [at for at in lines if self._in_blocks[at]]
         if name == "v4a_patch":
             return [at for begin, end in self._patch_spans for at in range(begin, end + 1)]
         if name == "unified_diff":
@@ -353,23 +348,15 @@ class _Reader:
         if repeated := self._repeats(edit):
             again = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {repeated[:80]!r}")
             edit = replace(edit, findings=(*edit.findings, again))
-        if not self._orders_behind:
-            return edit
         carries_out = name == "lazy_snippet" and not is_signed(self._original.split("\n"), edit.update.split("\n"))
         done = edit.update if carries_out else ""
-        left = [
-            one
-            for one in self._orders_behind
-            if one.rstrip(".!") not in done and (_added_import(one) or one) not in done
-        ]
+        left = [x for x in self._orders_behind if x.rstrip(".!") not in done and (_added_import(x) or x) not in done]
         if not left:
             return edit
         doubt = Verdict(DOUBT, "warning", f"the edit may not do what this sentence asks: {left[0][:80]!r}")
         # It says nothing about the place of the code above it, unless it speaks of that.
         told = [order.rstrip(".!").lower() for order in left]
-        said = [
-            line for line in edit.prose.split("\n") if not any(line.lower() in t or t in line.lower() for t in told)
-        ]
+        said = [x for x in edit.prose.split("\n") if not any(x.lower() in t or t in x.lower() for t in told)]
         speaks_of_edit = any(map(_OF_THIS_CODE.match, left))
         return replace(edit, prose=edit.prose if speaks_of_edit else "\n".join(said), findings=(*edit.findings, doubt))
 
@@ -425,16 +412,11 @@ class _Reader:
             start, stop = self._paragraph_above(stop)
             start = max([start, *(fence.closing + 1 for fence in self._plain_fences if fence.closing < stop)])
             text = join(self._lines, range(start, stop))
-            if (
-                fence is not None
-                or not start
-                or len(text) > MAX_PROSE
-                or any(map(self._is_of_file, range(start, stop)))
-            ):
+            is_of_file = any(map(self._is_of_file, range(start, stop)))
+            if fence is not None or not start or len(text) > MAX_PROSE or is_of_file:
                 break
-            orders = [
-                order for one in _SENTENCE_END.split(text) if _ORDER_BEHIND.match(one) for order in _single_orders(one)
-            ]
+            asked = filter(_ORDER_BEHIND.match, _SENTENCE_END.split(text))
+            orders = [order for sentence in asked for order in _single_orders(sentence)]
             if text and not orders and not reads_as_english(text):
                 break
             found, stop = orders + found, start
@@ -453,35 +435,27 @@ class _Reader:
     def parts(self) -> dict[str, str]:
         """The blocks or JSON edits of each file; empty unless each of them names its file directly."""
         parts: defaultdict[str, list[str]] = defaultdict(list)
-        if self.format == "search_replace" and all(
-            block.path and named_path(block.path) == block.path for block in self._blocks
-        ):
+        is_json = self.format == "json_edit" and all(item.path for item in self._replacements)
+        if self.format == "search_replace" and all(b.path and named_path(b.path) == b.path for b in self._blocks):
             for block in self._blocks:
                 lines = self._lines[block.opening : block.closing + 1]
                 parts[block.path or ""].append("\n".join([block.path or "", *lines, ""]))
-        elif self.format == "json_edit" and all(item.path for item in self._replacements):
-            for item in self._replacements:
-                parts[item.path or ""].append(item.as_json())
-        is_json = self.format == "json_edit"
+        for item in self._replacements if is_json else ():
+            parts[item.path or ""].append(item.as_json())
         return {path: f"[{', '.join(part)}]" if is_json else "".join(part) for path, part in parts.items()}
 
     def _paths(self, name: str) -> list[str]:
         """The files that the format's edit names."""
-        changes: Sequence[FileChange] = ()
-        if name == "search_replace":
-            named = [block.path for block in self._blocks if block.path]
-            mentions = [block.mention for block in self._blocks if block.mention]
-            is_routed = self._path and any(is_same_file(mention, self._path) for mention in mentions)
-            return mentions if is_routed and not named else named
+        if name in ("v4a_patch", "unified_diff"):
+            return [change.path for change in self._changes(name) if change.path]
         if name == "json_edit":
             return [item.path for item in self._replacements if item.path]
-        if name == "v4a_patch" and self._patch is not None:
-            changes = self._patch.changes
-        elif name == "unified_diff" and self._diff is not None:
-            changes = self._diff.changes
-        elif name not in ("v4a_patch", "unified_diff"):
+        if name != "search_replace":
             return [fence.path for fence in self._fences if fence.path]
-        return [change.path for change in changes if change.path]
+        named = [block.path for block in self._blocks if block.path]
+        mentions = [block.mention for block in self._blocks if block.mention]
+        is_routed = self._path and any(is_same_file(mention, self._path) for mention in mentions)
+        return mentions if is_routed and not named else named
 
     def named_files(self, known: Collection[str]) -> tuple[str, ...]:
         """The files that the edit in the reply's format names."""
@@ -562,10 +536,9 @@ class _Reader:
 
     @cached_property
     def _diff(self) -> PatchText | None:
-        try:
+        with suppress(MalformedEdit):
             return parse_diff("\n".join(self._blanked(self._diff_kept)))
-        except MalformedEdit:
-            return None
+        return None
 
     def _blanked(self, kept: Sequence[bool]) -> list[str]:
         """All lines, with those outside `kept` blanked, so that the others keep their numbers."""
@@ -583,15 +556,13 @@ class _Reader:
         These are the fences that name the file and those that name no file.  If no fence names this file, they are all
         fences.  The list is empty if the fences are text of the file.
 
-        Raises:
-            MalformedEdit: the fences name several files, and none of them is known to be this one.
+        Raises MalformedEdit: the fences name several files, and none of them is known to be this one.
         """
         fences = self._plain_fences
         if self._is_prose_file and (page := page_fence(self._lines, fences)) is not None:
             return [page]
-        inside = self._within((fence.opening, fence.closing) for fence in fences)
-        outside = [at for at, line in enumerate(self._lines) if not inside[at] and line.strip()]
-        if not fences or any(self._is_of_file(at) for at in outside):
+        outside = [at for at, line in enumerate(self._lines) if not self._is_fenced[at] and line.strip()]
+        if not fences or any(map(self._is_of_file, outside)):
             return []
         if self._is_prose_file:
             is_diff = fences[0].language in DIFF_TITLES
@@ -600,9 +571,7 @@ class _Reader:
                 return []
             if is_diff and not is_signed(self._original.split("\n"), self._body(fences)):
                 return []
-        elif any(_is_code_shaped(self._lines[at]) for at in outside) and not any(
-            self._is_of_file(at) for fence in fences for at in fence.body
-        ):
+        elif any(_is_code_shaped(self._lines[at]) for at in outside) and not any(map(self._shows_file, fences)):
             return []
         if len(fences) > 1 and not (self._path or "").endswith((".sh", ".bash", ".zsh", ".ps1")):
             fences = [fence for fence in fences if fence.language not in SHELLS] or fences
@@ -613,8 +582,7 @@ class _Reader:
         mine = [fence for fence in fences if fence.path is not None and is_same_file(fence.path, self._path)]
         if self._path is not None and mine:
             fences = sorted([*mine, *(fence for fence in fences if fence.path is None)], key=lambda f: f.opening)
-            return self._without_others(fences)
-        if len(named) > 1 and any(fence.is_surely_named for fence in fences):
+        elif len(named) > 1 and any(fence.is_surely_named for fence in fences):
             raise MalformedEdit(
                 "the reply is for several files, and none of them is known to be this one",
                 value=self._path,
@@ -626,9 +594,8 @@ class _Reader:
     def _named_inside(self, fence: Fence) -> Fence:
         """The fence with the path that a comment in its first line names."""
         first = self._lines[fence.opening + 1] if fence.body else ""
-        path = (
-            named_path(first) if strip_comment(first).is_comment and not self._is_of_file(fence.opening + 1) else None
-        )
+        is_note = strip_comment(first).is_comment and not self._is_of_file(fence.opening + 1)
+        path = named_path(first) if is_note else None
         return replace(fence, path=path, is_surely_named=True) if path is not None else fence
 
     def _without_others(self, fences: list[Fence]) -> list[Fence]:
@@ -638,8 +605,11 @@ class _Reader:
         if not mine or self._replaced(mine):
             return mine or fences
         left = [f for f in mine if is_order(self._lead(f)) or not self._lead(f).strip() or not self._quotes(f)]
-        shows_place = all(any(map(self._is_of_file, fence.body)) for fence in left)
-        return left if left and shows_place else mine
+        return left if left and all(map(self._shows_file, left)) else mine
+
+    def _shows_file(self, fence: Fence) -> bool:
+        """Whether a line of the file stands in the fence."""
+        return any(map(self._is_of_file, fence.body))
 
     def _quotes(self, fence: Fence) -> bool:
         """Whether the file has the text of the fence as it is, and something in it says more than a bracket."""
@@ -675,7 +645,7 @@ class _Reader:
         is_named = fence.path is not None and fence.is_surely_named
         if is_named or not above or not leads_to_usage(above[-1]):
             return False
-        return not any(map(self._is_of_file, fence.body))
+        return not self._shows_file(fence)
 
     def _body(self, fences: Sequence[Fence]) -> list[str]:
         """The text of the fences.  With several fences, their fence lines stay as the gaps between them."""
@@ -735,8 +705,7 @@ class _Reader:
 
         Several code parts with their orders come in fences, each below its order.
 
-        Raises:
-            MalformedEdit: there is nothing but prose, and it does not tell to delete anything.
+        Raises MalformedEdit: there is nothing but prose, and it does not tell to delete anything.
         """
         prose = find_prose(self._lines, self._original.split("\n"), self._language, is_text=self._is_prose_file)
         if not prose:

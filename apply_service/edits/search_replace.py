@@ -49,34 +49,29 @@ Numbered = list[tuple[int, str]]
 """Text as (line of the update, text)."""
 
 
-class SearchReplace:
-    """The `EditFormat` of search/replace blocks."""
-
-    name = "search_replace"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the blocks applied; what stands around them is left out."""
-        lines, file, trust = update.split("\n"), FileLines(original), Trust()
-        blocks = read_file_blocks(lines, file)
-        mentions = {block.mention for block in blocks if block.mention is not None}
-        if any(block.path for block in blocks):
-            blocks = pick_for_file(blocks, about.path, trust)
-        elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
-            blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
-        hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
-        if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
-            if original:
-                trust.doubt("the file holds nothing but blanks, which are replaced")
-            return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
-        for hunk in hunks:
-            if original.strip() and not hunk.quotes:
-                raise NeedsMoreContext(
-                    f"{hunk.label} has no old text, but the file is not empty",
-                    value="",
-                    remedy="quote the lines to replace, or a line next to which the new ones go; "
-                    "no old text means a new file",
-                )
-        return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the blocks applied; what stands around them is left out."""
+    lines, file, trust = update.split("\n"), FileLines(original), Trust()
+    blocks = read_file_blocks(lines, file)
+    mentions = {block.mention for block in blocks if block.mention is not None}
+    if any(block.path for block in blocks):
+        blocks = pick_for_file(blocks, about.path, trust)
+    elif about.path is not None and len(mentions) > 1 and any(is_same_file(name, about.path) for name in mentions):
+        blocks = [block for block in blocks if block.mention is None or is_same_file(block.mention, about.path)]
+    hunks = [_read_hunk(block, lines, file, about.path, trust) for block in blocks]
+    if not original.strip() and len(hunks) == 1 and not hunks[0].quotes:
+        if original:
+            trust.doubt("the file holds nothing but blanks, which are replaced")
+        return trust.prediction_of(original, "\n".join([*hunks[0].new, ""]), lines)
+    for hunk in hunks:
+        if original.strip() and not hunk.quotes:
+            raise NeedsMoreContext(
+                f"{hunk.label} has no old text, but the file is not empty",
+                value="",
+                remedy="quote the lines to replace, or a line next to which the new ones go; "
+                "no old text means a new file",
+            )
+    return merge_hunks(original, update, hunks, is_ordered=False, trust=trust)
 
 
 # -- fences ------------------------------------------------------------------------------------------------------------
@@ -156,11 +151,8 @@ class SearchBlock:
 
 def read_file_blocks(lines: Sequence[str], file: FileLines) -> list[SearchBlock]:
     """The blocks of an update to this file.  Where they can't be read so, a line that looks like a fence is text where
-    it stands in the file between the same lines.
-
-    Raises:
-        MalformedEdit: there is no block, or one that is not complete; names the line.
-    """
+    it stands in the file between the same lines.  Raises MalformedEdit: there is no block, or one that is not complete;
+    names the line."""
     marks = {at: mark for at, line in enumerate(lines) if (mark := read_mark(line)) is not None}
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, line in enumerate(file.lines):
@@ -253,12 +245,8 @@ def _malformed(message: str, line: str) -> MalformedEdit:
 
 # -- old and new text --------------------------------------------------------------------------------------------------
 def _read_hunk(block: SearchBlock, lines: Sequence[str], file: FileLines, path: str | None, trust: Trust) -> QuotedHunk:
-    """The block as a hunk.
-
-    Raises:
-        MalformedEdit: a note of line numbers, or what may be meant as the divider, stands in the new text.
-        TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried.
-    """
+    """The block as a hunk.  Raises MalformedEdit: a note of line numbers, or what may be meant as the divider, stands
+    in the new text; TooLarge: the block holds more than `MAX_DIVIDERS` dividers, each of which would be tried."""
     if len(block.dividers) > MAX_DIVIDERS:
         raise TooLarge(
             f"{block.label}: too many lines may divide its old text from the new",

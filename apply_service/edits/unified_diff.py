@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, takewhile
+from typing import NamedTuple
 
 from apply_service.edits.envelope import is_around, is_fence, is_same_file, is_sentence
 from apply_service.edits.fidelity import MARK, normalise, split_ends
@@ -23,7 +24,7 @@ from apply_service.edits.file_change import (
     predict_change,
     with_found_context,
 )
-from apply_service.edits.hunks import HunkLine, QuotedHunk, Trust, signed_lines
+from apply_service.edits.hunks import QuotedHunk, Trust, signed_lines
 from apply_service.edits.lazy.merge import merge
 from apply_service.edits.lazy.signed import is_signed
 from apply_service.edits.line_search import FileLines, Likeness
@@ -58,33 +59,28 @@ REGULAR = "100"
 """How git's modes of regular files begin; others are links and submodules."""
 
 
-class UnifiedDiff:
-    """The `EditFormat` of unified diffs."""
-
-    name = "unified_diff"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
-        ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
-        trust = Trust()
-        lf, lf_update = normalise(original), normalise(update)
-        lines = lf_update.split("\n")
-        has_header = any(HUNK_HEADER.match(line) for line in lines)
-        if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
-            if not is_signed(lf.split("\n"), lines):
-                raise _no_hunk(lf_update)
-            return merge(lf, lf_update, **about._asdict())
-        text = parse_diff(lf_update)
-        hunks = [hunk for change in text.changes for hunk in change.hunks]
-        if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
-            raise MalformedEdit(
-                "the diff has no @@ lines, and not every line has its sign",
-                value=update[:200],
-                remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
-            )
-        if text.strays:
-            trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
-        return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the diff's hunks for this file applied; both texts may be as they came, with their line
+    ends and byte-order marks.  Without any header, lines with signs are read as a snippet."""
+    trust = Trust()
+    lf, lf_update = normalise(original), normalise(update)
+    lines = lf_update.split("\n")
+    has_header = any(HUNK_HEADER.match(line) for line in lines)
+    if not has_header and not any(starts_diff(lines, at) for at in range(len(lines))):
+        if not is_signed(lf.split("\n"), lines):
+            raise _no_hunk(lf_update)
+        return merge(lf, lf_update, **about._asdict())
+    text = parse_diff(lf_update)
+    hunks = [hunk for change in text.changes for hunk in change.hunks]
+    if hunks and not has_header and (text.strays or any(hunk.old == hunk.new for hunk in hunks)):
+        raise MalformedEdit(
+            "the diff has no @@ lines, and not every line has its sign",
+            value=update[:200],
+            remedy="begin each hunk with @@, and each of its lines with a blank, - or +",
+        )
+    if text.strays:
+        trust.doubt(f"line {text.strays[0] + 1} belongs to no hunk and was left out")
+    return apply_change(original, update, pick_change(text.changes, about.path, trust), trust)
 
 
 def _no_hunk(update: str) -> MalformedEdit:
@@ -98,8 +94,7 @@ def apply_change(original: str, update: str, change: FileChange, trust: Trust) -
     Where what the hunks quote stands in the file to the byte, line ends and byte-order mark included, what they add is
     taken to the byte, as git does; otherwise line ends and mark are the file's.
 
-    Raises:
-        MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
+    Raises MalformedEdit, NeedsMoreContext: as `predict_change`; MalformedEdit also where the byte-order mark would go.
     """
     lf, lf_update = normalise(original), normalise(update)
     exact = _with_returns(change, original, update)
@@ -128,11 +123,8 @@ def _with_returns(change: FileChange, original: str, update: str) -> FileChange 
 
 
 def _without_ends(exact: Prediction, original: str, lf_update: str) -> Prediction:
-    """The same prediction in lines without ends, which are told beside them.
-
-    Raises:
-        MalformedEdit: the byte-order mark would not stand where it stands.
-    """
+    """The same prediction in lines without ends, which are told beside them.  Raises MalformedEdit: the byte-order mark
+    would not stand where it stands."""
     lines, update_lines = normalise(original).split("\n"), lf_update.split("\n")
     written = [op for op in exact.ops if op.kind != "drop"]
     texts = [op.text.removesuffix("\r") for op in written[:-1]] + [op.text for op in written[-1:]]
@@ -167,7 +159,7 @@ def starts_diff(lines: Sequence[str], at: int) -> bool:
         return below.startswith("+++ ") and len(line) > 4 and len(below) > 4
     if not HUNK_HEADER.match(line):
         return False
-    if read_hunk_header(line).old_start is not None:
+    if read_hunk_header(line).numbers is not None:
         return True
     body = takewhile(lambda text: text[:1] in ("", " ", "+", "-"), lines[at + 1 : at + 200])
     return any(text[:1] in ("+", "-") for text in body)
@@ -178,38 +170,19 @@ def is_preamble(line: str) -> bool:
     return len(line) <= MAX_LENGTH and _PREAMBLE.match(line) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class HunkHeader:
-    """What a hunk's `@@` line says; None for what it doesn't."""
+class HunkHeader(NamedTuple):
+    """What a hunk's `@@` line says."""
 
-    old_start: int | None = None
-    old_count: int | None = None
-    new_start: int | None = None
-    new_count: int | None = None
+    numbers: tuple[int, int, int, int] | None = None
+    """First line and number of lines, of the old and of the new text."""
     heading: str = ""
 
     @property
     def stated_line(self) -> int | None:
         """0-based first line; of a hunk without old lines, the line that it comes before."""
-        if self.old_start is None:
+        if self.numbers is None:
             return None
-        return self.old_start if self.old_count == 0 else max(self.old_start - 1, 0)
-
-    def lacking(self, lines: Sequence[HunkLine]) -> tuple[int, int]:
-        """The old and the new lines that should follow these by the counts; none where a miscount explains it."""
-        if self.old_count is None or self.new_count is None:
-            return 0, 0
-        old, new = (sum(line.kind != other for line in lines) for other in ("add", "remove"))
-        missing = self.old_count - old, self.new_count - new
-        limit = 0 if lines and lines[-1].kind != "context" else MAX_MISCOUNT
-        return missing if min(missing) >= 0 and max(missing) > limit else (0, 0)
-
-    def fits(self, drift: int) -> bool:
-        """Whether both starts agree, given the lines that earlier hunks add."""
-        if self.old_start is None or self.new_start is None:
-            return False
-        old = self.old_start + (self.old_count == 0)
-        return self.new_start + (self.new_count == 0) == old + drift
+        return self.numbers[0] if self.numbers[1] == 0 else max(self.numbers[0] - 1, 0)
 
 
 def read_hunk_header(line: str) -> HunkHeader:
@@ -220,7 +193,7 @@ def read_hunk_header(line: str) -> HunkHeader:
         )
     if match := _NUMBERS.match(line):
         old_start, old_count, new_start, new_count = (int(number or 1) for number in match.groups()[:4])
-        return HunkHeader(old_start, old_count, new_start, new_count, match[5].strip())
+        return HunkHeader((old_start, old_count, new_start, new_count), match[5].strip())
     words = line.strip().strip("@").strip().removesuffix("@@").strip()
     only_stands_for_a_gap = not re.search(r"[^\W\d_]", words) or re.fullmatch(r"(?:[-+]\d+(?:,\d+)?\s*)+", words)
     return HunkHeader(heading="" if only_stands_for_a_gap else words)
@@ -248,11 +221,8 @@ def _bare(name: str) -> str:
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
 def parse_diff(update: str) -> PatchText:
-    """The changes that a diff tells.
-
-    Raises:
-        MalformedEdit: there is none, or one of a kind that can't be applied (binary, combined).
-    """
+    """The changes that a diff tells.  Raises MalformedEdit: there is none, or one of a kind that can't be applied
+    (binary, combined)."""
     text = _Parser(update.split("\n")).run()
     if not any(change.hunks or change.action != "modify" for change in text.changes):
         raise _no_hunk(update)
@@ -437,27 +407,33 @@ class _Parser:
             self._sections.append(_Section())
         section = self._sections[-1]
         self._n_hunks += 1
-        end, is_counted = self._counted_end(start, header), True
-        if end is None:
-            end, is_counted = start, False
-            while end < len(self._lines) and not self._ends_hunk(end):
-                end += 1
+        counted = None if header.numbers is None else self._counted_end(start, header.numbers[1], header.numbers[3])
+        end = counted if counted is not None else start
+        while counted is None and end < len(self._lines) and not self._ends_hunk(end):
+            end += 1
         body = list(enumerate(self._lines[start:end], start))
-        while not is_counted and body and not body[-1][1]:
+        while counted is None and body and not body[-1][1]:
             body.pop()
-        lines = signed_lines(body)
         self._refuse_lines_below_the_last(body)
-        lacking = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
+        without_newline = {self._lines[at - 1][:1] for at, text in body if text.startswith("\\") and at > start}
         hunk = QuotedHunk(
             f"hunk {self._n_hunks}",
-            lines,
+            signed_lines(body),
             stated_line=header.stated_line,
             scopes=(header.heading,) if header.heading else (),
-            old_lacks_newline=bool(lacking - {"+"}),
-            new_lacks_newline=bool(lacking - {"-"}),
-            lacking=header.lacking(lines) if not is_counted and end == len(self._lines) else (0, 0),
-            is_well_formed=is_counted and header.fits(section.drift),
+            old_lacks_newline=bool(without_newline - {"+"}),
+            new_lacks_newline=bool(without_newline - {"-"}),
         )
+        if header.numbers is not None:
+            old_start, old_count, new_start, new_count = header.numbers
+            if counted is not None:
+                gap = new_start + (new_count == 0) - old_start - (old_count == 0)
+                hunk = replace(hunk, is_well_formed=gap == section.drift)
+            elif end == len(self._lines):
+                missing = old_count - len(hunk.old), new_count - len(hunk.new)
+                limit = 0 if hunk.lines and hunk.lines[-1].kind != "context" else MAX_MISCOUNT
+                if min(missing) >= 0 and max(missing) > limit:
+                    hunk = replace(hunk, lacking=missing)
         section.hunks.append(hunk)
         section.drift += len(hunk.new) - len(hunk.old)
         return end
@@ -476,11 +452,8 @@ class _Parser:
                     remedy="write `\\ No newline at end of file` below the last line alone",
                 )
 
-    def _counted_end(self, at: int, header: HunkHeader) -> int | None:
-        """Where the hunk ends by its counts; None where they are missing or can't be right."""
-        if header.old_count is None or header.new_count is None:
-            return None
-        old, new = header.old_count, header.new_count
+    def _counted_end(self, at: int, old: int, new: int) -> int | None:
+        """Where the hunk ends if it has so many old and new lines; None where these numbers can't be right."""
         while old > 0 or new > 0:
             if at == len(self._lines) or (sign := self._lines[at][:1] or " ") not in " +-\\":
                 return None
@@ -494,9 +467,8 @@ class _Parser:
 
     def _ends_hunk(self, at: int) -> bool:
         line = self._lines[at]
-        if HUNK_HEADER.match(line) or line.startswith("diff --git ") or self._count_names(at) == 2:
-            return True
-        if is_fence(line) and line[:1] in "`~":
+        is_header = HUNK_HEADER.match(line) or line.startswith("diff --git ") or self._count_names(at) == 2
+        if is_header or (is_fence(line) and line[:1] in "`~"):
             return True
         if _SIGNATURE.match(line):
             return at == self._last_shown[0] and _VERSION.match(self._lines[self._last_shown[-1]]) is not None

@@ -43,16 +43,11 @@ MIN_WORDS = 3
 CALLS = ("apply_patch", "applypatch", "%%bash", "bash -lc", "$ apply_patch", "cat <<", "<<", "EOF", "'EOF'", "PATCH")
 
 
-class V4APatch:
-    """The `EditFormat` of V4A patches."""
-
-    name = "v4a_patch"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
-        trust = Trust()
-        change = pick_change(parse_v4a(update).changes, about.path, trust)
-        return predict_change(original, update, with_found_context(change, original, update), trust)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The original with the patch's hunks for this file applied; what stands around the patch is left out."""
+    trust = Trust()
+    change = pick_change(parse_v4a(update).changes, about.path, trust)
+    return predict_change(original, update, with_found_context(change, original, update), trust)
 
 
 def is_patch_line(line: str) -> bool:
@@ -93,11 +88,8 @@ def patch_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def parse_v4a(update: str) -> PatchText:
-    """The changes that the patches of an update tell.
-
-    Raises:
-        MalformedEdit: there is no patch, it has no end, or a line that does not belong.
-    """
+    """The changes that the patches of an update tell.  Raises MalformedEdit: there is no patch, it has no end, or a
+    line that does not belong."""
     lines = update.split("\n")
     spans = patch_spans(lines)
     if not spans:

@@ -30,49 +30,41 @@ MIN_LINES = 10
 """Shorter originals are not guarded."""
 
 
-class WholeFile:
-    """The `EditFormat` of whole files."""
-
-    name = "whole_file"
-
-    def predict(self, original: str, update: str, about: EditContext) -> Prediction:
-        """The update as the file, out of its fence; the final newline stays as in the original."""
-        lines = update.split("\n")
-        trust = Trust()
-        fence = file_fence(lines, about.path, original)
-        start, end = (0, len(lines)) if fence is None else (fence.opening + 1, fence.closing)
-        end -= end == len(lines) and lines[-1] == ""
-        if fence is None:
-            first = next((line for line in lines if line.strip()), "")
-            if is_sentence(first) and first not in original and find_fences(lines):
-                trust.doubt("its first line may be said about the file")
-        else:
-            if fence.closing == len(lines):
-                trust.doubt("the fence around the file has no end: it may be cut short")
-            if _is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
-                trust.doubt("a fence around the whole file was taken off")
-            if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
-                trust.doubt(f"the edit names another file: {fence.path}")
-        new = [(at, lines[at]) for at in range(start, end)]
-        old = original.split("\n")
-        marker = next((text for _, text in new if is_marker(text) and text not in old), None)
-        if marker is not None and original.strip():
-            trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
-        n_new = sum(len(text) + 1 for _, text in new)
-        if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
-            trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
-        ends_open = fence is None and lines[-1] != ""
-        has_newline = original.endswith("\n") if original.strip() else not ends_open
-        texts = [text for _, text in new]
-        return trust.prediction_of(original, "\n".join([*texts, ""] if has_newline else texts), lines)
+def predict(original: str, update: str, about: EditContext) -> Prediction:
+    """The update as the file, out of its fence; the final newline stays as in the original."""
+    lines = update.split("\n")
+    trust = Trust()
+    fence = file_fence(lines, about.path, original)
+    start, end = (0, len(lines)) if fence is None else (fence.opening + 1, fence.closing)
+    end -= end == len(lines) and lines[-1] == ""
+    if fence is None:
+        first = next((line for line in lines if line.strip()), "")
+        if is_sentence(first) and first not in original and find_fences(lines):
+            trust.doubt("its first line may be said about the file")
+    else:
+        if fence.closing == len(lines):
+            trust.doubt("the fence around the file has no end: it may be cut short")
+        if _is_prose(about.path) and fence.path is None and fence.language not in PROSE_TITLES:
+            trust.doubt("a fence around the whole file was taken off")
+        if fence.path is not None and fence.is_surely_named and not is_same_file(fence.path, about.path):
+            trust.doubt(f"the edit names another file: {fence.path}")
+    new = [(at, lines[at]) for at in range(start, end)]
+    old = original.split("\n")
+    marker = next((text for _, text in new if is_marker(text) and text not in old), None)
+    if marker is not None and original.strip():
+        trust.guess(f"a line stands for code left out, so this is not the whole file: {marker.strip()[:80]!r}")
+    n_new = sum(len(text) + 1 for _, text in new)
+    if len(old) > MIN_LINES and n_new < MIN_SHARE * len(original) and len(new) < MIN_SHARE * len(old):
+        trust.doubt(f"the result has {len(new)} lines, the original {len(old)}: it may be cut short")
+    ends_open = fence is None and lines[-1] != ""
+    has_newline = original.endswith("\n") if original.strip() else not ends_open
+    texts = [text for _, text in new]
+    return trust.prediction_of(original, "\n".join([*texts, ""] if has_newline else texts), lines)
 
 
 def file_fence(lines: Sequence[str], path: str | None, original: str) -> Fence | None:
-    """The fence whose inside is the file; None where the text itself is.
-
-    Raises:
-        MalformedEdit: several, and none is known to be this file.
-    """
+    """The fence whose inside is the file; None where the text itself is.  Raises MalformedEdit: several, and none is
+    known to be this file."""
     fences = find_fences(lines)
     if not fences:
         return None

@@ -53,8 +53,6 @@ class Scope(NamedTuple):
     """Half open; without the closing line (`}`, `end`, `</div>`)."""
     lead_line: int
     """With comments that touch it from above."""
-    indent: str
-    """White space before the header."""
     parent: int | None
     """Index of the innermost scope around this one."""
 
@@ -102,8 +100,10 @@ def find_scopes(text: str, language: str | None) -> tuple[Scope, ...]:
         declared = "" if name is None else plain_name(tree, name)
         if name is not None and node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
             declared = f"{tree.text_of(trait)} for {tree.text_of(name)}"
-        outer_row = outer_rows.get(start, node.start_point[0])
-        scopes.append(lines.measure(node, body, outer_row, declared, kind, parent))
+        first_row = min(outer_rows.get(start, node.start_point[0]), node.start_point[0])
+        scopes.append(lines.measure(node, body, first_row)._replace(kind=kind, parent=parent))
+        if declared:
+            scopes[-1] = scopes[-1]._replace(name=declared)
     return tuple(scopes)
 
 
@@ -134,17 +134,9 @@ class ScopeLines:
         self._stripped = [line.strip() for line in self._lines]
         self._line_comment = language.line_comment or ("\0",)
 
-    def measure(
-        self,
-        node: tree_sitter.Node,
-        body: tree_sitter.Node | None,
-        outer_row: int,
-        name: str,
-        kind: str,
-        parent: int | None,
-    ) -> Scope:
-        """The scope of `node`.  `outer_row`: the first row of its wrapper (`export`)."""
-        header, start = self._header_row(node, body), min(outer_row, node.start_point[0])
+    def measure(self, node: tree_sitter.Node, body: tree_sitter.Node | None, start: int) -> Scope:
+        """The scope of `node`, still without its declared name.  `start`: the first row with its wrapper (`export`)."""
+        header = self._header_row(node, body)
         end = max(self._end(node, header), header + 1)
         body_start = header + 1
         if body is not None:
@@ -162,7 +154,7 @@ class ScopeLines:
                 body_start = row
         body_start = min(body_start, end)
         has_closer = end - 1 >= body_start and CLOSER.match(self._lines[end - 1]) is not None
-        return self._scope(header, name, kind, parent, start, end, body_start, end - 1 if has_closer else end)
+        return self._unnamed(header, start, end, body_start, end - has_closer)
 
     def measure_indented(self) -> list[Scope]:
         """The scopes of a text without a syntax tree, outer before inner.  A line is a header if the next line that is
@@ -183,28 +175,16 @@ class ScopeLines:
             if next_columns > columns:
                 parent = open_scopes[-1][1] if open_scopes else None
                 open_scopes.append((columns, len(scopes)))
-                scopes.append(self._scope(row, "", "block", parent, row, row + 1, row + 1, row + 1))
+                scopes.append(self._unnamed(row, row, row + 1, row + 1, row + 1)._replace(parent=parent))
             last = row + 1
         return scopes
 
-    def _scope(
-        self,
-        header: int,
-        name: str,
-        kind: str,
-        parent: int | None,
-        start: int,
-        end: int,
-        body_start: int,
-        body_end: int,
-    ) -> Scope:
-        # The first of the comment and attribute lines that touch `start` from above.
+    def _unnamed(self, header: int, start: int, end: int, body_start: int, body_end: int) -> Scope:
+        """A block at top level with these lines, and with the comments and attributes that touch it from above."""
         lead = start
         while lead > 0 and start - lead < MAX_LEAD_LINES:
             row, line = lead - 1, self._stripped[lead - 1]
-            opening = next(
-                (opening for opening, closing in self._language.block_comment if line.endswith(closing)), None
-            )
+            opening = next((first for first, last in self._language.block_comment if line.endswith(last)), None)
             if line.startswith(self._line_comment):
                 lead = row
             elif opening is not None:
@@ -217,8 +197,8 @@ class ScopeLines:
                 lead = row
             else:
                 break
-        name, indent = name or self._stripped[header][:MAX_NAME_CHARS], self._indent(header)
-        return Scope(name, kind, start, end, header, body_start, body_end, lead, indent, parent)
+        name = self._stripped[header][:MAX_NAME_CHARS]
+        return Scope(name, "block", start, end, header, body_start, body_end, lead, None)
 
     def _indent(self, row: int) -> str:
         """The white space before a line's text; all of a blank line."""

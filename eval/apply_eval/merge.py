@@ -94,7 +94,7 @@ def format_merger(format_name: str) -> Merger:
         original, update = normalise(record.before), normalise(record.update)
         named = None if format_name == "auto" else format_name
         reply = read_reply(update, original=original, path=record.path, language=record.language, named=named)
-        prediction = resolve(EDIT_FORMATS, reply.format)().predict(
+        prediction = resolve(EDIT_FORMATS, reply.format)(
             original, reply.update, EditContext(record.path, record.language, reply.prose)
         )
         return MergeAnswer(

@@ -15,8 +15,8 @@ from apply_eval.datasets import EditRecord, read_records
 from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import CopyDrafter, MergedEdit, Original, OriginalSnippet
 from apply_service.drafting.drafter import NoDraft
+from apply_service.edits import lazy_snippet
 from apply_service.edits.fidelity import normalise
-from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.errors import NeedsMoreContext
 from apply_service.models import embedded_directory
 from apply_service.prompts.tokenizer import ContentTokenizer, text_sources
@@ -39,7 +39,7 @@ def sources_of(record: EditRecord) -> tuple[DraftSources, bool] | None:
     """Draft sources with the real predicted merge, and whether it is right; None where the merger refuses."""
     before, update = normalise(record.before), normalise(record.update)
     try:
-        prediction = LazySnippet().predict(before, update, EditContext(record.path, record.language))
+        prediction = lazy_snippet.predict(before, update, EditContext(record.path, record.language))
     except NeedsMoreContext:
         return None
     job = EditJob(before, update, "", record.path, record.language, prediction)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from apply_service.edits import lazy_snippet
 from apply_service.edits.alternatives import MAX_ALTERNATIVES, find_alternatives
-from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.protocols import EditContext
 from apply_service.types import LineOp, Prediction
 
@@ -16,7 +16,7 @@ OPEN_END = "# ... existing code ...\ndef one():\n    return 11\n\ndef three():\n
 
 
 def predict(original: str, update: str) -> Prediction:
-    return LazySnippet().predict(original, update, EditContext("numbers.py", "python"))
+    return lazy_snippet.predict(original, update, EditContext("numbers.py", "python"))
 
 
 def texts(prediction: Prediction) -> list[str]:

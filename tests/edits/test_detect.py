@@ -100,7 +100,7 @@ def test_detection_and_exact_formats_need_no_torch() -> None:
         "from apply_service.registry import EDIT_FORMATS, resolve\n"
         f"for update in {[BLOCK, DIFF, PATCH]!r}:\n"
         "    name = detect_format(update, named=None)\n"
-        "    resolve(EDIT_FORMATS, name)().predict('a\\nb\\n', update, EditContext())\n"
+        "    resolve(EDIT_FORMATS, name)('a\\nb\\n', update, EditContext())\n"
         "print([m for m in ('torch', 'transformers') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from apply_service.edits import search_replace, unified_diff
 from apply_service.edits.reply import detect_format
-from apply_service.edits.search_replace import SearchReplace
-from apply_service.edits.unified_diff import UnifiedDiff
 from apply_service.errors import ApplyError
 from apply_service.protocols import EditContext
 from tests.effort import no_hang
@@ -27,18 +26,16 @@ SAME = "x\n" * 20_000
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: SearchReplace().predict(
+        lambda: search_replace.predict(
             BIG, "".join(block("\n".join(LINES[i : i + 6]), "y") for i in range(0, 9000, 900)), EditContext()
         ),
-        lambda: SearchReplace().predict(
+        lambda: search_replace.predict(
             BIG, block("\n".join(LINES[9000:9300]).replace("= c", "=c ("), "y"), EditContext()
         ),
-        lambda: SearchReplace().predict(SAME, block("x\n" * 4000 + "x", "y"), EditContext()),
-        lambda: UnifiedDiff().predict(
-            SAME, "".join(f"@@ -{i} +{i} @@\n-x\n+y\n" for i in range(1, 500)), EditContext()
-        ),
-        lambda: SearchReplace().predict(LONG, block("aaa", "b"), EditContext()),
-        lambda: UnifiedDiff().predict(LONG, f"@@ -1 +1 @@\n-{LONG}\n+b\n", EditContext()),
+        lambda: search_replace.predict(SAME, block("x\n" * 4000 + "x", "y"), EditContext()),
+        lambda: unified_diff.predict(SAME, "".join(f"@@ -{i} +{i} @@\n-x\n+y\n" for i in range(1, 500)), EditContext()),
+        lambda: search_replace.predict(LONG, block("aaa", "b"), EditContext()),
+        lambda: unified_diff.predict(LONG, f"@@ -1 +1 @@\n-{LONG}\n+b\n", EditContext()),
         lambda: detect_format(LONG, named=None),
         lambda: detect_format("@@ @@\n" + "-- \n" * 20_000, named=None),
         lambda: detect_format("<<<<<<< SEARCH\n" * 20_000, named=None),

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from apply_service.edits.lazy_snippet import MAX_CHARACTERS, LazySnippet
+from apply_service.edits import lazy_snippet
+from apply_service.edits.lazy_snippet import MAX_CHARACTERS
 from apply_service.errors import EmptyUpdate, TooLarge
 from apply_service.protocols import EditContext
-from apply_service.registry import EDIT_FORMATS, resolve
-
-
-def test_it_is_registered_under_its_name() -> None:
-    assert resolve(EDIT_FORMATS, "lazy_snippet").name == "lazy_snippet"
 
 
 @pytest.mark.parametrize("update", ["", "\n", "  \n\t\n"])
 def test_an_empty_snippet_is_refused(update: str) -> None:
     with pytest.raises(EmptyUpdate) as caught:
-        LazySnippet().predict("a = 1\n", update, EditContext())
+        lazy_snippet.predict("a = 1\n", update, EditContext())
     assert caught.value.remedy
 
 
 def test_too_large_a_text_is_refused_by_name() -> None:
     with pytest.raises(TooLarge) as caught:
-        LazySnippet().predict("x" * (MAX_CHARACTERS + 1), "y", EditContext())
+        lazy_snippet.predict("x" * (MAX_CHARACTERS + 1), "y", EditContext())
     assert caught.value.limit == MAX_CHARACTERS
 
 
 def test_too_many_equal_lines_are_refused_by_name() -> None:
     with pytest.raises(TooLarge):
-        LazySnippet().predict("}\n" * 40_000, "}\na\n" * 2_000, EditContext())
+        lazy_snippet.predict("}\n" * 40_000, "}\na\n" * 2_000, EditContext())
 
 
 def test_only_a_marker_changes_nothing() -> None:
-    prediction = LazySnippet().predict("a = 1\n", "# ... existing code ...\n", EditContext(None, "python"))
+    prediction = lazy_snippet.predict("a = 1\n", "# ... existing code ...\n", EditContext(None, "python"))
     assert prediction.text == "a = 1\n"
 
 
 @pytest.mark.parametrize("original", ["a = 1\nb = 2\nc = 3\n", "a = 1\rb = 2\rc = 3\r"])
 def test_a_snippet_with_several_kinds_of_line_ends(original: str) -> None:
     update = "# ... existing code ...\nb = 2\rc = 4\r# ... existing code ...\n"
-    prediction = LazySnippet().predict(original.replace("\r", "\n"), update, EditContext(None, "python"))
+    prediction = lazy_snippet.predict(original.replace("\r", "\n"), update, EditContext(None, "python"))
     assert prediction.text == "a = 1\nb = 2\nc = 4\n"

@@ -8,8 +8,8 @@ import string
 
 import pytest
 
+from apply_service.edits import lazy_snippet
 from apply_service.edits.lazy.merge import merge
-from apply_service.edits.lazy_snippet import LazySnippet
 from apply_service.protocols import EditContext
 from apply_service.types import Prediction
 from tests.effort import count_lines, no_hang
@@ -134,7 +134,7 @@ def test_original_shown_whole_comes_back() -> None:
 def test_a_line_of_five_megabytes_does_not_hang() -> None:
     long = "x" * 5_000_000
     with no_hang():
-        prediction = LazySnippet().predict(f"a = 1\n{long}\nb = 2\n", "# ...\nb = 3\n", EditContext(None, "python"))
+        prediction = lazy_snippet.predict(f"a = 1\n{long}\nb = 2\n", "# ...\nb = 3\n", EditContext(None, "python"))
     assert long in prediction.text
 
 

@@ -198,6 +198,12 @@ def test_another_order_behind_a_fence_is_doubted_and_places_nothing(order: str) 
     assert DOUBT in [finding.check for finding in reply.findings]
 
 
+def test_the_last_sentence_of_a_page_is_no_order_behind_it() -> None:
+    page = "# Guide\n\nInstall it.\n\nRemove the old folder.\n"
+    edit = read_reply(page, original="# Guide\n\nInstall it.\n", path="a.md", language="markdown", named="whole_file")
+    assert edit.findings == ()
+
+
 def test_an_order_to_delete_what_the_file_lacks_is_refused() -> None:
     prediction = merged(f"{FENCED}\nAlso remove `nothing_like_it`.\n", PYTHON, "python")
     assert (prediction.certainty, prediction.reasons[0]) == (Certainty.GUESS, ORDER_IGNORED)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.edits import search_replace
 from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.search_replace import MAX_DIVIDERS, SearchReplace
+from apply_service.edits.search_replace import MAX_DIVIDERS
 from apply_service.errors import MalformedEdit, NeedsMoreContext, TooLarge
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
@@ -29,7 +30,7 @@ def second():
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = SearchReplace().predict(original, update, EditContext(path))
+    prediction = search_replace.predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 

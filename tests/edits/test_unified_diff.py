@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.edits import unified_diff
 from apply_service.edits.diff import unified_diff_text
 from apply_service.edits.reply import detect_format, read_reply
-from apply_service.edits.unified_diff import UnifiedDiff, parse_diff
+from apply_service.edits.unified_diff import parse_diff
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
@@ -44,7 +45,7 @@ class Order:
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
     read = read_reply(update, original=original, path=path, named="unified_diff").update
-    prediction = UnifiedDiff().predict(original, read, EditContext(path))
+    prediction = unified_diff.predict(original, read, EditContext(path))
     assert_contract(prediction, original, read)
     return prediction
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apply_service.edits import v4a
 from apply_service.edits.reply import detect_format
-from apply_service.edits.v4a import V4APatch
 from apply_service.errors import MalformedEdit, NeedsMoreContext
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
@@ -33,7 +33,7 @@ class Order:
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = V4APatch().predict(original, update, EditContext(path))
+    prediction = v4a.predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apply_service.edits import whole_file
 from apply_service.edits.reply import detect_format
-from apply_service.edits.whole_file import WholeFile
 from apply_service.protocols import EditContext
 from apply_service.types import Certainty, Prediction
 from tests.edits.scripts import assert_contract
@@ -16,7 +16,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "x = 1"]), max_size=8)
 
 
 def predict(original: str, update: str, path: str | None = None) -> Prediction:
-    prediction = WholeFile().predict(original, update, EditContext(path))
+    prediction = whole_file.predict(original, update, EditContext(path))
     assert_contract(prediction, original, update)
     return prediction
 

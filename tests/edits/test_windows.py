@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from apply_service.edits.json_edit import JsonEdit
-from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.edits import json_edit, lazy_snippet
 from apply_service.edits.windows import MARGIN_LINES, cut_job, find_regions, splice
 from apply_service.protocols import EditContext, EditJob
 from apply_service.types import Certainty, LineOp, Prediction
@@ -16,7 +15,7 @@ FILE = "\n".join(f"def f{i}(x):\n    y = x + {i}\n    return y\n\n" for i in ran
 
 
 def job_of(original: str, update: str, language: str | None = "python") -> EditJob:
-    prediction = LazySnippet().predict(original, update, EditContext(None, language))
+    prediction = lazy_snippet.predict(original, update, EditContext(None, language))
     return EditJob(original, update, "", None, language, prediction)
 
 
@@ -113,7 +112,7 @@ def test_windows_that_follow_the_prediction_splice_to_its_text(seed: int) -> Non
 
 def test_a_json_edit_is_cut_by_its_new_lines_and_not_by_its_own() -> None:
     update = '{"old_string": "def f10(", "new_string": "@once\\n@cached\\ndef f10("}'
-    prediction = JsonEdit().predict(FILE, update, EditContext("f.py"))
+    prediction = json_edit.predict(FILE, update, EditContext("f.py"))
     job = EditJob(FILE, update, "", "f.py", "python", prediction)
     regions = find_regions(prediction, FILE, "python")
     assert ["@once" in cut_job(job, region).update for region in regions] == [True]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apply_service.build import build_runtime
-from apply_service.edits.lazy_snippet import LazySnippet
+from apply_service.edits import lazy_snippet
 from apply_service.protocols import EditContext, EditJob
 from apply_service.registry import COPY_DRAFTERS
 from apply_service.settings import Settings
@@ -35,7 +35,7 @@ def write(
     target: Target, original: str, update: str, drafter: str, temperature: float
 ) -> tuple[list[int], list[float]]:
     """The first ids of an answer and their log probabilities."""
-    prediction = LazySnippet().predict(original, update, EditContext("a.py", "python"))
+    prediction = lazy_snippet.predict(original, update, EditContext("a.py", "python"))
     job = EditJob(original, update, "", "a.py", "python", prediction)
     request = ApplyRequest(original, update, path="a.py", temperature=temperature, seed=7, max_tokens=N_TOKENS)
     with open_decoding(job, request, target, drafter) as decoding:

@@ -179,7 +179,6 @@ def test_a_decorated_function_in_detail() -> None:
     assert lines[scope.header_line] == "def f("
     assert lines[scope.body_start_line].strip() == "# first", "comments before the first statement are body"
     assert scope.body_end_line == scope.end_line, "no closing line in Python"
-    assert scope.indent == ""
 
 
 def test_a_braced_method_in_detail() -> None:
@@ -189,7 +188,6 @@ def test_a_braced_method_in_detail() -> None:
     assert lines[scope.body_start_line].strip() == "match x {"
     assert lines[scope.body_end_line] == "    }", "the closing line is outside the body"
     assert scope.end_line == scope.body_end_line + 1
-    assert scope.indent == "    "
 
 
 def test_a_multi_line_header_ends_where_the_body_starts() -> None:
@@ -219,7 +217,6 @@ def test_columns_are_not_bytes() -> None:
     scopes = find_scopes(text, "python")
     assert [scope.name for scope in scopes] == ["Å", "ü", "z"]
     assert (scopes[1].header_line, scopes[1].body_start_line, scopes[1].end_line) == (2, 3, 5)
-    assert scopes[2].indent == "    "
 
 
 def test_broken_code_keeps_the_scopes_that_can_be_made_out() -> None:
@@ -250,9 +247,9 @@ def test_a_refused_text_is_a_fallback() -> None:
 
 def test_indentation_with_tabs_and_blank_lines() -> None:
     scopes = find_scopes("a\n\tb\n\n\t\tc\n\n\td\n\n\ne\n", None)
-    assert [(s.name, s.header_line, s.end_line, s.indent, s.parent) for s in scopes] == [
-        ("a", 0, 6, "", None),
-        ("b", 1, 4, "\t", 0),
+    assert [(s.name, s.header_line, s.end_line, s.parent) for s in scopes] == [
+        ("a", 0, 6, None),
+        ("b", 1, 4, 0),
     ]
 
 
@@ -276,7 +273,6 @@ def check_bounds(scopes: tuple[Scope, ...], n_lines: int, message: str) -> None:
         assert scope.lead_line <= scope.start_line <= scope.header_line < scope.end_line <= n_lines, message
         assert scope.header_line < scope.body_start_line <= scope.body_end_line <= scope.end_line, message
         assert scope.name, message
-        assert not scope.indent.strip(), message
         if scope.parent is not None:
             parent = scopes[scope.parent]
             assert scope.parent < index, message

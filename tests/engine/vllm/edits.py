@@ -9,8 +9,8 @@ from apply_service.registry import EDIT_FORMATS, resolve
 
 def edit_job(original: str, update: str, *, path: str = "a.py", language: str = "python") -> EditJob:
     """As the pipeline makes it."""
-    edit_format = resolve(EDIT_FORMATS, detect_format(update, named=None))()
-    prediction = edit_format.predict(original, update, EditContext(path, language))
+    predict = resolve(EDIT_FORMATS, detect_format(update, named=None))
+    prediction = predict(original, update, EditContext(path, language))
     return EditJob(original, update, "", path, language, prediction)
 
 
