@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -244,31 +243,54 @@ class SamplingParams:
     seed: int = 0
 
 
-class Session(Protocol):
-    """One sequence in the engine, which owns its slots.  As a context manager it frees them at the end."""
+class Session:
+    """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once; leaving it as a
+    context manager closes it.
 
-    @property
-    def length(self) -> int:
-        """Tokens whose keys and values are in the cache."""
+    The first `length` slots hold keys and values of tokens that have been read.  Slots from `cleared` on may hold data
+    of an earlier session.  If `is_sound` is false, the prefix cache must not keep anything of this session.
+    """
+
+    def __init__(
+        self,
+        prompt_ids: Sequence[int],
+        slots: range,
+        *,
+        owner: str = "",
+        n_cached: int = 0,
+        release: Callable[[Any], None] = lambda _session: None,
+    ) -> None:
+        """`n_cached`: prompt tokens that the prefix cache has put into the slots."""
+        self.prompt_ids = prompt_ids
+        self.slots = slots
+        self.owner = owner
+        self.n_cached = n_cached
+        self.length = self.cleared = n_cached
+        self.is_open = self.is_sound = True
+        self._release = release
 
     @property
     def n_pending(self) -> int:
         """Prompt tokens still to be prefilled, except for the last one: it is the first window's `last_id`."""
-
-    @property
-    def n_cached(self) -> int:
-        """Prompt tokens that were found in the prefix cache at admission."""
+        return max(0, len(self.prompt_ids) - 1 - self.length)
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
+        if not 0 <= n_tokens <= self.length:
+            raise AssertionError(f"rewind {n_tokens} of {self.length}")
+        self.length -= n_tokens
 
     def close(self) -> None:
         """Free the slots.  A second call does nothing."""
+        if self.is_open:
+            self.is_open = False
+            self._release(self)
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ def raise_known(logits: torch.Tensor, known_ids: torch.Tensor) -> torch.Tensor:
 
 
 def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) -> torch.Tensor:
-    """All that the host needs of a pass, [4, n] float64 over its first n rows.
+    """All that the host needs of a pass, [3, n] float64 over its first n rows.
 
     The rows of the table are: choice and log probability of each row; then, by window, the number of accepted draft
-    tokens and the session's new length.  Draft tokens are accepted as long as each equals the choice of the row before
+    tokens.  Draft tokens are accepted as long as each equals the choice of the row before
     it.  A choice depends only on the tokens before it, so this is exact.
     """
     n = len(choices)
@@ -124,18 +124,17 @@ def decide(choices: torch.Tensor, logprobs: torch.Tensor, inputs: PassInputs) ->
     rejected = torch.where(choices == inputs.next_ids[:n], nowhere, rows)
     firsts = nowhere.scatter_reduce(0, windows, rows, "amin")
     accepted = nowhere.scatter_reduce(0, windows, rejected, "amin") - firsts
-    lengths = inputs.positions[firsts.clamp(max=n - 1)] + accepted + 1
-    return torch.stack([column.double() for column in (choices, logprobs, accepted, lengths)])
+    return torch.stack([column.double() for column in (choices, logprobs, accepted)])
 
 
-def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[tuple[Verification, int]]:
-    """For each window, given by its first row: the accepted tokens with the bonus token, and the session's new length.
+def read_decisions(table: torch.Tensor, firsts: Sequence[int]) -> list[Verification]:
+    """For each window, given by its first row: the accepted tokens with the bonus token.
 
     This is the only transfer from the device in a pass.
     """
-    choices, logprobs, accepted, lengths = table.tolist()
+    choices, logprobs, accepted = table.tolist()
     found = []
     for i, first in enumerate(firsts):
         rows = slice(first, first + int(accepted[i]) + 1)
-        found.append((Verification([int(token) for token in choices[rows]], logprobs[rows]), int(lengths[i])))
+        found.append(Verification([int(token) for token in choices[rows]], logprobs[rows]))
     return found

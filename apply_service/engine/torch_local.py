@@ -7,10 +7,9 @@ cannot change a choice.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 
@@ -24,8 +23,8 @@ from apply_service.engine.attention import (
     fix_frequencies,
 )
 from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
-from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
-from apply_service.engine.layout import Layout, WindowRows, pack, windows_first
+from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
+from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.passes import (
     PassInputs,
     PassKey,
@@ -37,8 +36,6 @@ from apply_service.engine.passes import (
 )
 from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
-from apply_service.engine.session import TorchSession, refuse_over_limit
-from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
 
 KEY_GRAIN = 512
@@ -64,7 +61,7 @@ KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
 
-class TorchEngine:
+class TorchEngine(SlotEngine):
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
     `buckets`: the row counts that a pass may have.  `padded=False` makes the undrafted baseline `plain`, whose passes
@@ -101,10 +98,8 @@ class TorchEngine:
         self._times_passes = pass_times is not None and padded
         self.query_grain = query_grain
         self.padded = padded
-        self.prefill_grain = max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2))
         config = model.config.get_text_config()
-        self.context_limit: int = config.max_position_embeddings
-        fix_frequencies(model, self.context_limit)
+        fix_frequencies(model, config.max_position_embeddings)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them; `loading` refuses a model that does anything else.
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
@@ -112,10 +107,15 @@ class TorchEngine:
         self.device = next(model.parameters()).device
         self._times_passes &= self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
-        n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
-        self.pool = pool or SlotPool(shape, _round_up(n_slots, KEY_GRAIN))
-        max_kept = prefix_cache_bytes // shape.bytes_per_slot
-        self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
+        super().__init__(
+            shape,
+            context_limit=config.max_position_embeddings,
+            prefill_grain=max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2)),
+            key_grain=KEY_GRAIN,
+            kv_cache_bytes=kv_cache_bytes,
+            prefix_cache_bytes=prefix_cache_bytes,
+            pool=pool,
+        )
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
         self.kernels, self.attention_note = kernels, ""
@@ -147,31 +147,11 @@ class TorchEngine:
             self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, **self._options
         )
 
-    # -- admission -----------------------------------------------------------------------------------------------------
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
-        refuse_over_limit(len(prompt_ids), max_new_tokens, min(self.context_limit, self.pool.n_slots))
-        slots = self.pool.take(_round_up(len(prompt_ids) + max_new_tokens, KEY_GRAIN))
-        if slots is None:
-            return None
+    def _cache_owner(self, owner: str, slots: range) -> str:
         # If attention reads all slots of a session, only sessions with equally many slots have the same bits.
         is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
-        kept_for = f"{len(slots) if is_exact else 'any'} {owner}"
-        n_cached = self.prefix_cache.restore(kept_for, prompt_ids, slots)
-        return TorchSession(prompt_ids, slots, owner=kept_for, n_cached=n_cached, release=self._release)
+        return f"{len(slots)} {owner}" if is_exact else owner
 
-    def _release(self, session: TorchSession) -> None:
-        n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
-        self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
-
-    def check_integrity(self) -> None:
-        """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
-        or it is both."""
-        n_held = self.pool.n_slots - self.pool.n_free
-        n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
-        if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
-            raise EngineFailure(f"integrity: {n_held} slots are lent, {n_kept} kept", value=n_held, limit=n_kept)
-
-    # -- passes --------------------------------------------------------------------------------------------------------
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
@@ -186,23 +166,12 @@ class TorchEngine:
             logits = output.logits[: layout.n_window_rows]
             choices = choose(logits, layout.windows)
             table = decide(choices, logprobs_of(logits, choices), inputs)
-        decisions = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
-        for window, (found, _) in zip(windows, decisions, strict=True):
-            if any(map(math.isnan, found.logprobs or ())):
-                session = cast(TorchSession, window.session)
-                session.is_sound = False
-                raise EngineFailure("the model's output is not a number", value=session.length)
+        found = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
         seconds = elapsed()
         if self._times_passes and len(windows) == len(parts) and seconds < BETTER * self.pass_times.get(n_rows, 0.0):
             # The self-test measured on a busy machine.  Passes with prompts do not count: their rows skip the head.
             self.pass_times = consistent({**self.pass_times, n_rows: seconds})
-        rest, answers = iter(decisions), list[Verification | None]()
-        for part in parts:
-            session = cast(TorchSession, part.session)
-            answer, length = next(rest) if isinstance(part, Window) else (None, session.length + part.n_rows)
-            session.length = length
-            answers.append(answer)
-        return answers
+        return self._settle(parts, found)
 
     def row_count(self, n_rows: int) -> int:
         """The number of rows to which a pass (or its head) with `n_rows` rows is padded."""
@@ -228,7 +197,7 @@ class TorchEngine:
     ) -> tuple[PassOutput, Layout, PassInputs]:
         """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
         grain = self.query_grain if self.padded else 1
-        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, n_padded=lambda n: _round_up(n, grain))
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=grain)
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
         if self.kernels is not None:
@@ -237,11 +206,7 @@ class TorchEngine:
             n_tiles = max(len(tiles), self.tile.least_tiles(n_rows))
             n_splits = self.tile.n_splits(max(one.position + one.n_rows for one in layout.segments))
         elif self.padded:  # without padding, attention reads only keys that have been written
-            for part, segment in zip(windows_first(parts), layout.segments, strict=True):
-                session = cast(TorchSession, part.session)
-                if segment.n_keys > session.cleared:
-                    self.pool.clear(session.slots[session.cleared : segment.n_keys])
-                    session.cleared = segment.n_keys
+            self._clear_keys(parts)
         if n_head_rows is None:
             n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
         n_choices = n_head_rows if self.has_graphs else layout.n_window_rows
@@ -291,10 +256,10 @@ class TorchEngine:
             logits = logits * self._logit_scale
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
-    def _n_keys(self, session: TorchSession, n_filled: int) -> int:
+    def _n_keys(self, session: Session, n_filled: int) -> int:
         if not self.padded:
             return n_filled
-        return _round_up(n_filled, KEY_GRAIN) if self.attends_in_blocks else session.capacity
+        return super()._n_keys(session, n_filled) if self.attends_in_blocks else len(session.slots)
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
@@ -321,7 +286,3 @@ def stopwatch(device: torch.device) -> Callable[[], float]:
     if device.type != "cpu":
         return lambda: time.perf_counter() - wall
     return lambda: min(time.perf_counter() - wall, time.process_time() - processor)
-
-
-def _round_up(n: int, grain: int) -> int:
-    return -(-n // grain) * grain
