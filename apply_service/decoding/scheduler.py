@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.decoding.window_policy import Want, share_rows
+from apply_service.decoding.window_policy import share_rows
 from apply_service.errors import Overloaded
 from apply_service.protocols import Engine, Part, Prefill, Verification
 
@@ -100,7 +100,8 @@ class Scheduler:
                     step = entry.attempt(partial(decoding.commit, answer, seconds))
                     entry.outcome = entry.outcome if step is None else step
                 elif not entry.is_failed:
-                    decoding.count_prefill(seconds)
+                    decoding.stats.prefill_passes += 1
+                    decoding.stats.prefill_s += seconds
         for entry in entries:
             if entry.is_failed or entry.decoding.finish_reason is not None:
                 first = entry.outcome
@@ -136,12 +137,11 @@ class Scheduler:
         writing = [entry for entry in admitted if not entry.n_pending]
         writing.sort(key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes))
         n_left = max_rows
-        drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
-        drafted = [(entry, draft) for entry, draft in drafts if draft is not None]
-        if drafted:
-            wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in drafted]
-            shares = share_rows(wants, engine.pass_times, window_rows)
-            for (entry, _), n_drafted in zip(drafted, shares, strict=True):
+        proposed = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
+        drafts = {entry: draft for entry, draft in proposed if draft is not None}
+        if drafts:
+            shares = share_rows([*drafts.values()], engine.pass_times, window_rows)
+            for entry, n_drafted in zip(drafts, shares, strict=True):
                 entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
                 n_left -= 0 if entry.part is None else entry.part.n_rows
         for entry in reading:

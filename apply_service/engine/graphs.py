@@ -34,10 +34,9 @@ class PassOutput(NamedTuple):
     table: torch.Tensor | None
 
 
-Fill = Callable[[PassInputs], None]
-Compute = Callable[[PassInputs], PassOutput]
+Compute = Callable[[], PassOutput]
 Replay = Callable[[], None]
-Capture = Callable[[Callable[[], PassOutput]], tuple[PassOutput, Replay]]
+Capture = Callable[[Compute], tuple[PassOutput, Replay]]
 """Records what a function does on the device.  Returns its output and a function that repeats it."""
 
 
@@ -47,10 +46,12 @@ class EagerPasses:
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
-        inputs = PassInputs(key, self._device)
-        fill(inputs)
-        return compute(inputs)
+    def inputs(self, key: PassKey) -> PassInputs:
+        """The block of inputs for a pass of this key; to be filled, and then given to `run`."""
+        return PassInputs(key, self._device)
+
+    def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:  # noqa: ARG002  `compute` has them
+        return compute()
 
 
 class GraphedPasses:
@@ -70,18 +71,17 @@ class GraphedPasses:
         """The keys of the recorded passes, the least recently used first."""
         return tuple(self._recorded)
 
-    def run(self, key: PassKey, fill: Fill, compute: Compute) -> PassOutput:
-        if key in self._recorded:
-            self._recorded.move_to_end(key)
-            fill(self._recorded[key][0])
-        else:
+    def inputs(self, key: PassKey) -> PassInputs:
+        return self._recorded[key][0] if key in self._recorded else PassInputs(key, self._device)
+
+    def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:
+        if inputs.key not in self._recorded:
             while len(self._recorded) >= self._max_graphs:
                 self._recorded.popitem(last=False)
-            inputs = PassInputs(key, self._device)
-            fill(inputs)
-            self._recorded[key] = (inputs, *self._capture(lambda: self._in_one_place(compute(inputs))))
+            self._recorded[inputs.key] = (inputs, *self._capture(lambda: self._in_one_place(compute())))
             self.n_captured += 1
-        _, output, replay = self._recorded[key]
+        self._recorded.move_to_end(inputs.key)
+        _, output, replay = self._recorded[inputs.key]
         replay()
         return output
 
@@ -110,7 +110,7 @@ class CudaCapture:
         self._pool: Any = None
         self._stream: Any = None
 
-    def __call__(self, compute: Callable[[], PassOutput]) -> tuple[PassOutput, Replay]:
+    def __call__(self, compute: Compute) -> tuple[PassOutput, Replay]:
         """Capture `compute`.
 
         It runs twice before the capture, so that kernels are compiled and libraries have their workspaces.  A pass may

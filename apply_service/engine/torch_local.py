@@ -217,14 +217,9 @@ class TorchEngine(SlotEngine):
             for rows, window in zip(layout.windows, windows, strict=True):
                 if (ids := self._known(rows, window)) is not None:
                     known.append((rows.first, ids))
-        used: list[PassInputs] = []
-
-        def fill(inputs: PassInputs) -> None:
-            used.append(inputs)
-            inputs.fill(layout, known, tiles)
-
-        output = self.passes.run(key, fill, lambda inputs: self._compute(inputs, layout))
-        return output, layout, used[0]
+        inputs = self.passes.inputs(key)
+        inputs.fill(layout, known, tiles)
+        return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout, inputs
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
         """The pass itself.

@@ -52,11 +52,6 @@ class Ticket:
         """How long it has waited for the engine, or did before it was taken up."""
         return (time.monotonic() if self._started is None else self._started) - self._submitted
 
-    @property
-    def age_s(self) -> float:
-        """Seconds since it was accepted."""
-        return time.monotonic() - self._submitted
-
     def cancel(self) -> None:
         """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
         self.end(cancelled_error())

@@ -122,7 +122,7 @@ def test_windows_of_any_length_in_one_row_count_are_one_kind_of_pass() -> None:
 
 def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
     passes = GraphedPasses(CPU, record)
-    outputs = [passes.run(PassKey(n, n, n, 0, 0, False), lambda inputs: None, logits_of(n)) for n in (2, 4, 3)]
+    outputs = [passes.run(passes.inputs(PassKey(n, n, n, 0, 0, False)), logits_of(n)) for n in (2, 4, 3)]
     places = [one.logits.untyped_storage().data_ptr() for one in outputs if one.logits is not None]
     assert places[1] == places[2]
     assert outputs[2].logits is not None
@@ -132,15 +132,15 @@ def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
 DRAWN = torch.randn(4, 7, generator=torch.Generator().manual_seed(0))
 
 
-def logits_of(n_rows: int) -> Callable[[PassInputs], PassOutput]:
-    return lambda _: PassOutput(DRAWN[:n_rows] * 1, None)
+def logits_of(n_rows: int) -> Callable[[], PassOutput]:
+    return lambda: PassOutput(DRAWN[:n_rows] * 1, None)
 
 
 def test_the_least_recently_used_recording_goes_first() -> None:
     passes = GraphedPasses(CPU, record, max_graphs=2)
     keys = [PassKey(n, 0, 0, 0, 0, False) for n in (1, 2, 3)]
     for i in (0, 1, 0, 2, 2):
-        passes.run(keys[i], lambda inputs: None, lambda inputs: PassOutput(inputs.ids.clone(), None))
+        passes.run(passes.inputs(keys[i]), lambda: PassOutput(DRAWN * 1, None))
     assert passes.keys == (keys[0], keys[2])
 
 
