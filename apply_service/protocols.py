@@ -243,31 +243,26 @@ class SamplingParams:
     seed: int = 0
 
 
+@dataclass(eq=False)
 class Session:
     """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once; leaving it as a
     context manager closes it.
 
-    The first `length` slots hold keys and values of tokens that have been read.  Slots from `cleared` on may hold data
-    of an earlier session.  If `is_sound` is false, the prefix cache must not keep anything of this session.
+    The first `length` slots hold keys and values of tokens that have been read, `n_cached` of them by the prefix cache.
+    Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix cache must not keep
+    anything of this session.
     """
 
-    def __init__(
-        self,
-        prompt_ids: Sequence[int],
-        slots: range,
-        *,
-        owner: str = "",
-        n_cached: int = 0,
-        release: Callable[[Any], None] = lambda _session: None,
-    ) -> None:
-        """`n_cached`: prompt tokens that the prefix cache has put into the slots."""
-        self.prompt_ids = prompt_ids
-        self.slots = slots
-        self.owner = owner
-        self.n_cached = n_cached
-        self.length = self.cleared = n_cached
-        self.is_open = self.is_sound = True
-        self._release = release
+    prompt_ids: Sequence[int]
+    slots: range
+    owner: str = ""
+    n_cached: int = 0
+    release: Callable[[Any], None] = lambda _session: None
+    is_open: bool = True
+    is_sound: bool = True
+
+    def __post_init__(self) -> None:
+        self.length = self.cleared = self.n_cached
 
     @property
     def n_pending(self) -> int:
@@ -284,7 +279,7 @@ class Session:
         """Free the slots.  A second call does nothing."""
         if self.is_open:
             self.is_open = False
-            self._release(self)
+            self.release(self)
 
     def __enter__(self) -> Self:
         return self
