@@ -152,13 +152,9 @@ class TaggedOutput:
     def constraint(self, job: EditJob) -> Constraint | None:
         if self._vocabulary is None:
             return None
+        before, after = self.tags.head, self.tags.tail
         return SourceConstraint(
-            self._vocabulary,
-            source_lines(job),
-            end_id=self._chat.end_id,
-            before=self.tags.head,
-            after=self.tags.tail,
-            encode=lambda text: self._content.encode(text).ids,
+            self._vocabulary, source_lines(job), end_id=self._chat.end_id, before=before, after=after
         )
 
 

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 class End(NamedTuple):
-    """How a call ended: with a value, an ApplyError, or a crash.  Of a crash it has the exception's class and trace, but
-    not the message, which may quote code."""
+    """How a call ended: with a value, an ApplyError, or a crash.  Of a crash it has the exception's class and trace but
+    no message, which may quote code."""
 
     value: Any = None
     error: ApplyError | None = None
@@ -168,8 +168,8 @@ class WorkerPool:
             return [worker.pid for worker in self._idle]
 
     def submit(self, call: Callable[[], Any], limit_s: float | None = None) -> Job:
-        """Make a call as soon as a process is free.  It must be picklable.  `limit_s` counts from its beginning.  Raises
-        NotReady: the pool is closed."""
+        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning.
+        Raises NotReady: the pool is closed."""
         job = Job(call, limit_s)
         with self._lock:
             if self._is_closed:
