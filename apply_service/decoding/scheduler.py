@@ -18,7 +18,7 @@ from apply_service.decoding.window_policy import share_rows
 from apply_service.errors import Overloaded
 from apply_service.protocols import Engine, Part, Prefill, Verification
 
-Outcome = Step | BaseException | None
+PassResult = Step | BaseException | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
 for room)."""
 
@@ -43,7 +43,7 @@ class Entry:
     decoding: Decoding
     part: Part | None = None
     answer: Verification | None = None
-    outcome: Outcome = None
+    outcome: PassResult = None
 
     @property
     def is_failed(self) -> bool:
@@ -76,7 +76,7 @@ class Scheduler:
         self._n_passes = 0
         self._on_failure = on_failure
 
-    def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
+    def run_pass(self, decodings: Sequence[Decoding]) -> list[PassResult]:
         """Run one pass on each engine, and return the outcome of each of `decodings`, in order.
 
         No decoding may be finished before the call.  They are admitted in order: none overtakes one that waits for
@@ -195,7 +195,7 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
         task.close()
 
 
-def joined(outcomes: Sequence[Outcome]) -> Answer:
+def joined(outcomes: Sequence[PassResult]) -> Answer:
     """What a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error

@@ -129,7 +129,7 @@ class Cursor:
         return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
 
 
-class Sources:
+class AlignedSources:
     """The sources of one drafter, in order of preference.  Positions follow the alignment of the predicted merge."""
 
     def __init__(self, given: DraftSources, names: Sequence[str]) -> None:
@@ -190,7 +190,7 @@ class Reindenter:
     pass instead of one for each line.
     """
 
-    def __init__(self, given: DraftSources, sources: Sources) -> None:
+    def __init__(self, given: DraftSources, sources: AlignedSources) -> None:
         self._encode, self._decode = given.encode, given.decode
         self._sources = sources
 
@@ -249,7 +249,7 @@ class CopyDrafter(LearningDrafter):
     def __init__(self, context: DraftContext) -> None:
         super().__init__(PRIORS)
         self._encode, self._decode = context.sources.encode, context.sources.decode
-        self._sources = Sources(context.sources, self.names)
+        self._sources = AlignedSources(context.sources, self.names)
         self._reindenter = Reindenter(context.sources, self._sources)
         self._cursor = Cursor(self._sources.ordered[0], 0)
         self._found = "followed"

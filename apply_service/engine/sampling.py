@@ -20,7 +20,7 @@ _GOLDEN, _MIX_1, _MIX_2 = (constant - 2**64 for constant in (GOLDEN, MIX_1, MIX_
 
 LOGPROB_ROWS = 64
 
-Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+GreedyChoice = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
 
 
@@ -58,7 +58,7 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
 
 
 def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `Chooser` in plain PyTorch."""
+    """The `GreedyChoice` in plain PyTorch."""
     choices = choose(logits, ())
     return choices, logprobs_of(logits, choices)
 
