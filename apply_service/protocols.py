@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.types import FinishReason, Prediction, Verdict
+from apply_service.types import Prediction, Verdict
 
 TokenIds = npt.NDArray[np.int64]
 TokenSet = npt.NDArray[np.int64]
@@ -50,7 +50,6 @@ class CheckInput:
     update: str
     prediction: Prediction
     language: str | None
-    finish_reason: FinishReason
 
 
 Check = Callable[[CheckInput], list[Verdict]]

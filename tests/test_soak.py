@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from apply_service.engine.graphs import PassOutput
 from apply_service.engine.layout import Layout
-from apply_service.engine.passes import PassInputs
+from apply_service.engine.passes import PassInputs, PassOutput
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Engine, Part
 from apply_service.service import Service

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.attention import Kernels, Places
-from apply_service.engine.graphs import EagerPasses
+from apply_service.engine.passes import EagerPasses
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window

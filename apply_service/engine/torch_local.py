@@ -22,14 +22,17 @@ from apply_service.engine.attention import (
     find_kernels,
     fix_frequencies,
 )
-from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
 from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
 from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.passes import (
+    GraphedPasses,
+    GraphSetting,
     PassInputs,
     PassKey,
+    PassOutput,
     decide,
     is_greedy,
+    open_passes,
     power_of_two,
     raise_known,
     read_decisions,

@@ -11,9 +11,9 @@ from functools import cached_property
 from apply_service.errors import Truncated
 from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
 from apply_service.prompts.tokenizer import (
-    PromptMessage,
     ChatTokenizer,
     IncrementalDecoder,
+    PromptMessage,
     lines_of_tokens,
     text_sources,
 )

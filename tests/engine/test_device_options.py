@@ -12,7 +12,7 @@ import torch
 
 from apply_service.engine import self_test_store
 from apply_service.engine.attention import find_kernels
-from apply_service.engine.graphs import GraphedPasses, PassOutput
+from apply_service.engine.passes import GraphedPasses, PassOutput
 from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
 from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test, found_options
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine

@@ -15,9 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from apply_eval.replay import ReplayEngine
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
-from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
 from apply_service.engine.layout import Layout
-from apply_service.engine.passes import PassInputs, PassKey
+from apply_service.engine.passes import EagerPasses, GraphedPasses, PassInputs, PassKey, PassOutput, open_passes
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window

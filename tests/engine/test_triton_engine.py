@@ -8,7 +8,7 @@ import os
 import pytest
 
 from apply_service.drafting.drafter import NoDraft
-from apply_service.engine.graphs import GraphedPasses
+from apply_service.engine.passes import GraphedPasses
 from apply_service.engine.self_test import check_device_parts
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Drafter, SamplingParams
