@@ -98,7 +98,6 @@ class TorchEngine(SlotEngine):
         self.buckets = tuple(sorted(buckets))
         self.determinism = determinism
         self.pass_times = pass_times or {bucket: max(1.0, bucket / 64) for bucket in self.buckets}
-        self._times_passes = pass_times is not None and padded
         self.query_grain = query_grain
         self.padded = padded
         config = model.config.get_text_config()
@@ -108,7 +107,7 @@ class TorchEngine(SlotEngine):
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        self._times_passes &= self.device.type == "cpu"
+        self._times_passes = pass_times is not None and padded and self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
         super().__init__(
             shape,
@@ -121,10 +120,8 @@ class TorchEngine(SlotEngine):
         )
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
-        self.kernels, self.attention_note = kernels, ""
+        self.kernels, self.attention_note = find_kernels(attention, self.device) if kernels is None else (kernels, "")
         """What replaces PyTorch's attention.  If it is None, `attention_note` says why."""
-        if kernels is None:
-            self.kernels, self.attention_note = find_kernels(attention, self.device)
         group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
         self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
         self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
