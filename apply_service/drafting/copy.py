@@ -182,21 +182,66 @@ def indented_anew(line: str, known: str, written: str) -> str:
     return blank * max(0, width) + line.lstrip(BLANKS)
 
 
-class Reindenter:
-    """Follows a target that indents lines in another way than their source.
+class CopyDrafter(LearningDrafter):
+    """Drafts from `names` of the sources, in that order of preference."""
 
-    Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One rejection
-    shows how the target indents one line.  The lines after it are indented by the same shift, so that a block costs one
-    pass instead of one for each line.
-    """
+    names: tuple[str, ...] = ()
 
-    def __init__(self, given: DraftSources, sources: AlignedSources) -> None:
-        self._encode, self._decode = given.encode, given.decode
-        self._sources = sources
+    def __init__(self, context: DraftContext) -> None:
+        super().__init__(PRIORS)
+        self._encode, self._decode = context.sources.encode, context.sources.decode
+        self._sources = AlignedSources(context.sources, self.names)
+        self._cursor = Cursor(self._sources.ordered[0], 0)
+        self._found = "followed"
+        self._n_agreed = 0
+        self._n_seen = 0
 
-    def resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
+    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
+        """Follows the output in the sources too, whichever drafter wrote it."""
+        written = list(output_ids[self._n_seen :])
+        self._n_seen = len(output_ids)
+        expected = self._cursor.peek(len(written))
+        if expected == written:
+            self._cursor = self._cursor.advance(len(written))
+            self._n_agreed += len(written)
+        else:
+            pairs = enumerate(zip(written, expected, strict=False))
+            n_agreed = next((i for i, (a, b) in pairs if a != b), len(expected))
+            self._found, self._cursor = self._realign(self._cursor.advance(n_agreed), output_ids)
+            self._n_agreed = 0
+        if limit <= 0:
+            return EMPTY_DRAFT
+        name = self._cursor.source.name
+        kind = self._found if self._n_agreed < SETTLED_TOKENS else "followed"
+        kind = "followed predicted" if kind == "followed" and name == "predicted" else kind
+        return self.draft(self._cursor.peek(limit), kind, name)
+
+    def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
+        """The place to go on from after the target has left `cursor`, and how it was found."""
+        source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
+        if cursor.is_in_prefix:
+            source.move_to(source.token_at(cursor.source_char(self._decode))[0])
+        self._sources.follow(source)
+        resumed = self._resume(cursor, tail)
+        if resumed is not None and source.name == "predicted":
+            return "loose", resumed
+        matches = [(*_best_match(one, tail), one) for one in self._sources.ordered]
+        score, place, n_tokens, matched = max(matches, key=lambda match: match[0])
+        if score > 0:
+            found = "loose" if n_tokens < 2 else "short" if n_tokens < LONG_MATCH else "long"
+            return found, Cursor(matched, place)
+        resumed = resumed or self._by_text(output_ids)
+        # Nothing matches: assume that the target replaced one token.
+        return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
+
+    def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
         """The cursor after the start of a line that differs from the source's line only in white space.  None if it
-        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens."""
+        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens.
+
+        Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One
+        rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a
+        block costs one pass instead of one for each line.
+        """
         source, text = cursor.source, cursor.source.text
         _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
         if not newline:
@@ -239,60 +284,6 @@ class Reindenter:
             if self._decode(ids[:n_begun]) == "\n" + line:
                 return Cursor(source, place, tuple(ids[n_begun:]), content)
         return None
-
-
-class CopyDrafter(LearningDrafter):
-    """Drafts from `names` of the sources, in that order of preference."""
-
-    names: tuple[str, ...] = ()
-
-    def __init__(self, context: DraftContext) -> None:
-        super().__init__(PRIORS)
-        self._encode, self._decode = context.sources.encode, context.sources.decode
-        self._sources = AlignedSources(context.sources, self.names)
-        self._reindenter = Reindenter(context.sources, self._sources)
-        self._cursor = Cursor(self._sources.ordered[0], 0)
-        self._found = "followed"
-        self._n_agreed = 0
-        self._n_seen = 0
-
-    def propose(self, output_ids: Sequence[int], limit: int) -> Draft:
-        """Follows the output in the sources too, whichever drafter wrote it."""
-        written = list(output_ids[self._n_seen :])
-        self._n_seen = len(output_ids)
-        expected = self._cursor.peek(len(written))
-        if expected == written:
-            self._cursor = self._cursor.advance(len(written))
-            self._n_agreed += len(written)
-        else:
-            pairs = enumerate(zip(written, expected, strict=False))
-            n_agreed = next((i for i, (a, b) in pairs if a != b), len(expected))
-            self._found, self._cursor = self._realign(self._cursor.advance(n_agreed), output_ids)
-            self._n_agreed = 0
-        if limit <= 0:
-            return EMPTY_DRAFT
-        name = self._cursor.source.name
-        kind = self._found if self._n_agreed < SETTLED_TOKENS else "followed"
-        kind = "followed predicted" if kind == "followed" and name == "predicted" else kind
-        return self.draft(self._cursor.peek(limit), kind, name)
-
-    def _realign(self, cursor: Cursor, output_ids: Sequence[int]) -> tuple[str, Cursor]:
-        """The place to go on from after the target has left `cursor`, and how it was found."""
-        source, tail = cursor.source, list(output_ids[-MAX_MATCH:])
-        if cursor.is_in_prefix:
-            source.move_to(source.token_at(cursor.source_char(self._decode))[0])
-        self._sources.follow(source)
-        resumed = self._reindenter.resume(cursor, tail)
-        if resumed is not None and source.name == "predicted":
-            return "loose", resumed
-        matches = [(*_best_match(one, tail), one) for one in self._sources.ordered]
-        score, place, n_tokens, matched = max(matches, key=lambda match: match[0])
-        if score > 0:
-            found = "loose" if n_tokens < 2 else "short" if n_tokens < LONG_MATCH else "long"
-            return found, Cursor(matched, place)
-        resumed = resumed or self._by_text(output_ids)
-        # Nothing matches: assume that the target replaced one token.
-        return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
 
     def _by_text(self, output_ids: Sequence[int]) -> Cursor | None:
         """Find the output's last characters in a source's text, as token boundaries shift around an edit.  The rest of

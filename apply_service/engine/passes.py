@@ -173,26 +173,13 @@ Capture = Callable[[Compute], tuple[PassOutput, Replay]]
 """Records what a function does on the device.  Returns its output and a function that repeats it."""
 
 
-class EagerPasses:
-    """Computes every pass anew."""
+class Passes:
+    """Runs passes step by step.  With `capture` (`CudaCapture()`, except in tests), captures the first pass of a key and
+    replays it for the others."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, capture: Capture | None = None, *, max_graphs: int = MAX_GRAPHS) -> None:
         self._device = device
-
-    def inputs(self, key: PassKey) -> PassInputs:
-        """The block of inputs for a pass of this key; to be filled, and then given to `run`."""
-        return PassInputs(key, self._device)
-
-    def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:  # noqa: ARG002  `compute` has them
-        return compute()
-
-
-class GraphedPasses:
-    """Captures the first pass of a key and replays it for the others.  `capture`: `CudaCapture()`, except in tests."""
-
-    def __init__(self, device: torch.device, capture: Capture, *, max_graphs: int = MAX_GRAPHS) -> None:
-        self._device = device
-        self._capture = capture
+        self.capture = capture
         self._max_graphs = max_graphs
         self._recorded: OrderedDict[PassKey, tuple[PassInputs, PassOutput, Replay]] = OrderedDict()
         self._logits: torch.Tensor | None = None
@@ -205,13 +192,17 @@ class GraphedPasses:
         return tuple(self._recorded)
 
     def inputs(self, key: PassKey) -> PassInputs:
+        """The block of inputs for a pass of this key; to be filled, and then given to `run`."""
         return self._recorded[key][0] if key in self._recorded else PassInputs(key, self._device)
 
     def run(self, inputs: PassInputs, compute: Compute) -> PassOutput:
+        """Do what `compute` does with these inputs."""
+        if self.capture is None:
+            return compute()
         if inputs.key not in self._recorded:
             while len(self._recorded) >= self._max_graphs:
                 self._recorded.popitem(last=False)
-            self._recorded[inputs.key] = (inputs, *self._capture(lambda: self._in_one_place(compute())))
+            self._recorded[inputs.key] = (inputs, *self.capture(lambda: self._in_one_place(compute())))
             self.n_captured += 1
         self._recorded.move_to_end(inputs.key)
         _, output, replay = self._recorded[inputs.key]
@@ -262,9 +253,7 @@ class CudaCapture:
         return output, graph.replay
 
 
-def open_passes(
-    setting: GraphSetting, device: torch.device, *, has_kernels: bool
-) -> tuple[EagerPasses | GraphedPasses, str]:
+def open_passes(setting: GraphSetting, device: torch.device, *, has_kernels: bool) -> tuple[Passes, str]:
     """What runs the passes of an engine on `device`, and the reason if it uses no graphs (else an empty text).  Raises
     MissingDependency: graphs were asked for by name and can't be captured here."""
     lack = "" if device.type == "cuda" else "no CUDA device"
@@ -274,4 +263,4 @@ def open_passes(
         lack = "cuda_graphs is off"
     elif setting == "on" and lack:
         raise MissingDependency(f"passes can't be captured: {lack}", value="on", remedy="set cuda_graphs to auto")
-    return (EagerPasses(device), lack) if lack else (GraphedPasses(device, CudaCapture()), "")
+    return (Passes(device), lack) if lack else (Passes(device, CudaCapture()), "")

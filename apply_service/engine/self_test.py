@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.attention import Kernels, Places
-from apply_service.engine.passes import EagerPasses
+from apply_service.engine.passes import Passes
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
 from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
@@ -265,7 +265,7 @@ def replay_error(engine: TorchEngine, seed: int) -> float:
     step by step, as a share of the largest logit."""
     generator = torch.Generator().manual_seed(seed)
     n_vocab = engine.model.config.get_text_config().vocab_size
-    graphed, eager = engine.passes, EagerPasses(engine.device)
+    graphed, eager = engine.passes, Passes(engine.device)
     error = 0.0
     for ids in torch.randint(0, n_vocab, (2, 24), generator=generator).tolist():
         session, found = engine.open(ids[:20], 8), []

@@ -25,7 +25,6 @@ from apply_service.engine.attention import (
 from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
 from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.passes import (
-    GraphedPasses,
     GraphSetting,
     PassInputs,
     PassKey,
@@ -139,7 +138,7 @@ class TorchEngine(SlotEngine):
     @property
     def has_graphs(self) -> bool:
         """Whether passes are captured and replayed.  If not, `graphs_note` says why."""
-        return isinstance(self.passes, GraphedPasses)
+        return self.passes.capture is not None
 
     def plain(self) -> TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""

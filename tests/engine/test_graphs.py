@@ -16,7 +16,7 @@ from apply_eval.replay import ReplayEngine
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
 from apply_service.engine.layout import Layout
-from apply_service.engine.passes import EagerPasses, GraphedPasses, PassInputs, PassKey, PassOutput, open_passes
+from apply_service.engine.passes import Passes, PassInputs, PassKey, PassOutput, open_passes
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
@@ -45,7 +45,7 @@ def record(compute: Callable[[], PassOutput]) -> tuple[PassOutput, Callable[[], 
 def graphed(family: str, engine_type: type[TorchEngine] = TorchEngine, **options: Any) -> Any:
     """An engine whose passes are recorded, with the kernels' double."""
     engine = engine_type(tiny_model(family), name=family, buckets=BUCKETS, kernels=PLAIN, **options)
-    engine.passes = GraphedPasses(CPU, record)
+    engine.passes = Passes(CPU, record)
     return engine
 
 
@@ -120,7 +120,7 @@ def test_windows_of_any_length_in_one_row_count_are_one_kind_of_pass() -> None:
 
 
 def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
-    passes = GraphedPasses(CPU, record)
+    passes = Passes(CPU, record)
     outputs = [passes.run(passes.inputs(PassKey(n, n, n, 0, 0, False)), logits_of(n)) for n in (2, 4, 3)]
     places = [one.logits.untyped_storage().data_ptr() for one in outputs if one.logits is not None]
     assert places[1] == places[2]
@@ -136,7 +136,7 @@ def logits_of(n_rows: int) -> Callable[[], PassOutput]:
 
 
 def test_the_least_recently_used_recording_goes_first() -> None:
-    passes = GraphedPasses(CPU, record, max_graphs=2)
+    passes = Passes(CPU, record, max_graphs=2)
     keys = [PassKey(n, 0, 0, 0, 0, False) for n in (1, 2, 3)]
     for i in (0, 1, 0, 2, 2):
         passes.run(passes.inputs(keys[i]), lambda: PassOutput(DRAWN * 1, None))
@@ -145,7 +145,7 @@ def test_the_least_recently_used_recording_goes_first() -> None:
 
 def test_graphs_without_a_device_for_them() -> None:
     passes, why = open_passes("auto", CPU, has_kernels=True)
-    assert isinstance(passes, EagerPasses)
+    assert passes.capture is None
     assert why == "no CUDA device"
     with pytest.raises(MissingDependency, match="no CUDA device"):
         open_passes("on", CPU, has_kernels=True)
