@@ -99,7 +99,9 @@ def build_runtime(settings: Settings) -> Runtime:
         check_drafter(settings.drafter, has_draft_model=has_draft_model)
     except RequestError as error:
         raise SettingsError(error.message, value=error.value, limit=error.limit, remedy=error.remedy) from error
-    draft_model = cache(partial(load_draft_model, settings)) if has_draft_model else None
+    draft_model: Callable[[], LoadedModel] | None = None
+    if settings.draft_model is not None:  # without a prefix cache, because its sessions belong to no request
+        draft_model = cache(partial(_load, settings.draft_model, replace(settings, prefix_cache_mb=0)))
     targets: dict[str, Decider] = {}
     lock = threading.Lock()
 
@@ -182,13 +184,6 @@ def runs_on_numpy(source: str, settings: Settings) -> bool:
         and settings.dtype in ("auto", "float32")
         and all(one in ("local", "auto", "sdpa", "off") for one in asked)
     )
-
-
-def load_draft_model(settings: Settings) -> LoadedModel:
-    """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises as
-    `load_target`."""
-    assert settings.draft_model is not None
-    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
 
 
 def self_test(name: str, settings: Settings) -> SelfTest:

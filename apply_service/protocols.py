@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.types import FinishReason, Prediction, Verdict
+from apply_service.types import Prediction, Verdict
 
 TokenIds = npt.NDArray[np.int64]
 TokenSet = npt.NDArray[np.int64]
@@ -48,7 +47,6 @@ class CheckInput:
     update: str
     prediction: Prediction
     language: str | None
-    finish_reason: FinishReason
 
 
 Check = Callable[[CheckInput], list[Verdict]]
@@ -241,31 +239,49 @@ class SamplingParams:
     seed: int = 0
 
 
-class Session(Protocol):
-    """One sequence in the engine, which owns its slots.  As a context manager it frees them at the end."""
+@dataclass(eq=False)
+class Session:
+    """One sequence in an engine.  It owns `slots` until it is closed, which calls `release` once; leaving it as a
+    context manager closes it.
 
-    @property
-    def length(self) -> int:
-        """Tokens whose keys and values are in the cache."""
+    The first `length` slots hold keys and values of tokens that have been read, `n_cached` of them by the prefix cache.
+    Slots from `cleared` on may hold data of an earlier session.  If `is_sound` is false, the prefix cache must not keep
+    anything of this session.
+    """
+
+    prompt_ids: Sequence[int]
+    slots: range
+    owner: str = ""
+    n_cached: int = 0
+    release: Callable[[Any], None] = lambda _session: None
+    is_open: bool = True
+    is_sound: bool = True
+
+    def __post_init__(self) -> None:
+        self.length = self.cleared = self.n_cached
 
     @property
     def n_pending(self) -> int:
         """Prompt tokens still to be prefilled, except for the last one: it is the first window's `last_id`."""
-
-    @property
-    def n_cached(self) -> int:
-        """Prompt tokens that were found in the prefix cache at admission."""
+        return max(0, len(self.prompt_ids) - 1 - self.length)
 
     def rewind(self, n_tokens: int) -> None:
         """Forget the last `n_tokens`."""
+        if not 0 <= n_tokens <= self.length:
+            raise AssertionError(f"rewind {n_tokens} of {self.length}")
+        self.length -= n_tokens
 
     def close(self) -> None:
         """Free the slots.  A second call does nothing."""
+        if self.is_open:
+            self.is_open = False
+            self.release(self)
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)

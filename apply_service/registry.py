@@ -6,7 +6,6 @@ are in `prompts.by_model`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -50,7 +49,3 @@ def resolve(table: dict[str, str], name: str) -> Any:
     """The object with this name.  Raises KeyError for an unknown name."""
     module, _, attribute = table[name].partition(":")
     return getattr(import_module(module), attribute)
-
-
-def names(table: dict[str, str]) -> Iterable[str]:
-    return table.keys()

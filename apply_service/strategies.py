@@ -133,7 +133,8 @@ def _by_target(
             value=request.instruction[:200],
             remedy="send an `update`, or use an instruct model",
         )
-    windows, n_lines = runtime.windows_of(target), job.original.count("\n") + 1
+    windows = info.windows if runtime.windows == "auto" else runtime.windows
+    n_lines = job.original.count("\n") + 1
     is_past_context = windows != "never" and info.context_limit is not None and n_lines >= info.context_limit
     regions: Sequence[Region] = ()
     if is_past_context or (windows == "always" and n_lines >= LONG_FILE_LINES):
@@ -165,7 +166,7 @@ def _decided_by(
     """
     info, wanted = target.info, request.drafter or runtime.default_drafter
     parts = [cut_job(job, region) for region in regions] or [job]
-    weighed, thresholds = NOTHING, runtime.thresholds_of(target)
+    weighed, thresholds = NOTHING, runtime.thresholds_of(info)
     if request.strategy == "auto" and request.temperature == 0 and job.update.strip():
         weighed = yield from weigh(target, parts, request, thresholds, deadline)
     if (decided := weighed.taken) is not None:
@@ -185,7 +186,7 @@ def _decided_by(
         "windowed" if regions and strategy in ("lattice", "model") else strategy,
         sum_stats([weighed.spent, stats]),
         info,
-        info.drafter_name(wanted) if weighed.taken is None else None,
+        wanted if weighed.taken is None and info.determinism is not None else None,
         agreement=merged == job.prediction.text and not weighed.is_doubted,
         confidence=confidence_of(decided),
         line_logprobs={

@@ -83,10 +83,6 @@ class TargetInfo(NamedTuple):
     `context`: if the file exceeds its context.  `always`: also if that saves half of a long file.
     """
 
-    def drafter_name(self, wanted: str) -> str | None:
-        """The drafter that runs if `wanted` was asked for; None if the target does not draft here."""
-        return None if self.determinism is None else wanted
-
 
 class Decider(Protocol):
     """A target that is ready to decide."""
@@ -133,16 +129,11 @@ class Runtime:
     choose_threshold: float | None = None
     """These three are settings of the same names; `auto` and None leave the choice to the target."""
 
-    def windows_of(self, target: Decider) -> str:
-        """When this target decides in windows.  The value is never `auto`."""
-        return target.info.windows if self.windows == "auto" else self.windows
-
-    def thresholds_of(self, target: Decider) -> Thresholds:
+    def thresholds_of(self, target: TargetInfo) -> Thresholds:
         """How likely this target must find a merge: from the settings, else its calibration, else the default.  A
         target that takes instructions was not trained to merge."""
-        calibration, untrained = target.info.calibration, target.info.takes_instructions
-        default = UNTRAINED if untrained else DEFAULT_THRESHOLDS
-        found = default if calibration is None else calibration.thresholds
+        default = UNTRAINED if target.takes_instructions else DEFAULT_THRESHOLDS
+        found = default if target.calibration is None else target.calibration.thresholds
         confirm = found.confirm if self.confirm_threshold is None else self.confirm_threshold
         choose = found.choose if self.choose_threshold is None else self.choose_threshold
         return found._replace(confirm=confirm, choose=choose)
@@ -200,11 +191,9 @@ class Target:
                 self.refuse_hopeless(job)
                 sources = self.prompt_format.encode_sources(replace(job, prediction=prediction))
                 forced = Forced(sources.predicted.ids.tolist(), self.constraint(request, job))
-                limit = len(forced.ids)
-                if request.max_tokens is not None and limit > request.max_tokens:
+                if request.max_tokens is not None and len(forced.ids) > request.max_tokens:
                     return None
-                prompt_ids = self.prompt_format.encode_prompt(job)
-                decoding = self._decoding(job, request, deadline, prompt_ids, forced, limit, forced)
+                decoding = open_decoding(job, request, self, forced, deadline)
                 writings.append(Writing(job, self, stack.enter_context(decoding), forced))
             yield from _written(writings, is_streamed=False)
         if any(writing.decoding.finish_reason is not FinishReason.STOP for writing in writings):
@@ -230,29 +219,6 @@ class Target:
                     remedy="send a smaller file, or use a model with a longer context",
                 )
             n_chars *= 4
-
-    def _decoding(
-        self,
-        job: EditJob,
-        request: ApplyRequest,
-        deadline: Deadline | None,
-        prompt_ids: Sequence[int],
-        drafter: Drafter,
-        max_new_tokens: int,
-        constraint: Constraint | None,
-    ) -> Decoding:
-        return Decoding(
-            engine=self.engine,
-            prompt_ids=prompt_ids,
-            drafter=drafter,
-            max_new_tokens=max_new_tokens,
-            stop_ids=self.prompt_format.stop_ids,
-            sampling=SamplingParams(request.temperature, request.seed),
-            constraint=constraint,
-            find_stop=self.prompt_format.stop_finder(job),
-            deadline=deadline or Deadline(),
-            owner=request.owner,
-        )
 
     def constraint(self, request: ApplyRequest, job: EditJob) -> Constraint | None:
         """The constraint on the output.  Raises UnsupportedParameter if the requested one can't be applied."""
@@ -280,21 +246,39 @@ class Target:
 
 
 def open_decoding(
-    job: EditJob, request: ApplyRequest, target: Target, drafter: str, deadline: Deadline | None = None
+    job: EditJob, request: ApplyRequest, target: Target, drafter: str | Forced, deadline: Deadline | None = None
 ) -> Decoding:
-    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  Raises ContextLimitExceeded: the
-    job has far too much text.  Opening the decoding's session may still raise it."""
-    target.refuse_hopeless(job)
+    """A decoding that is ready to run: prompt, draft sources, constraint and limits.  A `Forced` drafter writes its own
+    text and nothing else.  Raises ContextLimitExceeded: the job has far too much text.  Opening the decoding's session
+    may still raise it."""
     prompt_format = target.prompt_format
-    prompt_ids, sources = prompt_format.encode_prompt(job), prompt_format.encode_sources(job)
-    left = target.engine.context_limit - len(prompt_ids)
-    longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
-    room = max(len(sources.predicted.ids) + 1, min(longest, left))
-    max_new_tokens = room if request.max_tokens is None else request.max_tokens
-    context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
-    constraint = target.constraint(request, job)
-    made = open_drafter(drafter, context, constraint)
-    return target._decoding(job, request, deadline, prompt_ids, made, max_new_tokens, constraint)
+    if isinstance(drafter, str):
+        target.refuse_hopeless(job)
+    prompt_ids = prompt_format.encode_prompt(job)
+    if isinstance(drafter, Forced):
+        made: Drafter = drafter
+        constraint: Constraint | None = drafter
+        max_new_tokens = len(drafter.ids)
+    else:
+        sources, constraint = prompt_format.encode_sources(job), target.constraint(request, job)
+        left = target.engine.context_limit - len(prompt_ids)
+        longest = len(sources.original.ids) + len(sources.update.ids) + SPARE_TOKENS if job.update.strip() else left
+        room = max(len(sources.predicted.ids) + 1, min(longest, left))
+        max_new_tokens = room if request.max_tokens is None else request.max_tokens
+        context = DraftContext(sources, prompt_ids, target.open_draft_engine, max_new_tokens)
+        made = open_drafter(drafter, context, constraint)
+    return Decoding(
+        engine=target.engine,
+        prompt_ids=prompt_ids,
+        drafter=made,
+        max_new_tokens=max_new_tokens,
+        stop_ids=prompt_format.stop_ids,
+        sampling=SamplingParams(request.temperature, request.seed),
+        constraint=constraint,
+        find_stop=prompt_format.stop_finder(job),
+        deadline=deadline or Deadline(),
+        owner=request.owner,
+    )
 
 
 def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[TokenEvent | NextPass, Steps]:
@@ -304,7 +288,9 @@ def _written(writings: Sequence[Writing], *, is_streamed: bool) -> Generator[Tok
         assert steps is not None, "the caller sends the result of the pass"
         for writing, step in zip(active, steps, strict=True):
             if (text := writing.take(step)) and is_streamed:
-                yield TokenEvent(text, tuple(writing.untold_passes()))
+                passes = writing.decoding.stats.pass_counts
+                yield TokenEvent(text, tuple(passes[writing.n_reported :]))
+                writing.n_reported = len(passes)
 
 
 class Writing:
@@ -318,7 +304,8 @@ class Writing:
         self._stream = target.prompt_format.open_stream()
         self._logprobs: list[float | None] = []
         self._decisions: list[bool] = []
-        self._n_told = 0
+        self.n_reported = 0
+        """Passes that a token event has told of."""
 
     def take(self, step: Step | None) -> str:
         """The text that a pass adds."""
@@ -328,12 +315,6 @@ class Writing:
         self._decisions += step.decisions
         text = self._stream.push(step.ids)
         return text if self.decoding.finish_reason is None else text + self._stream.finish()
-
-    def untold_passes(self) -> list[PassCount]:
-        """The passes since the last call."""
-        passes = self.decoding.stats.pass_counts[self._n_told :]
-        self._n_told += len(passes)
-        return passes
 
     def result(self) -> Decided:
         """Raises Truncated: the output did not end by itself."""

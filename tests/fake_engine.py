@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from apply_service.engine.kv_cache import refuse_over_limit
 from apply_service.engine.layout import WindowRows
 from apply_service.engine.sampling import choose
-from apply_service.engine.session import TorchSession, refuse_over_limit
 from apply_service.protocols import Part, Session, Verification, Window
 
 Logits = Callable[[Sequence[int]], npt.NDArray[np.float32]]
 """Tokens so far (prompt included) -> logits [vocab]."""
 
 
-class FakeSession(TorchSession):
+class FakeSession(Session):
     """`ids` are the tokens whose keys and values a real session would have."""
 
     def __init__(self, prompt_ids: Sequence[int], capacity: int, **options: Any) -> None:
@@ -99,7 +99,7 @@ class FakeEngine:
     def _look(self, part: Part) -> Verification | None:
         session = cast(FakeSession, part.session)
         assert session.is_open, "the session is closed"
-        assert session.length + part.n_rows <= session.capacity, "more tokens than the session has room for"
+        assert session.length + part.n_rows <= len(session.slots), "more tokens than the session has room for"
         if isinstance(part, Window):
             assert not session.n_pending, "a window before the prompt has been read"
             return self._verify(part)

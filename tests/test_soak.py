@@ -6,16 +6,14 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from apply_service.engine.graphs import PassOutput
 from apply_service.engine.layout import Layout
-from apply_service.engine.passes import PassInputs
-from apply_service.engine.session import TorchSession
+from apply_service.engine.passes import PassInputs, PassOutput
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Engine, Part
 from apply_service.service import Service
@@ -106,7 +104,7 @@ class FaultyEngine(TorchEngine):
     def run(
         self, parts: Sequence[Part], n_rows: int, *, is_greedy: bool, n_head_rows: int | None = None
     ) -> tuple[PassOutput, Layout, PassInputs]:
-        self._is_faulty = any(cast(TorchSession, part.session).prompt_ids[0] == 511 for part in parts)
+        self._is_faulty = any(part.session.prompt_ids[0] == 511 for part in parts)
         return super().run(parts, n_rows, is_greedy=is_greedy, n_head_rows=n_head_rows)
 
     def _fail(self, *_: object) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from apply_service.checks.changes import MAX_FINDINGS, EditLines, count_stripped, find_changes, verdicts_at
 from apply_service.protocols import CheckInput
-from apply_service.types import Certainty, FinishReason, Verdict
+from apply_service.types import Certainty, Verdict
 
 REACH = 3
 """Lines around a shown or changed line within which an uncertain merge may differ from the target."""
@@ -86,12 +86,9 @@ def find_outside_edit(answer: CheckInput) -> list[Verdict]:
 def find_truncation(answer: CheckInput) -> list[Verdict]:
     """The merged text stops too early.  Error.
 
-    Three signs: decoding ended at its token limit; the text lost more than 60% of its characters and half of its lines,
-    which the predicted merge does not foresee; the end of the file, which the edit keeps, is missing.  A file of under
-    ten lines may shrink by any amount.
+    Two signs: the text lost more than 60% of its characters and half of its lines, which the predicted merge does not
+    foresee; the end of the file, which the edit keeps, is missing.  A file of under ten lines may shrink by any amount.
     """
-    if answer.finish_reason is FinishReason.LENGTH:
-        return [Verdict("truncation", "error", "decoding stopped at the token limit")]
     original, merged, prediction = answer.original, answer.merged, answer.prediction
     if merged == original:
         return []

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TypeVar
 
 from apply_service.decoding.verify import Decoding, Step
-from apply_service.decoding.window_policy import Want, share_rows
+from apply_service.decoding.window_policy import share_rows
 from apply_service.errors import Overloaded
 from apply_service.protocols import Engine, Part, Prefill, Verification
 
-Outcome = Step | BaseException | None
+PassResult = Step | BaseException | None
 """What a pass did for a sequence: tokens, an error that ends it, or nothing yet (its prompt is being read, or it waits
 for room)."""
 
@@ -43,7 +43,7 @@ class Entry:
     decoding: Decoding
     part: Part | None = None
     answer: Verification | None = None
-    outcome: Outcome = None
+    outcome: PassResult = None
 
     @property
     def is_failed(self) -> bool:
@@ -76,7 +76,7 @@ class Scheduler:
         self._n_passes = 0
         self._on_failure = on_failure
 
-    def run_pass(self, decodings: Sequence[Decoding]) -> list[Outcome]:
+    def run_pass(self, decodings: Sequence[Decoding]) -> list[PassResult]:
         """Run one pass on each engine, and return the outcome of each of `decodings`, in order.
 
         No decoding may be finished before the call.  They are admitted in order: none overtakes one that waits for
@@ -100,7 +100,8 @@ class Scheduler:
                     step = entry.attempt(partial(decoding.commit, answer, seconds))
                     entry.outcome = entry.outcome if step is None else step
                 elif not entry.is_failed:
-                    decoding.count_prefill(seconds)
+                    decoding.stats.prefill_passes += 1
+                    decoding.stats.prefill_s += seconds
         for entry in entries:
             if entry.is_failed or entry.decoding.finish_reason is not None:
                 first = entry.outcome
@@ -136,12 +137,11 @@ class Scheduler:
         writing = [entry for entry in admitted if not entry.n_pending]
         writing.sort(key=lambda entry: (entry.decoding.last_pass, entry.decoding.stats.passes))
         n_left = max_rows
-        drafts = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
-        drafted = [(entry, draft) for entry, draft in drafts if draft is not None]
-        if drafted:
-            wants = [Want(len(draft.token_ids), draft.expected_acceptance) for _, draft in drafted]
-            shares = share_rows(wants, engine.pass_times, window_rows)
-            for (entry, _), n_drafted in zip(drafted, shares, strict=True):
+        proposed = [(entry, entry.attempt(entry.decoding.propose)) for entry in writing[:window_rows]]
+        drafts = {entry: draft for entry, draft in proposed if draft is not None}
+        if drafts:
+            shares = share_rows([*drafts.values()], engine.pass_times, window_rows)
+            for entry, n_drafted in zip(drafts, shares, strict=True):
                 entry.part = entry.attempt(partial(entry.decoding.window, n_drafted))
                 n_left -= 0 if entry.part is None else entry.part.n_rows
         for entry in reading:
@@ -195,7 +195,7 @@ def drive_alone(task: Generator[T | NextPass, tuple[Step | None, ...] | None, No
         task.close()
 
 
-def joined(outcomes: Sequence[Outcome]) -> Answer:
+def joined(outcomes: Sequence[PassResult]) -> Answer:
     """What a task receives after its pass: the steps of its decodings, or the first error."""
     error = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
     return tuple(one for one in outcomes if not isinstance(one, BaseException)) if error is None else error

@@ -117,11 +117,6 @@ class Decoding:
         last_id = self.output_ids[-1] if self.output_ids else self.prompt_ids[-1]
         return Window(self.session, last_id, draft_ids, self.sampling, self._allowed)
 
-    def count_prefill(self, seconds: float) -> None:
-        """Count a pass that read a chunk of the prompt."""
-        self.stats.prefill_passes += 1
-        self.stats.prefill_s += seconds
-
     def commit(self, verification: Verification, seconds: float) -> Step:
         """Take the target's answer to the last `window`, from a pass of so many seconds.  The output is cut after a
         stop token, at the end that `find_stop` finds, and at the limit."""

@@ -8,9 +8,10 @@ first, and the size is the one with the most expected tokens a second (docs/draf
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
+
+from apply_service.protocols import Draft
 
 CERTAIN = 0.9995
 """The highest acceptance that a draft can claim, so that equal drafts share rows evenly."""
@@ -18,23 +19,16 @@ LADDER = np.log(CERTAIN) * 2.0 ** np.arange(24)
 """Natural logs of thresholds of a token's chance to be committed."""
 
 
-class Want(NamedTuple):
-    """A draft's length and the probability with which each of its tokens is accepted."""
-
-    n_tokens: int
-    acceptance: float
-
-
-def share_rows(wants: Sequence[Want], pass_times: Mapping[int, float], max_rows: int) -> list[int]:
-    """How many draft tokens each of `wants` gets.
+def share_rows(drafts: Sequence[Draft], pass_times: Mapping[int, float], max_rows: int) -> list[int]:
+    """How many tokens of each draft go into the pass.
 
     Every sequence has one more row, for its last token.  Together the rows fit in `max_rows` and in the chosen size;
     `max_rows` must have room for one row a sequence.
     """
-    n_own = len(wants)
+    n_own = len(drafts)
     n_rows = max_rows - n_own
-    lengths = np.array([min(want.n_tokens, max(0, n_rows)) for want in wants], dtype=np.int64)
-    chances = np.nan_to_num(np.array([want.acceptance for want in wants], np.float64)).clip(0.0, CERTAIN)
+    lengths = np.array([min(len(draft.token_ids), max(0, n_rows)) for draft in drafts], dtype=np.int64)
+    chances = np.nan_to_num(np.array([draft.expected_acceptance for draft in drafts], np.float64)).clip(0.0, CERTAIN)
     if lengths.sum() > n_rows:
         # Leave out most of what is surely not among the best, so that there is little to sort: keep the tokens above
         # the first threshold that enough of them pass.

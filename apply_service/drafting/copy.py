@@ -7,9 +7,8 @@ After a rejection, the sources are searched for the longest suffix of the output
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -68,13 +67,6 @@ class Source:
 
     def move_to(self, position: int) -> None:
         self.position = self.earliest = position
-
-    @cached_property
-    def step(self) -> int:
-        """The width of one level of indentation: the least step between two lines that follow each other; 4 if there is
-        none."""
-        widths = [len(indentation_of(line)) for line in self.text.split("\n") if line.strip()]
-        return min((abs(a - b) for a, b in pairwise(widths) if a != b), default=4)
 
     def token_at(self, char: int) -> tuple[int, int]:
         """The first token that starts at this character or after it, and the character at which it starts.  A line end
@@ -137,7 +129,7 @@ class Cursor:
         return at + len(indentation_of(text[at:line_end])) + len(content) if content else at
 
 
-class Sources:
+class AlignedSources:
     """The sources of one drafter, in order of preference.  Positions follow the alignment of the predicted merge."""
 
     def __init__(self, given: DraftSources, names: Sequence[str]) -> None:
@@ -179,103 +171,15 @@ class Sources:
         return found
 
 
-@dataclass(slots=True)
-class IndentShift:
-    """How the target indents the lines of a source: as in the pairs seen, and at other depths by a straight line
-    through them.  With one pair the slope is 1.  It is the ratio of the widths if tabs become spaces (or the reverse),
-    or if the steps of both texts have that ratio."""
-
-    seen: dict[str, str] = field(default_factory=dict)
-    last: tuple[str, str] = ("", "")
-    slope: float = 1.0
-
-    def learn(self, source: str, written: str, *, source_step: int, file_step: int) -> None:
-        self.seen[source] = written
-        self.last = (source, written)
-        widths = sorted((len(a), len(b)) for a, b in self.seen.items())
-        (low, low_to), (high, high_to) = widths[0], widths[-1]
-        if high > low:
-            self.slope = (high_to - low_to) / (high - low)
-        elif source and written:
-            is_other_blank = ("\t" in source) != ("\t" in written)
-            fits_steps = source_step != file_step and len(source) * file_step == len(written) * source_step
-            if is_other_blank or fits_steps:
-                self.slope = len(written) / len(source)
-
-    def apply(self, source: str) -> str:
-        """The indentation that the target is expected to write for the source's."""
-        if source in self.seen:
-            return self.seen[source]
-        known, written = self.last
-        blank = "\t" if "\t" in written or (not written and "\t" in known) else " "
-        return blank * max(0, round(len(written) + (len(source) - len(known)) * self.slope))
-
-
-class Reindenter:
-    """Follows a target that indents lines in another way than their source.
-
-    Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One rejection
-    shows how the target indents one line.  The lines after it are indented by the same shift, so that a block costs one
-    pass instead of one for each line.
-    """
-
-    def __init__(self, given: DraftSources, sources: Sources) -> None:
-        self._encode, self._decode = given.encode, given.decode
-        self._sources = sources
-        self._shift = IndentShift()
-        self._shifted_source: Source | None = None
-
-    def resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
-        """The cursor after the start of a line that differs from the source's line only in white space.  None if it
-        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens."""
-        source, text = cursor.source, cursor.source.text
-        _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
-        if not newline:
-            return None
-        content = len(text) - len(text[cursor.source_char(self._decode) :].lstrip(" \t\n"))
-        line_start = text.rfind("\n", 0, content) + 1
-        indentation, written = text[line_start:content], indentation_of(line)
-        if content == len(text) or indentation.strip() or not text.startswith(line[len(written) :], content):
-            return None
-        if not line and (unindented := source.cursor_at(line_start)) is not None:
-            return unindented
-        n_content = len(line) - len(written)
-        if indentation == written:
-            return source.cursor_at(content + n_content)
-        # Some vocabularies give the last blank of an indentation to the word after it.
-        for expected in [written] if n_content else [written, written + " "]:
-            shifted = self._shifted(source, line, line_start, content, expected)
-            if shifted is not None:
-                return shifted
-        return None
-
-    def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
-        """The source's lines from `line_start` on, with the first one indented as `expected` and the others by the same
-        shift, after the `line` that the output has already.  The first line's text starts at `content`."""
-        text, indentation = source.text, source.text[line_start:content]
-        old = self._shift if self._shifted_source is source else IndentShift()
-        shift = IndentShift(dict(old.seen), old.last, old.slope)
-        if shift.seen.get(indentation) != expected:
-            file_step = self._sources.by_name["original"].step
-            shift.learn(indentation, expected, source_step=source.step, file_step=file_step)
-        end = line_start + MAX_REINDENTED_CHARS
-        if source.name == "predicted":
-            first = int(np.searchsorted(source.starts[:-1], line_start))
-            is_kept = self._sources.kept["original"][first:]
-            runs = np.convolve(is_kept, np.ones(KEPT_TOKENS), "valid") if len(is_kept) >= KEPT_TOKENS else np.zeros(0)
-            stops = np.flatnonzero(runs == KEPT_TOKENS)
-            end = min(end, int(source.starts[first + stops[0]])) if len(stops) else end
-        line_end = text.rfind("\n", content, end + 1) if end < len(text) else len(text)
-        line_end = line_end if line_end > 0 else text.find("\n", content)
-        place, end = source.token_at(len(text) if line_end < 0 else line_end)
-        rest, *lines = text[content:end].split("\n")
-        shifted = [shift.apply(indentation_of(one)) + one.lstrip(BLANKS) if one.strip() else one for one in lines]
-        ids = self._encode("\n" + "\n".join([expected + rest, *shifted]))
-        for n_begun in range(1, min(len(ids), MAX_LINE_TOKENS)):
-            if self._decode(ids[:n_begun]) == "\n" + line:
-                self._shift, self._shifted_source = shift, source
-                return Cursor(source, place, tuple(ids[n_begun:]), content)
-        return None
+def indented_anew(line: str, known: str, written: str) -> str:
+    """The line as a target is expected to indent it that indents `known` as `written`: moved by as much, or scaled if
+    tabs become spaces or the reverse."""
+    indentation = indentation_of(line)
+    width = len(indentation) + len(written) - len(known)
+    if known and written and ("\t" in known) != ("\t" in written):
+        width = round(len(indentation) * len(written) / len(known))
+    blank = "\t" if "\t" in written or (not written and "\t" in known) else " "
+    return blank * max(0, width) + line.lstrip(BLANKS)
 
 
 class CopyDrafter(LearningDrafter):
@@ -286,8 +190,7 @@ class CopyDrafter(LearningDrafter):
     def __init__(self, context: DraftContext) -> None:
         super().__init__(PRIORS)
         self._encode, self._decode = context.sources.encode, context.sources.decode
-        self._sources = Sources(context.sources, self.names)
-        self._reindenter = Reindenter(context.sources, self._sources)
+        self._sources = AlignedSources(context.sources, self.names)
         self._cursor = Cursor(self._sources.ordered[0], 0)
         self._found = "followed"
         self._n_agreed = 0
@@ -319,7 +222,7 @@ class CopyDrafter(LearningDrafter):
         if cursor.is_in_prefix:
             source.move_to(source.token_at(cursor.source_char(self._decode))[0])
         self._sources.follow(source)
-        resumed = self._reindenter.resume(cursor, tail)
+        resumed = self._resume(cursor, tail)
         if resumed is not None and source.name == "predicted":
             return "loose", resumed
         matches = [(*_best_match(one, tail), one) for one in self._sources.ordered]
@@ -330,6 +233,57 @@ class CopyDrafter(LearningDrafter):
         resumed = resumed or self._by_text(output_ids)
         # Nothing matches: assume that the target replaced one token.
         return ("guess", cursor.advance(1)) if resumed is None else ("loose", resumed)
+
+    def _resume(self, cursor: Cursor, output_tail: Sequence[int]) -> Cursor | None:
+        """The cursor after the start of a line that differs from the source's line only in white space.  None if it
+        differs otherwise, or can't be tokenised that way.  `output_tail`: the output's last tokens.
+
+        Models write snippets at another depth or width than the file, and the predicted merge may keep that.  One
+        rejection shows how the target indents one line.  The lines after it are indented by the same shift, so that a
+        block costs one pass instead of one for each line.
+        """
+        source, text = cursor.source, cursor.source.text
+        _, newline, line = self._decode(output_tail[-MAX_LINE_TOKENS:]).rpartition("\n")
+        if not newline:
+            return None
+        content = len(text) - len(text[cursor.source_char(self._decode) :].lstrip(" \t\n"))
+        line_start = text.rfind("\n", 0, content) + 1
+        indentation, written = text[line_start:content], indentation_of(line)
+        if content == len(text) or indentation.strip() or not text.startswith(line[len(written) :], content):
+            return None
+        if not line and (unindented := source.cursor_at(line_start)) is not None:
+            return unindented
+        n_content = len(line) - len(written)
+        if indentation == written:
+            return source.cursor_at(content + n_content)
+        # Some vocabularies give the last blank of an indentation to the word after it.
+        for expected in [written] if n_content else [written, written + " "]:
+            shifted = self._shifted(source, line, line_start, content, expected)
+            if shifted is not None:
+                return shifted
+        return None
+
+    def _shifted(self, source: Source, line: str, line_start: int, content: int, expected: str) -> Cursor | None:
+        """The source's lines from `line_start` on, with the first one indented as `expected` and the others by the same
+        shift, after the `line` that the output has already.  The first line's text starts at `content`."""
+        text, indentation = source.text, source.text[line_start:content]
+        end = line_start + MAX_REINDENTED_CHARS
+        if source.name == "predicted":
+            first = int(np.searchsorted(source.starts[:-1], line_start))
+            is_kept = self._sources.kept["original"][first:]
+            runs = np.convolve(is_kept, np.ones(KEPT_TOKENS), "valid") if len(is_kept) >= KEPT_TOKENS else np.zeros(0)
+            stops = np.flatnonzero(runs == KEPT_TOKENS)
+            end = min(end, int(source.starts[first + stops[0]])) if len(stops) else end
+        line_end = text.rfind("\n", content, end + 1) if end < len(text) else len(text)
+        line_end = line_end if line_end > 0 else text.find("\n", content)
+        place, end = source.token_at(len(text) if line_end < 0 else line_end)
+        rest, *lines = text[content:end].split("\n")
+        shifted = [indented_anew(one, indentation, expected) if one.strip() else one for one in lines]
+        ids = self._encode("\n" + "\n".join([expected + rest, *shifted]))
+        for n_begun in range(1, min(len(ids), MAX_LINE_TOKENS)):
+            if self._decode(ids[:n_begun]) == "\n" + line:
+                return Cursor(source, place, tuple(ids[n_begun:]), content)
+        return None
 
     def _by_text(self, output_ids: Sequence[int]) -> Cursor | None:
         """Find the output's last characters in a source's text, as token boundaries shift around an edit.  The rest of

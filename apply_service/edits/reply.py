@@ -51,7 +51,7 @@ from apply_service.edits.unified_diff import HUNK_HEADER, is_preamble, parse_dif
 from apply_service.edits.v4a import is_call, parse_v4a, patch_spans
 from apply_service.edits.whole_file import file_fence
 from apply_service.errors import MalformedEdit, UnknownEditFormat
-from apply_service.registry import EDIT_FORMATS, names
+from apply_service.registry import EDIT_FORMATS
 from apply_service.types import DOUBT, Prediction, Severity, Verdict
 
 CHECK = "reply"
@@ -146,7 +146,7 @@ def detect_format(update: str, *, named: str | None, original: str = "") -> str:
         return _Reader(update, original).format
     if named not in EDIT_FORMATS:
         raise UnknownEditFormat(
-            "no such edit format", value=named, limit=list(names(EDIT_FORMATS)), remedy="name one of these, or none"
+            "no such edit format", value=named, limit=list(EDIT_FORMATS), remedy="name one of these, or none"
         )
     return named
 

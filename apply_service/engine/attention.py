@@ -21,7 +21,7 @@ from torch.nn import functional as F  # noqa: N812
 from apply_service.engine.kv_cache import SlotPool
 from apply_service.engine.layout import Segment
 from apply_service.engine.passes import PassInputs
-from apply_service.engine.sampling import Chooser, choose_greedily
+from apply_service.engine.sampling import GreedyChoice, choose_greedily
 from apply_service.errors import MissingDependency
 
 ATTENTION_NAME = "apply_service"
@@ -198,7 +198,7 @@ class Kernels:
 
     store: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
     attend_slots: Callable[..., torch.Tensor]
-    choose_best: Chooser = choose_greedily
+    choose_best: GreedyChoice = choose_greedily
 
 
 @dataclass(frozen=True, slots=True)

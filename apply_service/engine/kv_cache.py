@@ -1,4 +1,5 @@
-"""The slots of an engine, each with room for the keys and values of one token, and the prefix cache over them.
+"""The slots of an engine, each with room for the keys and values of one token, the prefix cache over them, and how
+sessions get and leave their slots.
 
 A session gets one range of slots for its whole life.  So attention needs no table, and rewinding only changes a number:
 slots beyond the session's length are masked.
@@ -6,19 +7,18 @@ slots beyond the session's length are masked.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from apply_service.errors import EngineFailure
-
-if TYPE_CHECKING:
-    import torch
+from apply_service.errors import ContextLimitExceeded, EngineFailure
+from apply_service.protocols import Part, Session, Verification, Window
 
 if TYPE_CHECKING:
     import torch
@@ -236,3 +236,97 @@ class PrefixCache:
         for end in range(self._grain, len(array) + 1, self._grain):
             running.update(array[end - self._grain : end].tobytes())
             yield running.digest()
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+class SlotEngine:
+    """Base of the engines in this process: they admit sessions to their slots and end a pass in the same way."""
+
+    determinism: Literal["bitwise", "tolerant"]
+
+    def __init__(
+        self,
+        shape: KVShape,
+        *,
+        context_limit: int,
+        prefill_grain: int,
+        key_grain: int,
+        kv_cache_bytes: int,
+        prefix_cache_bytes: int,
+        pool: SlotPool | None = None,
+    ) -> None:
+        """`key_grain`: a session has a multiple of this many slots.  `pool`: slots to share with another engine."""
+        self.context_limit = context_limit
+        self.prefill_grain = prefill_grain
+        self._key_grain = key_grain
+        n_slots = max(kv_cache_bytes // shape.bytes_per_slot, context_limit)
+        self.pool = pool or SlotPool(shape, round_up(n_slots, key_grain))
+        max_kept = prefix_cache_bytes // shape.bytes_per_slot
+        self.prefix_cache = PrefixCache(self.pool, grain=prefill_grain, max_slots=max_kept)
+
+    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
+        refuse_over_limit(len(prompt_ids), max_new_tokens, min(self.context_limit, self.pool.n_slots))
+        slots = self.pool.take(round_up(len(prompt_ids) + max_new_tokens, self._key_grain))
+        if slots is None:
+            return None
+        owner = self._cache_owner(owner, slots)
+        n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
+        return Session(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
+
+    def _cache_owner(self, owner: str, slots: range) -> str:  # noqa: ARG002
+        """Sessions of the same value may share prompts."""
+        return owner
+
+    def _release(self, session: Session) -> None:
+        n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
+        self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
+
+    def _n_keys(self, session: Session, n_filled: int) -> int:  # noqa: ARG002
+        """How many slots of the session attention reads once `n_filled` are written."""
+        return round_up(n_filled, self._key_grain)
+
+    def _clear_keys(self, parts: Sequence[Part]) -> None:
+        """Clear what attention is about to read, as far as it may hold data of an earlier session."""
+        for part in parts:
+            session = part.session
+            end = self._n_keys(session, session.length + part.n_rows)
+            if end > session.cleared:
+                self.pool.clear(session.slots[session.cleared : end])
+                session.cleared = end
+
+    def _settle(self, parts: Sequence[Part], found: Iterable[Verification]) -> list[Verification | None]:
+        """The answers to the parts of a pass, given those to its windows; moves the sessions on.  Raises EngineFailure:
+        a probability is not a number.  Then no session has moved."""
+        rest = iter(found)
+        answers = [next(rest) if isinstance(part, Window) else None for part in parts]
+        for part, answer in zip(parts, answers, strict=True):
+            if answer is not None and any(map(math.isnan, answer.logprobs or ())):
+                part.session.is_sound = False
+                raise EngineFailure("the model's output is not a number", value=part.session.length)
+        for part, answer in zip(parts, answers, strict=True):
+            part.session.length += part.n_rows if answer is None else len(answer.choices)
+        return answers
+
+    def check_integrity(self) -> None:
+        """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
+        or it is both."""
+        n_held = self.pool.n_slots - self.pool.n_free
+        n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
+        if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
+            raise EngineFailure(f"integrity: {n_held} slots are lent, {n_kept} kept", value=n_held, limit=n_kept)
+
+
+def round_up(n: int, grain: int) -> int:
+    """The smallest multiple of `grain` that is at least `n`."""
+    return -(-n // grain) * grain
+
+
+def refuse_over_limit(n_prompt: int, max_new_tokens: int, limit: int) -> None:
+    """Raises ContextLimitExceeded: prompt and new tokens are more than `limit`."""
+    if n_prompt + max_new_tokens > limit:
+        raise ContextLimitExceeded(
+            f"{n_prompt} prompt tokens and up to {max_new_tokens} new ones exceed the context limit",
+            value=n_prompt + max_new_tokens,
+            limit=limit,
+            remedy="send a smaller file, or use a model with a longer context",
+        )

@@ -6,13 +6,13 @@ Windows come first, so that the head needs only the first rows, and never those 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from apply_service.engine.session import TorchSession
+from apply_service.engine.kv_cache import round_up
 from apply_service.errors import EngineFailure
-from apply_service.protocols import Part, SamplingParams, TokenIds, TokenSet, Window
+from apply_service.protocols import Part, SamplingParams, Session, TokenIds, TokenSet, Window
 
 
 class Segment(NamedTuple):
@@ -61,13 +61,13 @@ def pack(
     n_rows: int,
     *,
     n_vocab: int,
-    n_keys: Callable[[TorchSession, int], int],
-    n_padded: Callable[[int], int],
+    n_keys: Callable[[Session, int], int],
+    query_grain: int,
 ) -> Layout:
     """Lay out `parts` in `n_rows` rows.
 
-    `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `n_padded(n)`: to
-    how many query rows attention pads n rows.
+    `n_keys(session, end)`: how many slots attention reads for a segment that ends at position `end`.  `query_grain`:
+    attention pads the query rows of a segment to a multiple of it.
 
     Raises EngineFailure: a part reaches beyond its slots or the vocabulary, has fewer tokens than rows, or shares its
     session.  It would write into other sessions' slots or break the device.
@@ -78,36 +78,26 @@ def pack(
     positions: list[int] = []
     segments: list[Segment] = []
     windows: list[WindowRows] = []
-    for part in windows_first(parts):
-        session = cast(TorchSession, part.session)
-        new_ids, first, end = part_ids(part), len(ids), session.length + part.n_rows
+    for part in sorted(parts, key=lambda part: not isinstance(part, Window)):
+        session, first = part.session, len(ids)
+        end = session.length + part.n_rows
+        if isinstance(part, Window):
+            new_ids: Sequence[int] = [part.last_id, *part.draft_ids]
+            windows.append(WindowRows(first, part.n_rows, session.length + 1, part.sampling, part.allowed))
+        else:
+            new_ids = session.prompt_ids[session.length : end]
         if not session.is_open:
             raise EngineFailure("the session is closed")
-        if len(new_ids) != part.n_rows or end > session.capacity:
+        if len(new_ids) != part.n_rows or end > len(session.slots):
             message = f"{len(new_ids)} tokens in {part.n_rows} rows up to position {end}"
-            raise EngineFailure(message, value=end, limit=session.capacity)
+            raise EngineFailure(message, value=end, limit=len(session.slots))
         if min(new_ids) < 0 or max(new_ids) >= n_vocab:
             worst = min(new_ids) if min(new_ids) < 0 else max(new_ids)
             raise EngineFailure(f"token {worst} is not in the vocabulary", value=worst, limit=n_vocab)
-        if isinstance(part, Window):
-            windows.append(WindowRows(first, part.n_rows, session.length + 1, part.sampling, part.allowed))
-        keys, padded = n_keys(session, end), n_padded(part.n_rows)
-        segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, padded))
+        keys, n_padded = n_keys(session, end), round_up(part.n_rows, query_grain)
+        segments.append(Segment(first, part.n_rows, session.length, session.slots.start, keys, n_padded))
         ids += new_ids
         positions += range(session.length, end)
     padding = [0] * (n_rows - len(ids))
     rows = np.array([ids + padding, positions + padding], np.int64)
     return Layout(rows[0], rows[1], tuple(segments), tuple(windows))
-
-
-def windows_first(parts: Sequence[Part]) -> list[Part]:
-    """The parts in the order of their rows."""
-    return sorted(parts, key=lambda part: not isinstance(part, Window))
-
-
-def part_ids(part: Part) -> list[int]:
-    """The tokens whose keys and values the part adds."""
-    if isinstance(part, Window):
-        return [part.last_id, *part.draft_ids]
-    session = cast(TorchSession, part.session)
-    return list(session.prompt_ids[session.length : session.length + part.n_rows])

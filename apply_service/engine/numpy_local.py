@@ -8,7 +8,6 @@ prefix cache can't change a choice.  `find_determinism` looks whether that is tr
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
@@ -16,11 +15,10 @@ from typing import Any, Literal, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
+from apply_service.engine.kv_cache import KVShape, SlotEngine, round_up
 from apply_service.engine.layout import Layout, Segment, WindowRows, pack
-from apply_service.engine.session import TorchSession, refuse_over_limit
 from apply_service.errors import EngineFailure, ModelNotLoadable
-from apply_service.protocols import Part, SamplingParams, Session, Verification, Window
+from apply_service.protocols import Part, SamplingParams, Verification, Window
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,8 +31,9 @@ PASS_TIMES = {4: 1.0, 8: 1.25, 16: 1.6, 32: 2.3, 64: 3.7, 128: 8.3, 256: 15.5}
 """Measured: docs/log.md."""
 PREFILL_GRAIN = 64
 
-GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13315FF7
-"""Those of `engine.sampling`, so that a seed gives the same sample on both engines."""
+GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""The constants of SplitMix64 (Steele, Lea, Flood 2014).  `engine.sampling` has them too, so that a seed gives the same
+sample on both engines."""
 
 
 class Layer(NamedTuple):
@@ -64,7 +63,7 @@ class Layer(NamedTuple):
         return cls._make([get("input_layernorm.weight"), *attention, get("post_attention_layernorm.weight"), *mlp])
 
 
-class NumpyEngine:
+class NumpyEngine(SlotEngine):
     """Verifies windows with the model in `directory`: Llama with biases in attention, as many KV heads as heads, and
     its embedding as head.  Raises ModelNotLoadable: the folder holds another model, or none."""
 
@@ -79,11 +78,10 @@ class NumpyEngine:
     ) -> None:
         self.name = name
         self.pass_times: Mapping[int, float] = PASS_TIMES if max_draft is None else {max_draft + 1: 1.0}
-        self.prefill_grain = max(1, min(PREFILL_GRAIN, max(self.pass_times) // 2))
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
             tensors = read_tensors(directory / "model.safetensors")
-            self.context_limit = int(config["max_position_embeddings"])
+            context_limit = int(config["max_position_embeddings"])
             self._n_heads, self._head_dim = int(config["num_attention_heads"]), int(config["head_dim"])
             self._epsilon = np.float32(config["rms_norm_eps"])
             self._layers = [Layer.of(tensors, i) for i in range(config["num_hidden_layers"])]
@@ -96,11 +94,15 @@ class NumpyEngine:
         powers = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
         self._frequencies = (1.0 / np.float32(base) ** powers).astype(np.float32)
         shape = KVShape(len(self._layers), self._n_heads, self._head_dim, np.dtype(np.float32), None)
-        n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
-        self.pool = SlotPool(shape, _round_up(n_slots, KEY_BLOCK))
-        max_kept = prefix_cache_bytes // shape.bytes_per_slot
-        self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
-        self.determinism: Literal["bitwise", "tolerant"] = find_determinism(self)
+        super().__init__(
+            shape,
+            context_limit=context_limit,
+            prefill_grain=max(1, min(PREFILL_GRAIN, max(self.pass_times) // 2)),
+            key_grain=KEY_BLOCK,
+            kv_cache_bytes=kv_cache_bytes,
+            prefix_cache_bytes=prefix_cache_bytes,
+        )
+        self.determinism = find_determinism(self)
 
     @property
     def max_draft(self) -> int:
@@ -114,65 +116,30 @@ class NumpyEngine:
         """The fastest undrafted run of the same model: this one, whose smallest pass has one tile."""
         return self
 
-    # -- admission -----------------------------------------------------------------------------------------------------
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
-        refuse_over_limit(len(prompt_ids), max_new_tokens, self.context_limit)
-        slots = self.pool.take(_round_up(len(prompt_ids) + max_new_tokens, KEY_BLOCK))
-        if slots is None:
-            return None
-        n_cached = self.prefix_cache.restore(owner, prompt_ids, slots)
-        return TorchSession(prompt_ids, slots, owner=owner, n_cached=n_cached, release=self._release)
-
-    def _release(self, session: TorchSession) -> None:
-        n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
-        self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
-
-    # -- passes --------------------------------------------------------------------------------------------------------
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         logits, layout = self.logits(parts)
         choices, logprobs = choose(logits, layout.windows)
-        decisions = []
+        found = []
         for first, n_rows, *_ in layout.windows:
             n_accepted = 0
             while n_accepted < n_rows - 1 and choices[first + n_accepted] == layout.ids[first + n_accepted + 1]:
                 n_accepted += 1
             rows = slice(first, first + n_accepted + 1)
-            decisions.append(Verification(choices[rows].tolist(), logprobs[rows].tolist()))
-        windows = [part for part in parts if isinstance(part, Window)]
-        for window, decision in zip(windows, decisions, strict=True):
-            if any(map(math.isnan, decision.logprobs or ())):
-                cast(TorchSession, window.session).is_sound = False
-                raise EngineFailure("the model's output is not a number", value=window.session.length)
-        rest, answers = iter(decisions), list[Verification | None]()
-        for part in parts:
-            answer = next(rest) if isinstance(part, Window) else None
-            cast(TorchSession, part.session).length += part.n_rows if answer is None else len(answer.choices)
-            answers.append(answer)
-        return answers
+            found.append(Verification(choices[rows].tolist(), logprobs[rows].tolist()))
+        return self._settle(parts, found)
 
     def logits(self, parts: Sequence[Part]) -> tuple[Floats, Layout]:
         """One forward: the logits of the windows' rows [n, vocab], and the layout of the pass.  No session's length
         changes.  Raises EngineFailure: see `layout.pack`."""
-        n_rows = _round_up(sum(part.n_rows for part in parts), TILE)
-        layout = pack(
-            parts,
-            n_rows,
-            n_vocab=self.n_vocab,
-            n_keys=lambda _, end: _round_up(end, KEY_BLOCK),
-            n_padded=lambda n: _round_up(n, TILE),
-        )
-        for part in parts:
-            session = cast(TorchSession, part.session)
-            end = _round_up(session.length + part.n_rows, KEY_BLOCK)
-            if end > session.cleared:
-                self.pool.clear(session.slots[session.cleared : end])
-                session.cleared = end
+        n_rows = round_up(sum(part.n_rows for part in parts), TILE)
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=TILE)
+        self._clear_keys(parts)
         angles = layout.positions.astype(np.float32)[:, None] * self._frequencies
         turn = np.cos(angles)[:, None], np.sin(angles)[:, None]
         hidden: Floats = self._embedding[layout.ids].reshape(-1, TILE, self._embedding.shape[1])
         for i, layer in enumerate(self._layers):
             is_last = i == len(self._layers) - 1  # after it only the windows' rows are needed
-            n_out = _round_up(layout.n_window_rows, TILE) if is_last else n_rows
+            n_out = round_up(layout.n_window_rows, TILE) if is_last else n_rows
             hidden = self._attend(i, layer, hidden, turn, layout, n_out)
             normed = self._normed(hidden, layer.mlp_norm)
             gate = normed @ layer.gate
@@ -242,10 +209,6 @@ def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def _round_up(n: int, grain: int) -> int:
-    return -(-n // grain) * grain
-
-
 # -- the choice --------------------------------------------------------------------------------------------------------
 def choose(logits: Floats, windows: Sequence[WindowRows]) -> tuple[npt.NDArray[np.int64], Floats]:
     """The token chosen in each row of `logits` [n, vocab], the lowest of equals, and the log of its probability at
@@ -310,7 +273,8 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 def find_determinism(engine: NumpyEngine) -> Literal["bitwise", "tolerant"]:
     """Whether a token's logits have the same bits alone and anywhere in a window, on both sides of a block of keys."""
     ids = [(7 * i + 3) % 251 for i in range(3 * TILE + 1)]
-    session = cast(TorchSession, engine.open([0] * (KEY_BLOCK - 6), len(ids) + 6))
+    session = engine.open([0] * (KEY_BLOCK - 6), len(ids) + 6)
+    assert session is not None, "a new engine has room"
     with session:
         session.is_sound = False  # its first keys and values are zeros, which no prompt has
         wanted: Floats = np.empty(0, np.float32)

@@ -1,4 +1,4 @@
-"""Tells what takes long: on a terminal's standard error, else in the log."""
+"""Reports slow steps of a start: on standard error if it is a terminal, else in the log."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PATIENCE_S = 1.0
-"""What takes less is not worth a line."""
+"""Faster steps are not reported."""
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def telling(text: str) -> Iterator[None]:
-    """Tell `text` once the block has taken longer than `PATIENCE_S`."""
+    """Report `text` if the block takes longer than `PATIENCE_S`."""
 
     def tell() -> None:
         if is_terminal():
@@ -34,5 +34,5 @@ def telling(text: str) -> Iterator[None]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody watches standard error."""
+    """Whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

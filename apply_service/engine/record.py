@@ -16,8 +16,8 @@ WINDOWS = ("context", "always")
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """`apply_service.json`, whose `prompt_format` `prompts.by_model`
-    reads, and `calibration.json`.  A missing file means the defaults."""
+    """`apply_service.json` and `calibration.json`; a missing file means the defaults.  `prompts.by_model` reads
+    `prompt_format` from the first."""
 
     buckets: tuple[int, ...] = DEFAULT_BUCKETS
     calibration: Calibration | None = None

@@ -12,16 +12,15 @@ from collections.abc import Callable, Sequence
 import torch
 
 from apply_service.engine.layout import WindowRows
+from apply_service.engine.numpy_local import GOLDEN, MIX_1, MIX_2
 from apply_service.errors import EngineFailure
 
-# Odd 64-bit constants of SplitMix64 (Steele, Lea, Flood 2014), as signed integers.
-_GOLDEN = -7046029254386353131
-_MIX_1 = -4658895280553007687
-_MIX_2 = -7723592293110685705
+_GOLDEN, _MIX_1, _MIX_2 = (constant - 2**64 for constant in (GOLDEN, MIX_1, MIX_2))
+"""As signed integers: PyTorch has no unsigned ones to multiply."""
 
 LOGPROB_ROWS = 64
 
-Chooser = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+GreedyChoice = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Logits [n, vocab] -> the best token of each row, the lowest of equals [n] int64, and its log probability [n]."""
 
 
@@ -59,7 +58,7 @@ def choose(logits: torch.Tensor, windows: Sequence[WindowRows]) -> torch.Tensor:
 
 
 def choose_greedily(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `Chooser` in plain PyTorch."""
+    """The `GreedyChoice` in plain PyTorch."""
     choices = choose(logits, ())
     return choices, logprobs_of(logits, choices)
 

@@ -16,11 +16,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from apply_service.engine.attention import Kernels, Places
-from apply_service.engine.graphs import EagerPasses
-from apply_service.engine.session import TorchSession
+from apply_service.engine.passes import Passes
 from apply_service.engine.torch_local import KEY_GRAIN, QUERY_GRAIN, TorchEngine, consistent, stopwatch
 from apply_service.errors import EngineFailure
-from apply_service.protocols import Part, Prefill, SamplingParams, Window
+from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
 
 N_PROBES = 8
 """Tokens whose logits are compared."""
@@ -128,7 +127,7 @@ class _Probe:
         ids = torch.randint(0, n_vocab, (self.n_prompt + n_next,), generator=generator).tolist()
         self.ids = ids[self.n_prompt :]
         opened = [engine.open([*ids[: self.n_prompt], 0], n_next) for _ in range(N_SESSIONS)]
-        self.sessions = cast(list[TorchSession], opened)
+        self.sessions = cast(list[Session], opened)
         n_read = min(N_READ, self.n_prompt, engine.buckets[-1])
         engine.step([Prefill(self.sessions[0], n_read)])
         slots = [session.slots[: self.n_prompt] for session in self.sessions]
@@ -189,7 +188,7 @@ class _Probe:
         """The first token of a window of this size, among those of the oracle.  It varies from bucket to bucket."""
         return bucket.bit_length() % max(1, len(self.oracle) - size + 1)
 
-    def look(self, n_rows: int, plan: Sequence[tuple[TorchSession, int, int]]) -> tuple[list[torch.Tensor], float]:
+    def look(self, n_rows: int, plan: Sequence[tuple[Session, int, int]]) -> tuple[list[torch.Tensor], float]:
         """Run a pass of `n_rows` rows over windows (session, first token, length).  Returns the logits of the probed
         tokens of each, and the seconds."""
         parts: list[Part] = []
@@ -266,7 +265,7 @@ def replay_error(engine: TorchEngine, seed: int) -> float:
     step by step, as a share of the largest logit."""
     generator = torch.Generator().manual_seed(seed)
     n_vocab = engine.model.config.get_text_config().vocab_size
-    graphed, eager = engine.passes, EagerPasses(engine.device)
+    graphed, eager = engine.passes, Passes(engine.device)
     error = 0.0
     for ids in torch.randint(0, n_vocab, (2, 24), generator=generator).tolist():
         session, found = engine.open(ids[:20], 8), []

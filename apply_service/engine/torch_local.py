@@ -7,10 +7,9 @@ cannot change a choice.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 
@@ -23,22 +22,22 @@ from apply_service.engine.attention import (
     find_kernels,
     fix_frequencies,
 )
-from apply_service.engine.graphs import GraphedPasses, GraphSetting, PassOutput, open_passes
-from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
-from apply_service.engine.layout import Layout, WindowRows, pack, windows_first
+from apply_service.engine.kv_cache import KVShape, SlotEngine, SlotPool
+from apply_service.engine.layout import Layout, WindowRows, pack
 from apply_service.engine.passes import (
+    GraphSetting,
     PassInputs,
     PassKey,
+    PassOutput,
     decide,
     is_greedy,
+    open_passes,
     power_of_two,
     raise_known,
     read_decisions,
 )
 from apply_service.engine.record import DEFAULT_BUCKETS
 from apply_service.engine.sampling import choose, choose_greedily, logprobs_of
-from apply_service.engine.session import TorchSession, refuse_over_limit
-from apply_service.errors import EngineFailure
 from apply_service.protocols import Part, Session, Verification, Window
 
 KEY_GRAIN = 512
@@ -64,7 +63,7 @@ KnownAnswer = Callable[[WindowRows, Window], Sequence[int] | None]
 """The tokens that the rows of a window must choose, whatever the model says.  None: the model chooses."""
 
 
-class TorchEngine:
+class TorchEngine(SlotEngine):
     """Verifies windows with a model whose attention implementation is `engine.attention` (see `engine.loading`).
 
     `buckets`: the row counts that a pass may have.  `padded=False` makes the undrafted baseline `plain`, whose passes
@@ -98,30 +97,30 @@ class TorchEngine:
         self.buckets = tuple(sorted(buckets))
         self.determinism = determinism
         self.pass_times = pass_times or {bucket: max(1.0, bucket / 64) for bucket in self.buckets}
-        self._times_passes = pass_times is not None and padded
         self.query_grain = query_grain
         self.padded = padded
-        self.prefill_grain = max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2))
         config = model.config.get_text_config()
-        self.context_limit: int = config.max_position_embeddings
-        fix_frequencies(model, self.context_limit)
+        fix_frequencies(model, config.max_position_embeddings)
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         # Cohere multiplies its logits, Granite divides them; `loading` refuses a model that does anything else.
         self._logit_scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         self.n_vocab: int = len(model.get_input_embeddings().weight)
         self.device = next(model.parameters()).device
-        self._times_passes &= self.device.type == "cpu"
+        self._times_passes = pass_times is not None and padded and self.device.type == "cpu"
         shape = KVShape.of(config, next(model.parameters()).dtype, self.device)
-        n_slots = max(kv_cache_bytes // shape.bytes_per_slot, self.context_limit)
-        self.pool = pool or SlotPool(shape, _round_up(n_slots, KEY_GRAIN))
-        max_kept = prefix_cache_bytes // shape.bytes_per_slot
-        self.prefix_cache = PrefixCache(self.pool, grain=self.prefill_grain, max_slots=max_kept)
+        super().__init__(
+            shape,
+            context_limit=config.max_position_embeddings,
+            prefill_grain=max(1, min(PREFILL_GRAIN, self.buckets[-1] // 2)),
+            key_grain=KEY_GRAIN,
+            kv_cache_bytes=kv_cache_bytes,
+            prefix_cache_bytes=prefix_cache_bytes,
+            pool=pool,
+        )
         self._known = known
         self._options: dict[str, Any] = {"attention": attention, "cuda_graphs": cuda_graphs, "known": known}
-        self.kernels, self.attention_note = kernels, ""
+        self.kernels, self.attention_note = find_kernels(attention, self.device) if kernels is None else (kernels, "")
         """What replaces PyTorch's attention.  If it is None, `attention_note` says why."""
-        if kernels is None:
-            self.kernels, self.attention_note = find_kernels(attention, self.device)
         group, split = config.num_attention_heads // shape.n_kv_heads, TileShape().split if padded else PLAIN_SPLIT
         self.tile = TileShape.for_model(shape.head_dim, group, shape.dtype, split=split)
         self.passes, self.graphs_note = open_passes(cuda_graphs, self.device, has_kernels=self.kernels is not None)
@@ -139,7 +138,7 @@ class TorchEngine:
     @property
     def has_graphs(self) -> bool:
         """Whether passes are captured and replayed.  If not, `graphs_note` says why."""
-        return isinstance(self.passes, GraphedPasses)
+        return self.passes.capture is not None
 
     def plain(self) -> TorchEngine:
         """The fastest undrafted run of the same model: the baseline of every speed-up."""
@@ -147,31 +146,11 @@ class TorchEngine:
             self.model, name=self.name, buckets=self.buckets, padded=False, pool=self.pool, **self._options
         )
 
-    # -- admission -----------------------------------------------------------------------------------------------------
-    def open(self, prompt_ids: Sequence[int], max_new_tokens: int, *, owner: str = "") -> Session | None:
-        refuse_over_limit(len(prompt_ids), max_new_tokens, min(self.context_limit, self.pool.n_slots))
-        slots = self.pool.take(_round_up(len(prompt_ids) + max_new_tokens, KEY_GRAIN))
-        if slots is None:
-            return None
+    def _cache_owner(self, owner: str, slots: range) -> str:
         # If attention reads all slots of a session, only sessions with equally many slots have the same bits.
         is_exact = self.determinism == "bitwise" and not self.attends_in_blocks
-        kept_for = f"{len(slots) if is_exact else 'any'} {owner}"
-        n_cached = self.prefix_cache.restore(kept_for, prompt_ids, slots)
-        return TorchSession(prompt_ids, slots, owner=kept_for, n_cached=n_cached, release=self._release)
+        return f"{len(slots)} {owner}" if is_exact else owner
 
-    def _release(self, session: TorchSession) -> None:
-        n_known = min(session.length, len(session.prompt_ids) - 1) if session.is_sound else 0
-        self.prefix_cache.keep(session.owner, session.prompt_ids[:n_known], session.slots)
-
-    def check_integrity(self) -> None:
-        """To be called while no session is open.  Raises EngineFailure: a slot is neither free nor in the prefix cache,
-        or it is both."""
-        n_held = self.pool.n_slots - self.pool.n_free
-        n_kept, ranges = self.prefix_cache.n_slots, self.prefix_cache.ranges
-        if n_held != n_kept or self.pool.find(self.pool.n_slots, ranges) is None:
-            raise EngineFailure(f"integrity: {n_held} slots are lent, {n_kept} kept", value=n_held, limit=n_kept)
-
-    # -- passes --------------------------------------------------------------------------------------------------------
     @torch.inference_mode()
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         windows = [part for part in parts if isinstance(part, Window)]
@@ -186,23 +165,12 @@ class TorchEngine:
             logits = output.logits[: layout.n_window_rows]
             choices = choose(logits, layout.windows)
             table = decide(choices, logprobs_of(logits, choices), inputs)
-        decisions = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
-        for window, (found, _) in zip(windows, decisions, strict=True):
-            if any(map(math.isnan, found.logprobs or ())):
-                session = cast(TorchSession, window.session)
-                session.is_sound = False
-                raise EngineFailure("the model's output is not a number", value=session.length)
+        found = [] if table is None else read_decisions(table, [window.first for window in layout.windows])
         seconds = elapsed()
         if self._times_passes and len(windows) == len(parts) and seconds < BETTER * self.pass_times.get(n_rows, 0.0):
             # The self-test measured on a busy machine.  Passes with prompts do not count: their rows skip the head.
             self.pass_times = consistent({**self.pass_times, n_rows: seconds})
-        rest, answers = iter(decisions), list[Verification | None]()
-        for part in parts:
-            session = cast(TorchSession, part.session)
-            answer, length = next(rest) if isinstance(part, Window) else (None, session.length + part.n_rows)
-            session.length = length
-            answers.append(answer)
-        return answers
+        return self._settle(parts, found)
 
     def row_count(self, n_rows: int) -> int:
         """The number of rows to which a pass (or its head) with `n_rows` rows is padded."""
@@ -228,7 +196,7 @@ class TorchEngine:
     ) -> tuple[PassOutput, Layout, PassInputs]:
         """Run a pass over `parts`; returns output, layout and inputs.  If `is_greedy`, the device makes the choices."""
         grain = self.query_grain if self.padded else 1
-        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, n_padded=lambda n: _round_up(n, grain))
+        layout = pack(parts, n_rows, n_vocab=self.n_vocab, n_keys=self._n_keys, query_grain=grain)
         tiles: list[tuple[int, int, int]] = []
         n_tiles = n_splits = 0
         if self.kernels is not None:
@@ -237,11 +205,7 @@ class TorchEngine:
             n_tiles = max(len(tiles), self.tile.least_tiles(n_rows))
             n_splits = self.tile.n_splits(max(one.position + one.n_rows for one in layout.segments))
         elif self.padded:  # without padding, attention reads only keys that have been written
-            for part, segment in zip(windows_first(parts), layout.segments, strict=True):
-                session = cast(TorchSession, part.session)
-                if segment.n_keys > session.cleared:
-                    self.pool.clear(session.slots[session.cleared : segment.n_keys])
-                    session.cleared = segment.n_keys
+            self._clear_keys(parts)
         if n_head_rows is None:
             n_head_rows = min(n_rows, self.row_count(layout.n_window_rows)) if layout.windows else 0
         n_choices = n_head_rows if self.has_graphs else layout.n_window_rows
@@ -252,14 +216,9 @@ class TorchEngine:
             for rows, window in zip(layout.windows, windows, strict=True):
                 if (ids := self._known(rows, window)) is not None:
                     known.append((rows.first, ids))
-        used: list[PassInputs] = []
-
-        def fill(inputs: PassInputs) -> None:
-            used.append(inputs)
-            inputs.fill(layout, known, tiles)
-
-        output = self.passes.run(key, fill, lambda inputs: self._compute(inputs, layout))
-        return output, layout, used[0]
+        inputs = self.passes.inputs(key)
+        inputs.fill(layout, known, tiles)
+        return self.passes.run(inputs, lambda: self._compute(inputs, layout)), layout, inputs
 
     def _compute(self, inputs: PassInputs, layout: Layout) -> PassOutput:
         """The pass itself.
@@ -291,10 +250,10 @@ class TorchEngine:
             logits = logits * self._logit_scale
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
 
-    def _n_keys(self, session: TorchSession, n_filled: int) -> int:
+    def _n_keys(self, session: Session, n_filled: int) -> int:
         if not self.padded:
             return n_filled
-        return _round_up(n_filled, KEY_GRAIN) if self.attends_in_blocks else session.capacity
+        return super()._n_keys(session, n_filled) if self.attends_in_blocks else len(session.slots)
 
 
 def consistent(times: Mapping[int, float]) -> dict[int, float]:
@@ -321,7 +280,3 @@ def stopwatch(device: torch.device) -> Callable[[], float]:
     if device.type != "cpu":
         return lambda: time.perf_counter() - wall
     return lambda: min(time.perf_counter() - wall, time.process_time() - processor)
-
-
-def _round_up(n: int, grain: int) -> int:
-    return -(-n // grain) * grain

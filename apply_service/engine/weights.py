@@ -73,7 +73,13 @@ def bring(
     Raises:
         ModelNotLoadable: most of its weights are not in linear layers, or have sizes that the format does not support.
     """
-    refuse_unknown_layers(model, weights)
+    if (share := known_share(model, weights)) < LEAST_SHARE:
+        raise ModelNotLoadable(
+            f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",
+            value=f"{share:.0%} supported",
+            limit=f"{LEAST_SHARE:.0%}",
+            remedy="use weights auto or bf16 (a mixture of experts keeps its weights outside linear layers)",
+        )
     fill = fill or partial(nn.Module.to, device=device)
     with torch.no_grad():
         for layer in layers_of(model):
@@ -94,17 +100,6 @@ def layers_of(model: Any) -> list[nn.Module]:
     """The decoder layers: the members of the longest list of modules."""
     lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList)]
     return max(lists, key=len) if lists else [model.base_model]
-
-
-def refuse_unknown_layers(model: Any, weights: Weights) -> None:
-    """Raises ModelNotLoadable: see `bring`."""
-    if (share := known_share(model, weights)) < LEAST_SHARE:
-        raise ModelNotLoadable(
-            f"{weights} supports only linear layers of certain sizes, and most of this model's weights lie elsewhere",
-            value=f"{share:.0%} supported",
-            limit=f"{LEAST_SHARE:.0%}",
-            remedy="use weights auto or bf16 (a mixture of experts keeps its weights outside linear layers)",
-        )
 
 
 def known_share(model: Any, weights: Weights) -> float:

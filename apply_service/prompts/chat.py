@@ -11,9 +11,9 @@ from functools import cached_property
 from apply_service.errors import Truncated
 from apply_service.prompts.constraint import SourceConstraint, VocabularyBytes, source_lines
 from apply_service.prompts.tokenizer import (
-    ChatMessage,
     ChatTokenizer,
     IncrementalDecoder,
+    PromptMessage,
     lines_of_tokens,
     text_sources,
 )
@@ -105,7 +105,7 @@ class TaggedOutput:
         self._content = chat.content
         self.stop_ids = frozenset({chat.end_id})
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         raise NotImplementedError
 
     def encode_prompt(self, job: EditJob) -> list[int]:
@@ -152,13 +152,9 @@ class TaggedOutput:
     def constraint(self, job: EditJob) -> Constraint | None:
         if self._vocabulary is None:
             return None
+        before, after = self.tags.head, self.tags.tail
         return SourceConstraint(
-            self._vocabulary,
-            source_lines(job),
-            end_id=self._chat.end_id,
-            before=self.tags.head,
-            after=self.tags.tail,
-            encode=lambda text: self._content.encode(text).ids,
+            self._vocabulary, source_lines(job), end_id=self._chat.end_id, before=before, after=after
         )
 
 
@@ -208,7 +204,7 @@ Write the whole file after the update, with its indentation and comments, as
 <update_file>[the file]</update_file>"""
 
 
-def chat_messages(job: EditJob) -> list[ChatMessage]:
+def chat_messages(job: EditJob) -> list[PromptMessage]:
     """The chat that asks any instruct model for the merged file, in `TAGS`."""
     parts = [f"<original>\n{job.original}\n</original>"]
     if job.update:
@@ -223,7 +219,7 @@ class Chat(TaggedOutput):
     tags = TAGS
     takes_instructions = True
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         return chat_messages(job)
 
 
@@ -233,7 +229,7 @@ class FastApply(TaggedOutput):
     name = "fastapply"
     tags = Tags("<updated-code>", "</updated-code>")
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         sources = f"<code>{job.original}</code>\n\n<update>{job.update}</update>"
         return _messages(FASTAPPLY_SYSTEM, f"{FASTAPPLY_RULES}\n{sources}\n\nProvide the complete updated code.")
 
@@ -245,7 +241,7 @@ class Osmosis(TaggedOutput):
     tags = Tags("", "</code>", padding="\n")
     prefill = "<code>"
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         return _messages(OSMOSIS_SYSTEM, f"<code>\n{job.original}\n</code>\n\n\n<edit>\n{job.update}\n</edit>")
 
 
@@ -255,11 +251,11 @@ class AiXapply(TaggedOutput):
     name = "aixapply"
     tags = Tags("<update_file>", "</update_file>")
 
-    def messages(self, job: EditJob) -> list[ChatMessage]:
+    def messages(self, job: EditJob) -> list[PromptMessage]:
         sources = f"<source_file>{job.original}</source_file>\n\n<update_snippet>{job.update}</update_snippet>"
         user = f"<language>{job.language or 'text'}</language>\n\n{sources}\n\nWrite the whole updated file."
         return _messages(AIXAPPLY_SYSTEM, user)
 
 
-def _messages(system: str, user: str) -> list[ChatMessage]:
+def _messages(system: str, user: str) -> list[PromptMessage]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]

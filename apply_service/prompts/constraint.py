@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +54,10 @@ class Masks(ABC, Generic[State]):
             self.advance(state, token)
             masks.append(self.allowed(state))
         return masks
+
+    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:  # noqa: ARG002
+        """Leaves drafts alone."""
+        return draft_ids
 
     def state_after(self, output_ids: Sequence[int]) -> State:
         """A copy, free to be advanced."""
@@ -144,8 +148,7 @@ class SourceConstraint(Masks[TextState]):
     sources, or end one and begin others.  The target chooses how the text is cut into tokens.
 
     The output is `before`, some of `lines` (given without line ends), `after`, then `end_id`.  The last line may lack
-    its line end, which may also be the one that `after` begins with.  `encode` gives the target's tokens of a text that
-    is the only possible one; without it, drafts are left alone.
+    its line end, which may also be the one that `after` begins with.
 
     The allowed tokens of a place cost as many look-ups as the lines that may follow have bytes, and are cached.
     """
@@ -158,12 +161,10 @@ class SourceConstraint(Masks[TextState]):
         end_id: int,
         before: str = "",
         after: str = "",
-        encode: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         super().__init__(TextState(is_opening=bool(before)))
         self._vocabulary = vocabulary
         self._end_id = end_id
-        self._encode = encode
         self._before, closing = before.encode(), after.encode()
         known = {line.encode() for line in lines}
         ends = {closing, closing.removeprefix(b"\n")}
@@ -172,22 +173,6 @@ class SourceConstraint(Masks[TextState]):
         self._units = sorted((self._lines | self._ends) - {b""})
         self._starts: dict[bytes, bool] = {}  # whether the output may go on with this at the start of a line
         self._kept: dict[tuple[bool, bytes], TokenSet] = {}
-
-    def completed(self, output_ids: Sequence[int], draft_ids: Sequence[int], limit: int) -> Sequence[int]:
-        """Compares bytes: a draft with the right text has the target's tokens already."""
-        state = self.state_after(output_ids)
-        if state.is_lost or state.is_over or self._encode is None:
-            return draft_ids
-        first, last = self._units_from(state.line)
-        rest = b""  # how every line that may come here goes on
-        if state.is_opening:
-            rest = self._before[len(state.line) :]
-        elif first < last:
-            rest = self._units[first][len(state.line) : _n_common(self._units[first], self._units[last - 1])]
-        drafted = b"".join(self._vocabulary.piece(token) for token in draft_ids[: len(rest)])
-        if not rest or (drafted and (drafted.startswith(rest) or rest.startswith(drafted))):
-            return draft_ids
-        return self._encode(rest.decode(errors="ignore"))[:limit]
 
     def advance(self, state: TextState, token: int) -> None:
         if state.is_lost or state.is_over:

@@ -66,7 +66,7 @@ class ContentTokenizer:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
-ChatMessage = dict[str, str]
+PromptMessage = dict[str, str]
 """`role` and `content`."""
 
 
@@ -84,7 +84,7 @@ class ChatTokenizer:
             raise ModelNotLoadable("the tokenizer has no end token", remedy="use an instruct model")
         self.end_id: int = tokenizer.eos_token_id
 
-    def encode_chat(self, messages: Sequence[ChatMessage], *, prefill: str = "") -> list[int]:
+    def encode_chat(self, messages: Sequence[PromptMessage], *, prefill: str = "") -> list[int]:
         """Ids of the chat, up to and with `prefill`, the beginning of the assistant's answer.  Raises ModelNotLoadable:
         the chat template is missing, or does not show each message exactly once."""
         if not self._tokenizer.chat_template:

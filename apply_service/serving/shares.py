@@ -1,4 +1,4 @@
-"""What several callers share: a queue that takes from each in turn, and a limit that none can use up alone."""
+"""What several callers share: a queue that serves them in turn, and a limit that no caller can use up alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def has_room(more: int, *, own: int, total: int, limit: int, n_callers: int) -> bool:
-    """Whether a caller who holds `own` of the `total` may have so many more.  One who holds less than an equal share of
-    the limit may even where others have used it up; `n_callers` counts those who hold any, and this one.
+    """Whether a caller who holds `own` of the `total` may have `more`.  A caller with less than an equal share of the
+    limit may, even if others have used the limit up.  `n_callers` counts all who hold any, and this one.
 
-    What all hold together stays below the limit times 1 + 1/2 + 1/3... for as many callers.
+    The total stays below the limit times 1 + 1/2 + ... + 1/n_callers.
     """
     return total + more <= limit or own + more <= limit // n_callers
 
@@ -37,7 +37,7 @@ class FairQueue(Generic[T]):
         self._items.setdefault(owner, {})[item] = None
 
     def take(self) -> T | None:
-        """Remove the next item of the owner whose turn it is; None where there is none."""
+        """Remove and return the next item of the owner whose turn it is; None if the queue is empty."""
         for owner, items in self._items.items():
             item = next(iter(items))
             self.remove(owner, item)
@@ -47,7 +47,7 @@ class FairQueue(Generic[T]):
         return None
 
     def remove(self, owner: str, item: T) -> None:
-        """Remove an item, where it is there."""
+        """Remove an item if it is there."""
         items = self._items.get(owner, {})
         items.pop(item, None)
         if not items:

@@ -1,8 +1,7 @@
-"""One accepted request, seen from both sides: the engine puts events in, one consumer takes them out.
+"""One accepted request, seen from both sides: the engine puts events in, and one consumer takes them out.
 
-However a request ends (answer, error, deadline, cancelled, service closed), the first end stands and is the only one
-the consumer sees.  The deadline is kept by the consumer's own clock too, so it holds where the engine hangs.
-`service.Service` makes tickets.
+A request ends once: in an answer or in an error.  Later ends are dropped.  The consumer watches the deadline too, so it
+holds even if the engine hangs.  `service.Service` makes tickets.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ class Ticket:
 
     def __init__(self, request: ApplyRequest, timeout_s: float, on_end: Callable[[Ticket], None]) -> None:
         self.context = contextvars.copy_context()
-        """Of whoever submitted it, so that logs and traces of it, on whatever thread, find their request."""
+        """The submitter's context, so that log lines on any thread name the request."""
         self.request = request
         self.deadline = Deadline(timeout_s)
-        """Cancelled when the request ends, in whatever way."""
+        """Cancelled when the request ends."""
         self.edit: ReadEdit | None = None
-        """The edit as it was read, where that was done before the request waits for a target."""
+        """The edit, if it was read before the request had to wait for a target."""
         self.terminal: Terminal | None = None
-        """How the request ended; None while it has not."""
+        """How the request ended; None before the end."""
         self._submitted = time.monotonic()
         self._started: float | None = None
         self._on_end = on_end
@@ -49,16 +48,11 @@ class Ticket:
 
     @property
     def queue_s(self) -> float:
-        """How long it has waited for the engine, or did before it was taken up."""
+        """How long it has waited for the engine, or had to wait."""
         return (time.monotonic() if self._started is None else self._started) - self._submitted
 
-    @property
-    def age_s(self) -> float:
-        """Seconds since it was accepted."""
-        return time.monotonic() - self._submitted
-
     def cancel(self) -> None:
-        """End the request; decoding stops at its next pass.  Nothing happens to one that has ended."""
+        """End the request; decoding stops at the next pass.  Does nothing after the end."""
         self.end(cancelled_error())
 
     def expire(self) -> None:
@@ -67,23 +61,23 @@ class Ticket:
 
     # -- engine side -----------------------------------------------------------------------------------------------
     def start(self) -> None:
-        """The engine takes it up; its time in the queue is over."""
+        """The engine begins with it: its time in the queue is over."""
         self._started = time.monotonic()
 
     def put(self, event: ApplyEvent) -> None:
-        """Hand the consumer an event; nothing happens after the end."""
+        """Give the consumer an event.  Does nothing after the end."""
         if self.terminal is None:
             self._add(event)
 
     def end(self, terminal: Terminal) -> None:
-        """End the request; the first end stands, a later one is dropped."""
+        """End the request.  Does nothing after the first end."""
         with self._changed:
             if self.terminal is not None:
                 return
             self.terminal = terminal
         self.deadline.cancel()
-        self.edit = None  # it may be large, and whoever holds the ticket may not let go of it soon
-        self._on_end(self)  # before the consumer learns of it, so that whatever counts ends has counted it by then
+        self.edit = None  # it may be large, and the ticket may live on
+        self._on_end(self)  # before the consumer learns of the end, so that metrics have counted it by then
         self._add(terminal)
 
     def _add(self, item: ApplyEvent | ApplyError) -> None:
@@ -94,20 +88,15 @@ class Ticket:
 
     # -- consumer side ---------------------------------------------------------------------------------------------
     def events(self) -> Generator[ApplyEvent]:
-        """Token events, then the final event.  Closing the iterator cancels the request.
-
-        Raises:
-            ApplyError: the terminal error, after all events before it.
-        """
+        """Token events, then the final event.  Closing the iterator cancels the request.  Raises the terminal
+        ApplyError after all events before it."""
         try:
             item = None
             while not isinstance(item, FinalEvent):
                 while not self._items:
                     with self._changed:
-                        has_item = self._changed.wait_for(
-                            lambda: bool(self._items), max(0.0, self.deadline.remaining_s)
-                        )
-                    if not has_item:
+                        is_there = self._changed.wait_for(lambda: self._items, max(0.0, self.deadline.remaining_s))
+                    if not is_there:
                         self.expire()
                 yield (item := self._next())
         finally:
@@ -118,7 +107,7 @@ class Ticket:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(ready.set)
 
         self._wake = wake
@@ -131,7 +120,7 @@ class Ticket:
                             await ready.wait()
                     except TimeoutError:
                         self.expire()
-                    ready.clear()  # before the look: what is put after it sets `ready` again
+                    ready.clear()  # before the next look at the items: a later one sets it again
                 yield (item := self._next())
         finally:
             self.cancel()
@@ -144,9 +133,8 @@ class Ticket:
 
 
 def crash_error(error: BaseException) -> EngineFailure:
-    """A foreign exception as an error of ours; logs where it came from."""
+    """The error for a foreign exception.  Logs where that came from, but not its message, which may quote code."""
     kind = type(error).__name__
-    # The message of a foreign exception may quote the user's code, which logs do not hold.
     log.error("engine crashed: %s\n%s", kind, "".join(traceback.format_tb(error.__traceback__)))
     return EngineFailure(
         f"the engine failed on this request ({kind})", value=kind, remedy="see the service's log; other requests go on"

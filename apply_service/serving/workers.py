@@ -1,8 +1,7 @@
-"""Worker processes for pure work that would hold the engine thread for long: started when first needed, used again, and
-killed where nobody waits for their work any more.
+"""Worker processes for pure work that would hold up the engine thread.
 
-The standard library's process pool breaks as a whole when one of its processes dies, and can't end a call that runs;
-here a call has a time limit, and to cancel its future kills its process.
+A process starts when it is first needed, and is used again.  A call has a time limit, and cancelling its future kills
+its process.  The standard library's process pool can do neither, and breaks as a whole when one process dies.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
 HEAVY_BYTES = 1_000_000
-"""A process that was sent more than this is not kept: it holds hundreds of megabytes that nobody may need again."""
+"""A process that was sent more than this is not used again, because it holds hundreds of megabytes."""
 NICENESS = 5
-"""How far workers stand back, as `os.nice` counts: the engine and the event loop get processors first."""
+"""Added to the priority of workers (`os.nice`), so that the engine and the event loop come first."""
 PRELOADED = ("apply_service.pipeline", "apply_service.api.app")
-"""Beside formats and checks.  The last one parses bodies: without it each new process spends 0.3 s on imports."""
+"""Imported beside formats and checks.  The last one parses bodies; importing it takes 0.3 s."""
 
 log = logging.getLogger(__name__)
 
 
 class End(NamedTuple):
-    """How a call ended: with a value, with an error of ours, or with a crash: the class of another exception and where
-    it came from, without its message, which may quote code."""
+    """How a call ended: with a value, an ApplyError, or a crash.  Of a crash it has the exception's class and trace but
+    no message, which may quote code."""
 
     value: Any = None
     error: ApplyError | None = None
@@ -55,9 +54,9 @@ class End(NamedTuple):
 
 
 def serve(line: Connection[Any, Any]) -> None:
-    """What runs in a worker: call what comes over the line and send back its `End`, until the other side is gone.  None
-    is a sign of life, and answered by another."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the whole group; only the service decides what it means
+    """The loop of a worker: make the calls that come over the line and send back the `End` of each.  It ends with the
+    line.  A None instead of a call asks whether the process is alive."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the service ends its workers itself
     if sys.platform != "win32":
         os.nice(NICENESS)
     while True:
@@ -66,11 +65,11 @@ def serve(line: Connection[Any, Any]) -> None:
             try:
                 call: Callable[[], Any] | None = ForkingPickler.loads(payload)
                 end = End(None if call is None else call())
-            except BaseException as error:  # a panic of native code, too
+            except BaseException as error:  # also a panic in native code
                 end = End.of(error)
             try:
                 answer = ForkingPickler.dumps(end)
-            except Exception as error:  # it can't be sent
+            except Exception as error:  # the value can't be pickled
                 answer = ForkingPickler.dumps(End.of(error))
             line.send_bytes(answer)
         except (EOFError, OSError):
@@ -85,12 +84,12 @@ class Worker:
         self._line, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs,), name="apply-worker", daemon=True)
         self._process.start()
-        theirs.close()  # so that its end is the end of the line
+        theirs.close()  # so that the line ends with the process
         self.pid = self._process.pid
         self.kill = self._process.kill
 
     def do(self, payload: bytes, limit_s: float | None = None) -> End:
-        """Make a pickled call.  Raises EOFError, OSError: the process is gone.  TimeoutError: it takes too long."""
+        """Make a pickled call.  Raises EOFError, OSError: the process is gone; TimeoutError: it takes too long."""
         self._line.send_bytes(payload)
         if not self._line.poll(limit_s):
             raise TimeoutError
@@ -98,7 +97,7 @@ class Worker:
         return end
 
     def is_alive(self) -> bool:
-        """Whether the process answers: it may have died since its last call, and not be missed yet."""
+        """Whether the process answers; it may have died since its last call."""
         try:
             self.do(ALIVE)
         except (EOFError, OSError):
@@ -106,7 +105,8 @@ class Worker:
         return True
 
     def dispose(self) -> int | None:
-        """Kill it and hang up; its exit code.  For the thread that uses the line; a second call does nothing more."""
+        """Kill the process, close the line and return the exit code.  Only the thread that uses the line may call
+        this.  A second call does nothing more."""
         self.kill()
         self._process.join()
         self._line.close()
@@ -117,8 +117,8 @@ ALIVE = bytes(ForkingPickler.dumps(None))
 
 
 class Job(Future[Any]):
-    """One call in a worker process.  `result` raises the call's ApplyError, DeadlineExceeded where it took longer than
-    `limit_s`, and EngineFailure where it crashed.  `cancel` works at any time before the end; it kills the process."""
+    """One call in a worker process.  `result` raises the call's ApplyError, DeadlineExceeded if it took longer than
+    `limit_s`, and EngineFailure if it crashed.  `cancel` works at any time before the end and kills the process."""
 
     def __init__(self, call: Callable[[], Any], limit_s: float | None) -> None:
         super().__init__()
@@ -133,13 +133,13 @@ class Job(Future[Any]):
         return is_cancelled
 
     def hold(self, worker: Worker | None) -> bool:
-        """The worker that works on it, to be killed with it; whether the call is still wanted."""
+        """Set the worker to kill if the job is cancelled.  Returns whether the result is still wanted."""
         with self._lock:
             self._worker = None if self.done() else worker
             return not self.done()
 
     def fail(self, error: ApplyError) -> None:
-        """End it before its time, and the process that works on it."""
+        """End the job with an error, and kill its process."""
         with contextlib.suppress(InvalidStateError):
             self.set_exception(error)
         self._kill()
@@ -163,17 +163,13 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int | None]:
-        """Of the processes that wait for work."""
+        """The process ids of idle workers."""
         with self._lock:
             return [worker.pid for worker in self._idle]
 
     def submit(self, call: Callable[[], Any], limit_s: float | None = None) -> Job:
-        """Have a call made as soon as a process is free: a function of a module, with arguments that can be pickled.
-        `limit_s` counts from when it begins.
-
-        Raises:
-            NotReady: the pool is closed.
-        """
+        """Make a call, which must be picklable, as soon as a process is free.  `limit_s` counts from its beginning.
+        Raises NotReady: the pool is closed."""
         job = Job(call, limit_s)
         with self._lock:
             if self._is_closed:
@@ -183,7 +179,7 @@ class WorkerPool:
         return job
 
     def close(self) -> None:
-        """End every call in NotReady.  A second call does nothing."""
+        """End all calls with NotReady, and all processes.  A second call does nothing."""
         with self._lock:
             self._is_closed = True
             jobs, idle, self._idle = [*self._jobs], self._idle, []
@@ -194,10 +190,10 @@ class WorkerPool:
         self._threads.shutdown(cancel_futures=True)
 
     def _carry(self, job: Job) -> None:
-        """One job from beginning to end, on a thread of the pool."""
+        """Run one job, on a thread of the pool."""
         try:
             end = End() if job.done() else self._do(job)
-        except BaseException as error:  # no process can be started, or the call can't be sent
+        except BaseException as error:  # no process can start, or the call can't be pickled
             end = End.of(error)
         with self._lock:
             self._jobs.discard(job)
@@ -211,7 +207,7 @@ class WorkerPool:
                 value=end.crash,
                 remedy="see the service's log; other requests go on",
             )
-        with contextlib.suppress(InvalidStateError):  # it has been cancelled meanwhile
+        with contextlib.suppress(InvalidStateError):  # it has been cancelled in the meantime
             job.set_result(end.value) if failure is None else job.set_exception(failure)
 
     def _do(self, job: Job) -> End:
@@ -242,7 +238,7 @@ class WorkerPool:
         except (EOFError, OSError):
             return End(crash=f"process ended with code {worker.dispose()}")
         finally:
-            job.hold(None)  # before anybody learns of the end, who might kill the process then
+            job.hold(None)  # from here on, cancelling the job must not kill the process
             with self._lock:
                 is_kept = is_kept and not self._is_closed
                 self._idle += [worker] * is_kept
@@ -252,8 +248,8 @@ class WorkerPool:
 
 @cache
 def _context() -> ForkServerContext | SpawnContext:
-    """Processes are forked from one that has read our modules and does nothing else: a fork of this one would copy the
-    engine's threads in whatever state."""
+    """How processes start: forked from one that has imported our modules and does nothing else.  A fork of this process
+    would copy the engine's locks in any state."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

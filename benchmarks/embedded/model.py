@@ -33,7 +33,7 @@ from apply_service.protocols import CheckInput
 from apply_service.settings import Settings
 from apply_service.syntax.languages import detect_language
 from apply_service.target import Runtime
-from apply_service.types import Certainty, FinishReason, Strategy
+from apply_service.types import Certainty, Strategy
 
 RESULTS = Path(__file__).parents[1] / "results"
 FIGURES = (
@@ -159,9 +159,7 @@ class MergeAlone:
         prediction = job.prediction
         text = restore(record.before, prediction.ops)
         seconds = time.perf_counter() - started
-        found = run_checks(
-            CheckInput(job.original, prediction.text, job.update, prediction, language, FinishReason.STOP)
-        )
+        found = run_checks(CheckInput(job.original, prediction.text, job.update, prediction, language))
         doubts = ("doubt",) if prediction.certainty is not Certainty.CERTAIN else ()
         findings = (*doubts, *dict.fromkeys(verdict.check for verdict in found if not verdict.is_pass))
         return Answer(

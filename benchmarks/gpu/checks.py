@@ -21,11 +21,10 @@ from apply_service.decoding.verify import Decoding
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import register
 from apply_service.engine.eight_bit import LEAST_SCALE, LIMITS, EightBitLinear, Format, ScaledRows, quantise_rows
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.engine.weights import WeightsSetting
 from apply_service.errors import ApplyError
-from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Window
+from apply_service.protocols import Draft, Drafter, Prefill, SamplingParams, Session, Window
 from benchmarks.decoding.contenders import wait_for_device, write_outputs
 from benchmarks.gpu.pieces import failure_of
 
@@ -213,7 +212,7 @@ def _keys_and_values(model: Any, attention: str, plan: Plan) -> list[torch.Tenso
     options: dict[str, Any] = {"attention": attention, "cuda_graphs": "off"}
     engine = TorchEngine(model, name=attention, buckets=(64, 256), kv_cache_bytes=2**26, **options)
     with ExitStack() as stack:
-        sessions = [cast(TorchSession, engine.open(prompt, len(new))) for prompt, new in plan]
+        sessions = [cast(Session, engine.open(prompt, len(new))) for prompt, new in plan]
         for session in sessions:
             stack.enter_context(session)
         while reading := [session for session in sessions if session.n_pending]:

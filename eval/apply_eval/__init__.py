@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from apply_service.commands.output import print_error
 from apply_service.errors import missing_extra
 
 
 def main() -> int:
     """The command.  Its packages are an extra: what is missing is told by an error, not by a traceback."""
+    # As `build` sets it for the service, but before anything here imports torch, which reads it only once.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         from apply_eval.cli import main as run
     except ModuleNotFoundError as error:

@@ -28,7 +28,7 @@ from apply_eval.runners import (
 )
 from apply_eval.services import open_client, refuse_bad_status, translated
 from apply_service.decoding.verify import Decoding
-from apply_service.engine.session import refuse_over_limit
+from apply_service.engine.kv_cache import refuse_over_limit
 from apply_service.engine.vllm.message import encode_edit
 from apply_service.errors import (
     MissingDependency,

@@ -29,7 +29,6 @@ from apply_service.engine.loading import LoadedModel, make_ready, pick_device
 from apply_service.engine.memory import MemoryPlan, first_fitting, plan_memory
 from apply_service.engine.record import DEFAULT_BUCKETS, ModelRecord
 from apply_service.engine.self_test_store import SelfTestStore
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import KV_CACHE_BYTES, TorchEngine
 from apply_service.engine.weights import WeightsSetting, bring, candidates, dtype_of
 from apply_service.errors import Truncated, UnknownModel
@@ -140,7 +139,7 @@ class ReplayEngine(TorchEngine):
     def __init__(self, model: Any, *, answers: Answers | None = None, **options: Any) -> None:
         super().__init__(model, known=self._known_ids, **options)
         self.answers = Answers() if answers is None else answers
-        self._by_session: WeakKeyDictionary[TorchSession, Sequence[int]] = WeakKeyDictionary()
+        self._by_session: WeakKeyDictionary[Session, Sequence[int]] = WeakKeyDictionary()
 
     def plain(self) -> ReplayEngine:
         """The fastest undrafted run of the same model, with the same answers."""
@@ -152,14 +151,14 @@ class ReplayEngine(TorchEngine):
         session = super().open(prompt_ids, max_new_tokens, owner=owner)
         answer = None if session is None else self.answers.find(prompt_ids)
         if answer is not None:
-            self._by_session[cast(TorchSession, session)] = answer
+            self._by_session[cast(Session, session)] = answer
         return session
 
     def step(self, parts: Sequence[Part]) -> Sequence[Verification | None]:
         return [None if found is None else replace(found, logprobs=None) for found in super().step(parts)]
 
     def _known_ids(self, rows: WindowRows, window: Window) -> Sequence[int] | None:
-        session = cast(TorchSession, window.session)
+        session = window.session
         answer = self._by_session.get(session)
         return None if answer is None else known_ids(answer, rows.position - len(session.prompt_ids), rows.n_rows)
 

@@ -8,7 +8,7 @@ from rapidfuzz.distance import LCSseq
 
 from apply_service.checks import run_checks
 from apply_service.protocols import CheckInput
-from apply_service.types import Certainty, FinishReason, LineOp, Prediction, Verdict
+from apply_service.types import Certainty, LineOp, Prediction, Verdict
 
 
 def predict(original: str, expected: str, update: str, certainty: Certainty = Certainty.CERTAIN) -> Prediction:
@@ -44,11 +44,10 @@ def answer(
     expected: str | None = None,
     language: str | None = "python",
     certainty: Certainty = Certainty.CERTAIN,
-    finish_reason: FinishReason = FinishReason.STOP,
 ) -> CheckInput:
     """What a check looks at.  `expected` is the predicted merge; left out, the target agrees with it."""
     prediction = predict(original, merged if expected is None else expected, update, certainty)
-    return CheckInput(original, merged, update, prediction, language, finish_reason)
+    return CheckInput(original, merged, update, prediction, language)
 
 
 def findings(name: str, item: CheckInput) -> list[Verdict]:

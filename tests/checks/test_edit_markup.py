@@ -7,7 +7,7 @@ import pytest
 from apply_service.checks.leaks import find_edit_markup
 from apply_service.edits.fidelity import ops_from_texts
 from apply_service.protocols import CheckInput
-from apply_service.types import Certainty, FinishReason, Prediction
+from apply_service.types import Certainty, Prediction
 
 PLAIN = "x = 100\ny = 200\n"
 
@@ -20,7 +20,7 @@ def severities(original: str, merged: str, update: str, language: str | None = "
         for op in ops_from_texts(original, merged)
     ]
     prediction = Prediction(tuple(ops), tuple(lines), Certainty.LIKELY)
-    answer = CheckInput(original, merged, update, prediction, language, FinishReason.STOP)
+    answer = CheckInput(original, merged, update, prediction, language)
     return [verdict.severity for verdict in find_edit_markup(answer)]
 
 

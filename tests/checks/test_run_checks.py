@@ -9,7 +9,7 @@ import pytest
 from apply_service.checks import run_checks
 from apply_service.protocols import CheckInput
 from apply_service.registry import CHECKS
-from apply_service.types import Certainty, FinishReason, Prediction
+from apply_service.types import Certainty, Prediction
 from tests.checks.answers import answer
 from tests.syntax.samples import SAMPLES
 
@@ -95,7 +95,7 @@ def test_anything_at_all_gives_verdicts_within_the_texts() -> None:
             if rng.random() < 0.5
             else Prediction((), (), Certainty.GUESS)
         )
-        item = CheckInput(original, merged, update, prediction, rng.choice([*SAMPLES, None]), FinishReason.STOP)
+        item = CheckInput(original, merged, update, prediction, rng.choice([*SAMPLES, None]))
         for verdict in run_checks(item):
             if verdict.lines is not None:
                 n_lines = (merged if verdict.side == "merged" else original).count("\n") + 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from apply_service.deadline import Deadline
-from apply_service.decoding.scheduler import NextPass, Outcome, Scheduler, drive_alone
+from apply_service.decoding.scheduler import NextPass, PassResult, Scheduler, drive_alone
 from apply_service.decoding.verify import Decoding, Step
 from apply_service.drafting.drafter import NoDraft
 from apply_service.errors import Cancelled, ContextLimitExceeded, DeadlineExceeded, Overloaded
@@ -49,7 +49,7 @@ class Drafting(NoDraft):
         return Draft([3] * limit, 0.9, "threes")
 
 
-def run(scheduler: Scheduler, decodings: Sequence[Decoding]) -> Iterator[list[Outcome]]:
+def run(scheduler: Scheduler, decodings: Sequence[Decoding]) -> Iterator[list[PassResult]]:
     """Passes until all have ended, the errors of those that fail included; a hundred idle passes are one too many."""
     active, n_idle = list(decodings), 0
     while active:

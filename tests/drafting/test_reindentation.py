@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from apply_service.drafting.copy import IndentShift, MergedEdit, Source
-from apply_service.protocols import DraftSource
+from apply_service.drafting.copy import MergedEdit, indented_anew
 from tests.drafting.simulation import job, passes, passes_in, tokenizers
 
 BLOCK = ["if ready:", "    for item in items:", "        handle(item)", "        count += 1", "    report()", "done()"]
@@ -59,34 +57,17 @@ def test_a_blank_line_more_or_less_costs_a_rejection_or_two(vocabulary: str | No
     assert rejections("\n\n" + block, "\n" + block, vocabulary) <= most
 
 
-class TestShift:
-    def shift(self, *pairs: tuple[str, str], source_step: int = 4, file_step: int = 4) -> IndentShift:
-        shift = IndentShift()
-        for source, written in pairs:
-            shift.learn(source, written, source_step=source_step, file_step=file_step)
-        return shift
-
-    def test_one_pair_moves_every_depth_by_as_much(self) -> None:
-        shift = self.shift(("  ", " " * 6))
-        assert [len(shift.apply(" " * n)) for n in (0, 2, 4, 10)] == [4, 6, 8, 14]
-
-    def test_a_shift_to_the_left_ends_at_the_margin(self) -> None:
-        assert self.shift((" " * 8, " " * 4)).apply("  ") == ""
-
-    def test_tabs_become_as_many_spaces_as_the_pair_says(self) -> None:
-        assert self.shift(("\t\t", " " * 8)).apply("\t\t\t") == " " * 12
-
-    def test_steps_that_fit_scale(self) -> None:
-        assert self.shift((" " * 4, " " * 2), source_step=4, file_step=2).apply(" " * 12) == " " * 6
-
-    def test_two_pairs_give_the_slope(self) -> None:
-        assert self.shift(("    ", "  "), (" " * 8, " " * 4)).apply(" " * 16) == " " * 8
-
-    def test_what_was_seen_is_repeated(self) -> None:
-        assert self.shift(("    ", "\t"), ("  ", "   ")).apply("    ") == "\t"
-
-
-def test_the_step_of_a_text_is_its_least() -> None:
-    for text, step in (("a\n    b\n      c\n\n\n    d\n", 2), ("a\nb\n", 4)):
-        nothing = np.zeros(0, np.int64)
-        assert Source("update", DraftSource("update", text, nothing, nothing)).step == step
+@pytest.mark.parametrize(
+    ("known", "written", "wanted"),
+    [
+        ("  ", " " * 6, {"": " " * 4, "  ": " " * 6, " " * 10: " " * 14}),
+        (" " * 8, " " * 4, {"  ": "", " " * 12: " " * 8}),
+        ("\t\t", " " * 8, {"\t\t\t": " " * 12}),
+        ("    ", "\t", {" " * 8: "\t\t"}),
+        ("\t", "", {"\t\t": "\t"}),
+    ],
+    ids=["deeper", "not beyond the margin", "tabs to spaces", "spaces to tabs", "tabs stay tabs"],
+)
+def test_lines_are_moved_by_as_much_or_scaled(known: str, written: str, wanted: dict[str, str]) -> None:
+    found = {blanks: indented_anew(blanks + "a  b", known, written) for blanks in wanted}
+    assert found == {blanks: to + "a  b" for blanks, to in wanted.items()}

@@ -12,7 +12,7 @@ import torch
 
 from apply_service.engine import self_test_store
 from apply_service.engine.attention import find_kernels
-from apply_service.engine.graphs import GraphedPasses, PassOutput
+from apply_service.engine.passes import Passes, PassOutput
 from apply_service.engine.self_test import SelfTest, attention_error, check_device_parts, replay_error
 from apply_service.engine.self_test_store import buckets_on, find_options, find_self_test, found_options
 from apply_service.engine.torch_local import DEFAULT_BUCKETS, TorchEngine
@@ -48,9 +48,9 @@ def test_a_kernel_that_is_wrong_is_found() -> None:
 
 def test_a_replay_that_is_right_passes() -> None:
     engine = engine_with()
-    engine.passes = GraphedPasses(CPU, record)
+    engine.passes = Passes(CPU, record)
     assert replay_error(engine, 0) == 0.0
-    assert isinstance(engine.passes, GraphedPasses), "left as it was"
+    assert engine.has_graphs, "left as it was"
 
 
 def test_a_replay_that_does_nothing_is_found() -> None:
@@ -58,7 +58,7 @@ def test_a_replay_that_does_nothing_is_found() -> None:
         return compute(), lambda: None
 
     engine = engine_with()
-    engine.passes = GraphedPasses(CPU, stuck)
+    engine.passes = Passes(CPU, stuck)
     with pytest.raises(EngineFailure, match="replayed pass"):
         check_device_parts(engine)
 

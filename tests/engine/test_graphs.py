@@ -15,9 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from apply_eval.replay import ReplayEngine
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.attention import Kernels
-from apply_service.engine.graphs import EagerPasses, GraphedPasses, PassOutput, open_passes
 from apply_service.engine.layout import Layout
-from apply_service.engine.passes import PassInputs, PassKey
+from apply_service.engine.passes import Passes, PassInputs, PassKey, PassOutput, open_passes
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import MissingDependency
 from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
@@ -46,7 +45,7 @@ def record(compute: Callable[[], PassOutput]) -> tuple[PassOutput, Callable[[], 
 def graphed(family: str, engine_type: type[TorchEngine] = TorchEngine, **options: Any) -> Any:
     """An engine whose passes are recorded, with the kernels' double."""
     engine = engine_type(tiny_model(family), name=family, buckets=BUCKETS, kernels=PLAIN, **options)
-    engine.passes = GraphedPasses(CPU, record)
+    engine.passes = Passes(CPU, record)
     return engine
 
 
@@ -96,7 +95,7 @@ def test_a_pass_asks_the_device_nothing_on_its_way() -> None:
             inputs = PassInputs(PassKey(8, 8, 8, 1, 1, True), CPU)
             table = engine._compute(inputs, EMPTY).table
         assert table is not None
-        assert tuple(table.shape) == (4, 8)
+        assert tuple(table.shape) == (3, 8)
 
 
 EMPTY = Layout(np.zeros(8, np.int64), np.zeros(8, np.int64), (), ())
@@ -121,8 +120,8 @@ def test_windows_of_any_length_in_one_row_count_are_one_kind_of_pass() -> None:
 
 
 def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
-    passes = GraphedPasses(CPU, record)
-    outputs = [passes.run(PassKey(n, n, n, 0, 0, False), lambda inputs: None, logits_of(n)) for n in (2, 4, 3)]
+    passes = Passes(CPU, record)
+    outputs = [passes.run(passes.inputs(PassKey(n, n, n, 0, 0, False)), logits_of(n)) for n in (2, 4, 3)]
     places = [one.logits.untyped_storage().data_ptr() for one in outputs if one.logits is not None]
     assert places[1] == places[2]
     assert outputs[2].logits is not None
@@ -132,21 +131,21 @@ def test_the_logits_of_all_kinds_of_passes_lie_in_one_place() -> None:
 DRAWN = torch.randn(4, 7, generator=torch.Generator().manual_seed(0))
 
 
-def logits_of(n_rows: int) -> Callable[[PassInputs], PassOutput]:
-    return lambda _: PassOutput(DRAWN[:n_rows] * 1, None)
+def logits_of(n_rows: int) -> Callable[[], PassOutput]:
+    return lambda: PassOutput(DRAWN[:n_rows] * 1, None)
 
 
 def test_the_least_recently_used_recording_goes_first() -> None:
-    passes = GraphedPasses(CPU, record, max_graphs=2)
+    passes = Passes(CPU, record, max_graphs=2)
     keys = [PassKey(n, 0, 0, 0, 0, False) for n in (1, 2, 3)]
     for i in (0, 1, 0, 2, 2):
-        passes.run(keys[i], lambda inputs: None, lambda inputs: PassOutput(inputs.ids.clone(), None))
+        passes.run(passes.inputs(keys[i]), lambda: PassOutput(DRAWN * 1, None))
     assert passes.keys == (keys[0], keys[2])
 
 
 def test_graphs_without_a_device_for_them() -> None:
     passes, why = open_passes("auto", CPU, has_kernels=True)
-    assert isinstance(passes, EagerPasses)
+    assert passes.capture is None
     assert why == "no CUDA device"
     with pytest.raises(MissingDependency, match="no CUDA device"):
         open_passes("on", CPU, has_kernels=True)

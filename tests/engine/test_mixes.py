@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from apply_service.engine.self_test import run_self_test
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.protocols import Part, Prefill, SamplingParams, Window
+from apply_service.protocols import Part, Prefill, SamplingParams, Session, Window
 from tests.decoding.mixes import Mix, check, random_asks, undrafted
 from tests.engine.test_torch_local import DEVICES, N_VOCAB, ids_of, opened, skip_where_tolerant, skip_without
 from tests.engine.tiny_models import CONFIGS, tiny_model, with_ties
@@ -109,7 +108,7 @@ def test_keys_and_values_are_the_same_in_every_bit_however_they_came(
 def bits_of(engine: TorchEngine, ids: list[int], rng: random.Random, *, beside: bool) -> list[torch.Tensor]:
     """Keys and values of all layers after `ids`: a prompt, then windows whose drafts are all accepted."""
     n_prompt = 470
-    session = cast(TorchSession, engine.open(ids[: n_prompt + 1], len(ids) - n_prompt))
+    session = cast(Session, engine.open(ids[: n_prompt + 1], len(ids) - n_prompt))
     neighbours = [opened(engine, ids_of(n, n), 100) for n in (5, 40, 515)] if beside else []
     while session.n_pending:
         part = Prefill(session, min(session.n_pending, engine.prefill_grain * rng.randint(1, 2 if beside else 1)))
@@ -127,7 +126,7 @@ def bits_of(engine: TorchEngine, ids: list[int], rng: random.Random, *, beside: 
     ]
 
 
-def _others(neighbours: Sequence[TorchSession], rng: random.Random, engine: TorchEngine, n_used: int) -> Iterator[Part]:
+def _others(neighbours: Sequence[Session], rng: random.Random, engine: TorchEngine, n_used: int) -> Iterator[Part]:
     """Windows of some of the neighbours, which are taken back before the next."""
     for other in neighbours:
         n_left = engine.buckets[-1] - n_used

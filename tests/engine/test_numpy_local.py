@@ -19,12 +19,11 @@ from apply_service.drafting.drafter import NoDraft
 from apply_service.engine import sampling
 from apply_service.engine.layout import WindowRows
 from apply_service.engine.numpy_local import KEY_BLOCK, NumpyEngine, choose, find_determinism, gumbel_noise
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import ApplyError, ContextLimitExceeded, EngineFailure, ModelNotLoadable
 from apply_service.models import embedded_directory
 from apply_service.pipeline import apply
-from apply_service.protocols import Drafter, Prefill, SamplingParams, Window
+from apply_service.protocols import Drafter, Prefill, SamplingParams, Session, Window
 from apply_service.settings import Settings
 from apply_service.target import Runtime
 from apply_service.types import ApplyRequest
@@ -49,8 +48,8 @@ def ids_of(n: int, seed: int = 0) -> list[int]:
     return [int(i) for i in np.random.default_rng(seed).integers(0, N_VOCAB, n)]
 
 
-def opened(engine: Any, prompt: Sequence[int], limit: int, owner: str = "") -> TorchSession:
-    session = cast(TorchSession, engine.open(prompt, limit, owner=owner))
+def opened(engine: Any, prompt: Sequence[int], limit: int, owner: str = "") -> Session:
+    session = cast(Session, engine.open(prompt, limit, owner=owner))
     while session.n_pending:
         engine.step([Prefill(session, min(session.n_pending, engine.prefill_grain))])
     return session
@@ -113,7 +112,7 @@ def test_a_row_has_the_same_bits_in_any_pass(seed: int) -> None:
     rows = []
     for i in range(5):
         first = last - rng.choice([0, 1, 3, 4, 11])
-        session = cast(TorchSession, engine().open(ids[: first + 1], 60, owner=f"{seed}.{i}"))
+        session = cast(Session, engine().open(ids[: first + 1], 60, owner=f"{seed}.{i}"))
         while session.n_pending:
             engine().step([Prefill(session, min(session.n_pending, rng.choice([64, 128, 192])))])
         neighbours = [opened(engine(), ids_of(rng.randint(2, 80), seed + n), 20) for n in range(rng.randrange(3))]

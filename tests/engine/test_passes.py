@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apply_service.engine.layout import Layout, pack, part_ids
-from apply_service.engine.session import TorchSession
+from apply_service.engine.layout import Layout, pack
 from apply_service.errors import EngineFailure
-from apply_service.protocols import Part, Prefill, SamplingParams, TokenSet, Window
+from apply_service.protocols import Part, Prefill, SamplingParams, Session, TokenSet, Window
 
 VOCAB = 100
 
 
-def session(prompt: Sequence[int], length: int, *, first_slot: int = 0, capacity: int = 64) -> TorchSession:
-    made = TorchSession(
+def session(prompt: Sequence[int], length: int, *, first_slot: int = 0, capacity: int = 64) -> Session:
+    made = Session(
         prompt, range(first_slot, first_slot + capacity), owner="", n_cached=0, release=lambda _session: None
     )
     made.length = length
@@ -27,9 +26,7 @@ def session(prompt: Sequence[int], length: int, *, first_slot: int = 0, capacity
 
 
 def packed(parts: Sequence[Part], n_rows: int) -> Layout:
-    return pack(
-        parts, n_rows, n_vocab=VOCAB, n_keys=lambda _session, end: -(-end // 16) * 16, n_padded=lambda n: -(-n // 4) * 4
-    )
+    return pack(parts, n_rows, n_vocab=VOCAB, n_keys=lambda _session, end: -(-end // 16) * 16, query_grain=4)
 
 
 def test_windows_come_first_and_the_rest_is_padding() -> None:
@@ -81,10 +78,11 @@ def test_every_row_is_one_tokens_and_found_again(seed: int) -> None:
     by_slot = {segment.first_slot: segment for segment in layout.segments}
     rows: list[int] = []
     for part in parts:
-        assert isinstance(part.session, TorchSession)
         segment = by_slot[part.session.slots.start]
         own = slice(segment.first_row, segment.first_row + segment.n_rows)
-        assert ids[own] == part_ids(part)
+        prompt = part.session.prompt_ids
+        wanted = [part.last_id, *part.draft_ids] if isinstance(part, Window) else prompt[part.session.length :]
+        assert ids[own] == list(wanted)[: part.n_rows]
         assert positions[own] == list(range(part.session.length, part.session.length + part.n_rows))
         rows += range(own.start, own.stop)
     assert sorted(rows) == list(range(n_used))

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apply_service.engine.kv_cache import KVShape, PrefixCache, SlotPool
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
-from apply_service.protocols import Prefill
+from apply_service.protocols import Prefill, Session
 from tests.engine.test_torch_local import DEVICES, skip_without
 from tests.engine.tiny_models import CONFIGS, tiny_model
 
@@ -211,10 +210,10 @@ def test_a_full_pool_makes_room_at_admission_and_only_then() -> None:
     engine.check_integrity()
 
 
-def read(engine: TorchEngine, prompt: Sequence[int], limit: int, owner: str = "me") -> TorchSession:
+def read(engine: TorchEngine, prompt: Sequence[int], limit: int, owner: str = "me") -> Session:
     """A session whose prompt has been read, a chunk a pass."""
     session = engine.open(prompt, limit, owner=owner)
-    assert isinstance(session, TorchSession)
+    assert isinstance(session, Session)
     while session.n_pending:
         engine.step([Prefill(session, min(session.n_pending, engine.prefill_grain))])
     return session
@@ -267,7 +266,7 @@ def test_where_all_slots_are_attended_to_only_as_many_slots_restore() -> None:
     assert found == {"bitwise": [128, 0], "tolerant": [128, 128]}
 
 
-def contents(engine: TorchEngine, session: TorchSession) -> list[torch.Tensor]:
+def contents(engine: TorchEngine, session: Session) -> list[torch.Tensor]:
     slots = slice(session.slots.start, session.slots.start + session.length)
     return [layer[:, slots] for layer in (*engine.pool.keys, *engine.pool.values)]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from apply_service.engine import numpy_local, sampling
 from apply_service.engine.layout import WindowRows
 from apply_service.engine.sampling import LOGPROB_ROWS, choose, gumbel_noise, logprobs_of
 from apply_service.errors import EngineFailure
@@ -46,6 +47,17 @@ def test_a_masked_choice_is_the_best_score_of_those_allowed(temperature: float, 
 def test_a_mask_that_allows_nothing_real_is_refused(mask: list[int]) -> None:
     with pytest.raises(EngineFailure, match="mask"):
         choose(torch.zeros(1, 3), [WindowRows(0, 1, 0, GREEDY, [np.array(mask, np.int64)])])
+
+
+SPLIT_MIX = (6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821)
+"""What implementations of SplitMix64 elsewhere give first for the seed 1234567."""
+
+
+def test_bits_are_mixed_as_by_split_mix_64() -> None:
+    states = [(1234567 + i * numpy_local.GOLDEN) % 2**64 for i in range(1, 6)]
+    assert numpy_local._mix(np.array(states, np.uint64)).tolist() == list(SPLIT_MIX)
+    signed = torch.from_numpy(np.array(states, np.uint64).view(np.int64))
+    assert [bits % 2**64 for bits in sampling._mix(signed).tolist()] == list(SPLIT_MIX)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -13,10 +13,9 @@ from apply_service.decoding.verify import Decoding
 from apply_service.drafting.copy import MergedEdit
 from apply_service.drafting.drafter import NoDraft
 from apply_service.engine.self_test import SelfTest, run_self_test
-from apply_service.engine.session import TorchSession
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.errors import Cancelled, ContextLimitExceeded, EngineFailure
-from apply_service.protocols import Drafter, Prefill, SamplingParams, Verification, Window
+from apply_service.protocols import Drafter, Prefill, SamplingParams, Session, Verification, Window
 from tests.adversarial import AlwaysWrong, RandomDraft
 from tests.decoding.alone import decode_alone
 from tests.decoding.test_parity import context
@@ -59,10 +58,10 @@ def test_logits_are_those_of_the_plain_forward(family: str, device: str) -> None
             session.length += size
 
 
-def opened(engine: TorchEngine, prompt: Sequence[int], limit: int) -> TorchSession:
+def opened(engine: TorchEngine, prompt: Sequence[int], limit: int) -> Session:
     """A session whose prompt has been read."""
     session = engine.open(prompt, limit)
-    assert isinstance(session, TorchSession)
+    assert isinstance(session, Session)
     while session.n_pending:
         engine.step([Prefill(session, min(session.n_pending, engine.prefill_grain))])
     return session
@@ -144,7 +143,7 @@ def test_the_self_test_sees_several_key_lengths() -> None:
     """Passes of few rows attend to fewer blocks of keys than passes of many; the law has to hold between them."""
     engine = TorchEngine(tiny_model("llama"), name="l", buckets=(4, 256))
     seen, honest = set(), engine._n_keys
-    engine._n_keys = lambda session, n: seen.add((session.capacity, honest(session, n))) or honest(session, n)  # type: ignore[method-assign, assignment, func-returns-value]
+    engine._n_keys = lambda session, n: seen.add((len(session.slots), honest(session, n))) or honest(session, n)  # type: ignore[method-assign, assignment, func-returns-value]
     assert 256 in run_self_test(engine).buckets
     assert len({n_keys for capacity, n_keys in seen if capacity == max(c for c, _ in seen)}) > 1
 
@@ -210,7 +209,7 @@ def test_a_closed_session_gives_its_slots_back() -> None:
     session = engine.open([1, 2, 3], 10)
     assert session is not None
     with session:
-        assert engine.pool.n_free == n_free - session.capacity
+        assert engine.pool.n_free == n_free - len(session.slots)
     session.close()
     assert engine.pool.n_free == n_free
 

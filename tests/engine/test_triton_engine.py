@@ -8,7 +8,7 @@ import os
 import pytest
 
 from apply_service.drafting.drafter import NoDraft
-from apply_service.engine.graphs import GraphedPasses
+from apply_service.engine.passes import Passes
 from apply_service.engine.self_test import check_device_parts
 from apply_service.engine.torch_local import TorchEngine
 from apply_service.protocols import Drafter, SamplingParams
@@ -30,7 +30,7 @@ def test_kernels_decode_what_pytorchs_attention_decodes(family: str) -> None:
     wanted = decode(TorchEngine(model, name="s", buckets=(8, 32)), NoDraft(), prompt, SamplingParams(), LIMIT)
     engine = TorchEngine(model, name="t", buckets=(8, 32), attention="triton")
     assert (engine.attention, engine.has_graphs) == ("triton", False)
-    engine.passes = GraphedPasses(CPU, record)
+    engine.passes = Passes(CPU, record)
     drafters: list[Drafter] = [NoDraft(), RandomDraft(N_VOCAB, seed=1, answer=wanted.output_ids)]
     for drafter in drafters:
         found = decode(engine, drafter, prompt, SamplingParams(), LIMIT)

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from apply_eval.replay import ReplayEngine, find_shape, load_replay, make_model
-from apply_service.engine.session import TorchSession
-from apply_service.protocols import Prefill, SamplingParams, Verification, Window
+from apply_service.protocols import Prefill, SamplingParams, Session, Verification, Window
 from benchmarks.gpu.measure import format_of
 
 CPU = torch.device("cpu")
@@ -24,16 +23,16 @@ def engine() -> ReplayEngine:
     return ReplayEngine(make_model(TINY, CPU)[0], name="replay:tiny-2m", kv_cache_bytes=0)
 
 
-def opened(engine: ReplayEngine, prompt_ids: Sequence[int]) -> TorchSession:
+def opened(engine: ReplayEngine, prompt_ids: Sequence[int]) -> Session:
     """A session with its prompt read."""
     session = engine.open(prompt_ids, 100)
-    assert isinstance(session, TorchSession)
+    assert isinstance(session, Session)
     while session.n_pending:
         engine.step([Prefill(session, min(engine.prefill_grain, session.n_pending))])
     return session
 
 
-def verified(engine: ReplayEngine, session: TorchSession, last_id: int, draft: Sequence[int]) -> Verification:
+def verified(engine: ReplayEngine, session: Session, last_id: int, draft: Sequence[int]) -> Verification:
     found = engine.step([Window(session, last_id, draft, SamplingParams())])[0]
     assert found is not None
     return found

@@ -195,7 +195,7 @@ def test_drafts_change_nothing_under_the_constraint(drafter: str, temperature: f
         made = open_drafter(name, context)
         stop_ids = plain_bytes.stop_ids
         (end_id,) = stop_ids
-        rules = SourceConstraint(BYTES, source_lines(edit), end_id=end_id, encode=lambda text: list(text.encode()))
+        rules = SourceConstraint(BYTES, source_lines(edit), end_id=end_id)
         with Decoding(engine, prompt_ids, made, 300, stop_ids, sampling, rules) as decoding:
             for _ in decode_alone(decoding):
                 pass
