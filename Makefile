@@ -126,6 +126,7 @@ train-gpu:  ## nine minutes of training on a CUDA device; the same command goes 
 	$(GPU_RUN) -m training.train_gpu $(TRAIN_GPU)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
+	$(BIN)/apply-eval quick . --out runs/quick
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)
 
 # The development sets (not part of the project: docs/evaluation.md, Results); hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.

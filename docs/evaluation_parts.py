@@ -16,7 +16,7 @@ from apply_eval.summary import PLAIN
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-COMMANDS = ("run", "merge", "report", "compare")
+COMMANDS = ("quick", "run", "merge", "report", "compare")
 WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
 
 
@@ -81,13 +81,13 @@ def _head(values: Mapping[str, Any]) -> str:
 def _table(run: RunResults, columns: Mapping[str, Any]) -> str:
     used = used_columns(columns, run.summary)
     rows = [[f"`{name}`", *_cells(found, used)] for name, found in run.summary.items()]
-    return table(("", *(heading for heading, _ in used.values())), rows)
+    return table(("", *(column.heading for column in used.values())), rows)
 
 
 def _cells(found: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str]:
-    for field, (_, show) in columns.items():
+    for field, column in columns.items():
         interval = found["intervals"].get(field) if field in WITH_INTERVAL else None
-        yield with_interval(show, found.get(field), interval)
+        yield with_interval(column.show, found.get(field), interval)
 
 
 def _groups(run: RunResults, way: str, what: str) -> str:
@@ -106,7 +106,14 @@ def _groups(run: RunResults, way: str, what: str) -> str:
     return f"`{name}` by {what}:\n\n" + table((what, "scored", "exact", "silent errors", "speed-up"), rows)
 
 
+def fields() -> str:
+    """The fields of a summary that are figures in tables."""
+    rows = ((f"`{field}`", column.heading, column.meaning) for field, column in {**COLUMNS, **MORE_COLUMNS}.items())
+    return table(("field", "heading", "meaning"), rows)
+
+
 EVALUATION_PARTS: Mapping[str, Callable[[], str]] = {
     "evaluation-commands": commands,
+    "evaluation-fields": fields,
     "evaluation-results": results,
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -57,6 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
         own.set_defaults(command=command)
         return own.add_argument
 
+    says = "edits of a repository's own history, in two minutes: how many the service gets right, in one sentence"
+    _add_quick(add_command("quick", _quick, says))
     _add_mine(add_command("mine", _mine, "real edits out of a local git history, with lazy snippets"))
     _add_merge(add_command("merge", _merge, "the deterministic merger on a data set"))
 
@@ -89,6 +93,36 @@ def _write_json(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(f"results in {path}")
+
+
+# -- quick -------------------------------------------------------------------------------------------------------------
+QUICK_S, QUICK_EDIT_S, QUICK_MAX_LINES = 90, 20, 400
+"""No edit is begun after so long, none may take longer, and no file is longer: two minutes in all on two cores."""
+
+
+def _add_quick(add: Add) -> None:
+    add("repo", type=Path, nargs="?", default=Path(), metavar="REPO", help="a local git repository (default: here)")
+    add("--limit", type=positive, default=20, metavar="N", help="edits at most (default: %(default)s)")
+    strategy_help = "who decides (default: %(default)s, as the service does)"
+    add("--strategy", choices=get_args(Strategy), default="auto", help=strategy_help)
+    add("--target", default="embedded", metavar="NAME", help="embedded, a folder, or a Hugging Face id")
+    add("--seed", type=int, default=0, metavar="N", help="which edits are drawn, and how their snippets are written")
+    add("--out", type=Path, metavar="FOLDER", help="folder of the report (default: a new one for temporary files)")
+
+
+def _quick(arguments: argparse.Namespace) -> int:
+    from apply_eval.merge import shipped_threshold  # loads the grammars
+    from apply_eval.run import run  # loads the engine
+
+    until, wanted = time.monotonic() + QUICK_S, MineFilter(max_lines=QUICK_MAX_LINES)
+    out: Path = arguments.out or Path(tempfile.mkdtemp(prefix="apply-eval-"))
+    found = mine(arguments.repo, filters=wanted, limit=arguments.limit, seed=arguments.seed, styles="mixed")
+    write_records(out / "edits.jsonl", found)
+    options = {"data": out / "edits.jsonl", "timeout": QUICK_EDIT_S, "out": out}
+    options["confidence-threshold"] = shipped_threshold()  # below it the service doubts its answer
+    options |= {name: getattr(arguments, name) for name in ("strategy", "target", "seed")}
+    words = [f"--{name}={value}" for name, value in options.items()]
+    return run(build_parser().parse_args(["run", *words, "--no-plain", "--fresh"]), until=until)
 
 
 # -- data sets ---------------------------------------------------------------------------------------------------------

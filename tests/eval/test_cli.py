@@ -34,6 +34,15 @@ def data(repo: Path, tmp_path: Path) -> Path:
     return out
 
 
+def test_quick_ends_with_one_sentence(repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quick", str(repo), "--strategy", "exact", "--seed", "3", "--out", str(tmp_path / "quick")]) == 0
+    sentence, _, report = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("2 of 2 right, ")
+    assert report.startswith("report in file://")
+    assert (tmp_path / "quick" / "report.html").stat().st_size > 10_000
+    assert main(["quick", str(tmp_path)]) == 2, "no repository"
+
+
 def test_mine_then_merge(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len({record.path for record in read_records(data)} & {"a.py", "b.go", "c.ts"}) == 2
     assert main(["merge", "--data", str(data), "--out", str(tmp_path / "run")]) == 0
