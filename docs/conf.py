@@ -3,6 +3,7 @@
 project = "apply-service"
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
+highlight_language = "none"  # a block that names no language has none
 html_theme = "furo"
 html_title = project
 html_copy_source = False

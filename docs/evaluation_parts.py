@@ -50,7 +50,7 @@ def results() -> str:
     kept = sorted(RESULTS.glob("eval-*.json"))
     if not kept:
         return "No results are kept yet; `make eval-dev` makes them.\n"
-    return "\n".join(f"## {path.stem.removeprefix('eval-')}\n\n{_run(read_results(path))}" for path in kept)
+    return "\n".join(f"### {path.stem.removeprefix('eval-')}\n\n{_run(read_results(path))}" for path in kept)
 
 
 def _run(run: RunResults) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from apply_eval.cli import build_parser as build_eval_parser
+from apply_service.cli import build_parser
 from docs.generate import FOLDER
 from docs.readme_parts import FILE, PICTURES, SNIPPET, answer
 
@@ -48,3 +51,21 @@ def test_pictures_are_current_small_and_load_nothing(name: str) -> None:
     assert text == PICTURES[name](), "run: python -m docs.generate"
     assert len(text) < 60_000
     assert re.findall(r"https?://[^\"]+", text) == ["http://www.w3.org/2000/svg"]
+
+
+def test_every_command_of_the_first_pages_is_one() -> None:
+    """They are parsed, not run: most need a file, a key or a card."""
+    pages = [ROOT / "README.md", *(FOLDER / name for name in ("quickstart.md", "faq.md", "evaluation.md"))]
+    blocks = [
+        block
+        for page in pages
+        for block in re.findall(r"^```(?:sh)?\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    ]
+    n_parsed = 0
+    for line in (line for block in blocks for line in block.split("\n")):
+        words = shlex.split(line.rpartition("| ")[2], comments=True) if "apply-" in line and "<<" not in line else []
+        parser = {"apply-service": build_parser, "apply-eval": build_eval_parser}.get(words[0] if words else "")
+        if parser is not None:
+            parser().parse_args(words[1:])
+            n_parsed += 1
+    assert n_parsed > 20
