@@ -163,7 +163,8 @@ def verdict_sentence(figures: Mapping[str, Any]) -> str:
     n_unseen = n_right - round((figures["false_alarms"] or 0.0) * n_right)
     n_silent = round((figures["silent_errors"] or 0.0) * n)
     wrong = "no wrong one would have been" if not n_silent else f"{n_silent} wrong would have been too"
-    return f"{n_right} of {n} right, {n_unseen} of them could have been applied unseen; {wrong}"
+    left = f" ({figures['n_failed']} more not answered)" if figures["n_failed"] else ""
+    return f"{n_right} of {n} right, {n_unseen} of them could have been applied unseen; {wrong}{left}"
 
 
 def notes(results: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from apply_eval.numbers import count, rate, seconds, share, times, verdict_sentence, with_interval
 from apply_eval.rows import RunRow
 from apply_eval.summary import SummaryOptions, summarise
-from tests.eval.rows import facts, refused, right, wrong
+from tests.eval.rows import facts, missing, refused, right, wrong
 
 
 def test_numbers_as_people_read_them() -> None:
@@ -34,6 +34,10 @@ def test_numbers_as_people_read_them() -> None:
                 refused("c", "d"),
             ],
             "1 of 3 right, 0 of them could have been applied unseen; 1 wrong would have been too",
+        ),
+        (
+            [right("a", "d", confidence=0.99), missing("b", "d")],
+            "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been (1 more not answered)",
         ),
         ([refused("a", "d")], "0 of 1 right, 0 of them could have been applied unseen; no wrong one would have been"),
     ],
