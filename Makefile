@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
+.PHONY: audit bench-gpu bench-gpu-prepare train-gpu train-gpu-prepare demo docs test test-clients test-plugins test-nvim test-vscode test-slow test-real-clients test-compat test-ray test-triton test-vllm lint types check bench bench-models bench-start real-models release eval eval-dev eval-dev-sketched eval-dev-model-written eval-dev-replay eval-embedded train ablations calibrate fit-chooser fuzz clean help vscode-unit wheel
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1: \2/p' $(firstword $(MAKEFILE_LIST))
@@ -19,6 +19,11 @@ demo: $(STAMP)  ## apply a shipped example with the embedded model; measures spe
 
 test: $(STAMP)  ## the whole suite but for what is marked slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2
+
+docs: $(STAMP)  ## the pages as a site in build/site, links and anchors checked; nothing is fetched but Sphinx itself
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.site
 
 test-clients: $(STAMP)  ## the TypeScript client, compiled strictly, against real servers; needs node and npm
 	npm ci --no-fund --no-audit --prefix apply_service/clients/typescript
@@ -126,6 +131,7 @@ train-gpu:  ## nine minutes of training on a CUDA device; the same command goes 
 	$(GPU_RUN) -m training.train_gpu $(TRAIN_GPU)
 
 eval: $(STAMP)  ## this project's own git history: right answers, speed, report in runs/eval; EVAL='--data FILE --limit N ...'
+	$(BIN)/apply-eval quick . --out runs/quick
 	$(BIN)/apply-eval run --out runs/eval --fresh $(EVAL)
 
 # The development sets (not part of the project: docs/evaluation.md, Results); hours, and resumable: stopped, the same command goes on.  Keeps results and writes the tables.
@@ -174,6 +180,9 @@ fit-chooser: $(STAMP)  ## fit which reading of an edit is right, and how likely;
 
 wheel:  ## the wheel into dist, tried in an empty environment
 	$(PYTHON) .ci/try_wheel.py dist
+
+release:  ## sdist, wheel, plugins, checksums into dist, changing nothing; VERSION=1.2.3; RELEASE=--write also commits and tags
+	$(PYTHON) .ci/release.py $(VERSION) $(RELEASE)
 
 audit:  ## known vulnerabilities of the pinned dependencies, as PyPI lists them
 	$(PYTHON) -m venv .venv-audit

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from apply_eval.cli import build_parser
-from apply_eval.numbers import COLUMNS, GROUPS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
+from apply_eval.numbers import COLUMNS, MORE_COLUMNS, notes, share, times, used_columns, with_interval
 from apply_eval.provenance import shown_command
 from apply_eval.results import RunResults, read_results
-from apply_eval.summary import PLAIN
+from apply_eval.summary import GROUPS, PLAIN
 from docs.tables import table
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-COMMANDS = ("run", "merge", "report", "compare")
+COMMANDS = ("quick", "run", "merge", "report", "compare")
 WITH_INTERVAL = ("exact_match", "silent_errors", "speedup_vs_plain")
 
 
@@ -50,14 +50,14 @@ def results() -> str:
     kept = sorted(RESULTS.glob("eval-*.json"))
     if not kept:
         return "No results are kept yet; `make eval-dev` makes them.\n"
-    return "\n".join(f"## {path.stem.removeprefix('eval-')}\n\n{_run(read_results(path))}" for path in kept)
+    return "\n".join(f"### {path.stem.removeprefix('eval-')}\n\n{_run(read_results(path))}" for path in kept)
 
 
 def _run(run: RunResults) -> str:
     parts = [_head(run.values), _table(run, COLUMNS), _table(run, MORE_COLUMNS)]
     parts += [
         _groups(run, way, what)
-        for way, what in GROUPS.items()
+        for way, (what, _) in GROUPS.items()
         if any(len(found.get(way, {})) > 1 for found in run.summary.values())
     ]
     return "\n".join(parts)
@@ -81,13 +81,13 @@ def _head(values: Mapping[str, Any]) -> str:
 def _table(run: RunResults, columns: Mapping[str, Any]) -> str:
     used = used_columns(columns, run.summary)
     rows = [[f"`{name}`", *_cells(found, used)] for name, found in run.summary.items()]
-    return table(("", *(heading for heading, _ in used.values())), rows)
+    return table(("", *(column.heading for column in used.values())), rows)
 
 
 def _cells(found: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[str]:
-    for field, (_, show) in columns.items():
+    for field, column in columns.items():
         interval = found["intervals"].get(field) if field in WITH_INTERVAL else None
-        yield with_interval(show, found.get(field), interval)
+        yield with_interval(column.show, found.get(field), interval)
 
 
 def _groups(run: RunResults, way: str, what: str) -> str:
@@ -106,7 +106,14 @@ def _groups(run: RunResults, way: str, what: str) -> str:
     return f"`{name}` by {what}:\n\n" + table((what, "scored", "exact", "silent errors", "speed-up"), rows)
 
 
+def fields() -> str:
+    """The fields of a summary that are figures in tables."""
+    rows = ((f"`{field}`", column.heading, column.meaning) for field, column in {**COLUMNS, **MORE_COLUMNS}.items())
+    return table(("field", "heading", "meaning"), rows)
+
+
 EVALUATION_PARTS: Mapping[str, Callable[[], str]] = {
     "evaluation-commands": commands,
+    "evaluation-fields": fields,
     "evaluation-results": results,
 }

@@ -29,6 +29,7 @@ from docs.dialect_parts import DIALECT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
 from docs.model_target_parts import MODEL_TARGET_PARTS
+from docs.readme_parts import PICTURES, README_PARTS
 from docs.service_parts import SERVICE_PARTS
 from docs.tables import field_table, named_fields, table
 
@@ -46,6 +47,7 @@ PAGES = (
     "embedded-model.md",
     "scaling.md",
     "models.md",
+    "../README.md",
 )
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -54,6 +56,8 @@ def main() -> None:
     for page in PAGES:
         path = FOLDER / page
         path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, draw in PICTURES.items():
+        (FOLDER / "images" / name).write_text(draw(), encoding="utf-8")
 
 
 def render(page: str) -> str:
@@ -140,6 +144,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,
     **MODEL_TARGET_PARTS,
+    **README_PARTS,
     **SERVICE_PARTS,
     "performance": render_all,
     "performance-gpu": render_all_gpu,

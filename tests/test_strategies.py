@@ -1,4 +1,4 @@
-"""Who decides, row by row of the README's table, and what the answer says of it."""
+"""Who decides, row by row of the table in docs/how-it-works.md, and what the answer says of it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from apply_service.drafting.drafter import check_drafter
 from apply_service.errors import ApplyError, UnsupportedParameter
 from apply_service.settings import Settings
 
-EXACT, SERVER = "exact", "server"
+EXACT, SERVER, SERVICE = "exact", "server", "service"
 PEERS = (UNDRAFTED_PEER, "hf-prompt-lookup", *METHODS)
 PLAIN_SAMPLES = 3
 ENGINE, GENERATE = "engine.plain()", "transformers generate()"
@@ -56,8 +56,9 @@ def open_contest(options: RunOptions, records: Sequence[EditRecord], *, plain: d
             message = "strategy exact decodes nothing"
             raise UnsupportedParameter(message, value="--drafters, --peers", remedy="leave them out")
         return Contest({EXACT: alone(EXACT, build_runtime(Settings()), options=options.request, drafter=None)})
-    drafters = tuple(dict.fromkeys(DEFAULT_DRAFTERS if options.drafters is None else options.drafters))
-    for name in drafters:
+    default = DEFAULT_DRAFTERS if options.request.strategy == "model" else (SERVICE,)  # what is scored takes no drafts
+    drafters = tuple(dict.fromkeys(default if options.drafters is None else options.drafters))
+    for name in options.drafters or ():
         check_drafter(name, has_draft_model=False)
     for name in options.peers:
         if name not in PEERS:
@@ -80,7 +81,8 @@ def open_contest(options: RunOptions, records: Sequence[EditRecord], *, plain: d
             else alone(PLAIN, target.plain, options=options.request, drafter="none")
         )
     for name in drafters:
-        contest.runners[name] = alone(name, target.runtime, options=options.request, drafter=name)
+        drafter = None if name == SERVICE else name
+        contest.runners[name] = alone(name, target.runtime, options=options.request, drafter=drafter)
     contest.runners |= peers
     return contest
 

@@ -6,7 +6,9 @@ work on the machine) hits all alike.
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -80,17 +82,21 @@ MAX_MISSING_IN_A_ROW = 5
 
 @dataclass(slots=True)
 class Loop:
-    """Answers turns with `runners` and keeps the rows in `file`.  `on_row` hears of each sample that is done."""
+    """Answers turns with `runners` and keeps the rows in `file`.  `on_row` hears of each sample that is done.  None is
+    begun after `until` (of `time.monotonic`)."""
 
     records: Mapping[str, EditRecord]
     runners: Mapping[str, Runner]
     file: RowsFile
     on_row: Callable[[RunRow], object] = lambda _: None
+    until: float = math.inf
     _n_missing: Counter[str] = field(default_factory=Counter)
 
     def run(self, turns: Sequence[Turn]) -> None:
         """Do what is not done yet.  Raises Unreachable: a contestant's service is gone; what is done is kept."""
         for turn in self.pending(turns):
+            if time.monotonic() > self.until:
+                return
             runner, record = self.runners[turn.name], self.records[turn.id]
             try:
                 row = row_of_answer(record, runner.answer(record), name=turn.name)

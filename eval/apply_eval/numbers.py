@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -52,56 +52,75 @@ def with_interval(show: Callable[[float | None], str], value: float | None, inte
     return f"{show(value)} ({show(interval[0])}–{show(interval[1])})"
 
 
-COLUMNS: Mapping[str, tuple[str, Callable[[float | None], str]]] = {
-    "n_scored": ("scored", count),
-    "n_failed": ("missing", count),
-    "exact_match": ("exact", share),
-    "silent_errors": ("silent errors", share),
-    "tok_s": ("tok/s", rate),
-    "chars_s": ("chars/s", rate),
-    "latency_p50_s": ("latency p50", seconds),
-    "passes_per_edit": ("passes", count),
-    "rejections_per_edit": ("rejections", count),
-    "acceptance_rate": ("acceptance", share),
-    "speedup_vs_plain": ("speed-up", times),
+class Column(NamedTuple):
+    """A field of a summary in tables: its heading, how it is written, what it means."""
+
+    heading: str
+    show: Callable[[float | None], str]
+    meaning: str
+
+
+COLUMNS: Mapping[str, Column] = {
+    "n_scored": Column("scored", count, "samples with an answer or a refusal: the ones that count"),
+    "n_failed": Column("missing", count, "samples that the transport lost, or that the run did not reach; not scored"),
+    "exact_match": Column("exact", share, "share of scored samples whose answer is right to the last byte"),
+    "silent_errors": Column(
+        "silent errors",
+        share,
+        "share of scored samples with a wrong answer, no finding, and no confidence below the threshold",
+    ),
+    "tok_s": Column(
+        "tok/s", rate, "median of generated tokens a second of decoding; of a service, of the whole latency"
+    ),
+    "chars_s": Column("chars/s", rate, "median of characters of the file a second, from the request to the last byte"),
+    "latency_p50_s": Column("latency p50", seconds, "median time from the request to the last byte"),
+    "passes_per_edit": Column("passes", count, "mean forward passes of the model over generated tokens"),
+    "rejections_per_edit": Column("rejections", count, "mean passes that accepted fewer tokens than they drafted"),
+    "acceptance_rate": Column("acceptance", share, "accepted over drafted tokens, all samples together"),
+    "speedup_vs_plain": Column("speed-up", times, "median of tok/s over that of `plain` on the same sample"),
 }
-"""The main table: field, heading, how it is written."""
+"""The main table, by field."""
 
 ONLY_IF_ANY = frozenset({"n_failed", "n_refused", "n_crashed"})
 """Counts of what should not be: left out where all are zero."""
 
-MORE_COLUMNS: Mapping[str, tuple[str, Callable[[float | None], str]]] = {
-    "n_refused": ("refused", count),
-    "n_crashed": ("crashed", count),
-    "same_but_blanks": ("but for blanks", share),
-    "same_tree": ("same tree", share),
-    "edit_similarity": ("edit similarity", share),
-    "syntax_kept": ("syntax kept", share),
-    "touched_outside": ("touched outside", share),
-    "same_but_misquotes": ("but for misquotes", share),
-    "coverage_at_1pct": ("coverage at 1% wrong", share),
-    "applied": ("applied", share),
-    "applied_wrong": ("applied wrong", share),
-    "alarm_recall": ("wrong flagged", share),
-    "false_alarms": ("right flagged", share),
-    "latency_p95_s": ("p95", seconds),
-    "latency_p99_s": ("p99", seconds),
-    "ttft_p50_s": ("first text", seconds),
-    "tokens_per_pass": ("tokens a pass", count),
-    "speedup_end_to_end": ("end to end", times),
-    "throughput_tok_s": ("tok/s in all", rate),
+MORE_COLUMNS: Mapping[str, Column] = {
+    "n_refused": Column("refused", count, "samples with a typed error in place of an answer: not exact, never silent"),
+    "n_crashed": Column("crashed", count, "samples on which the contestant crashed: not exact, never silent"),
+    "same_but_blanks": Column(
+        "but for blanks", share, "answers right apart from blank lines and white space at line ends"
+    ),
+    "same_tree": Column("same tree", share, "answers with the wanted syntax tree, of those that a grammar can tell"),
+    "edit_similarity": Column(
+        "edit similarity", share, "1 less the Levenshtein distance to the wanted text, as a share; mean"
+    ),
+    "syntax_kept": Column(
+        "syntax kept", share, "answers that parse, of those whose file parsed before and should after"
+    ),
+    "touched_outside": Column("touched outside", share, "answers with a wrong line away from the edit"),
+    "same_but_misquotes": Column(
+        "but for misquotes", share, "answers right apart from blank lines and misquoted context"
+    ),
+    "coverage_at_1pct": Column(
+        "coverage at 1% wrong",
+        share,
+        "share of samples that can be applied by confidence with at most 1% of them wrong",
+    ),
+    "applied": Column("applied", share, "share of scored samples at or above the confidence threshold"),
+    "applied_wrong": Column("applied wrong", share, "share of these that is wrong"),
+    "alarm_recall": Column(
+        "wrong flagged", share, "share of wrong answers with a finding or a confidence below the threshold"
+    ),
+    "false_alarms": Column("right flagged", share, "share of right answers with one"),
+    "latency_p95_s": Column("p95", seconds, "95th percentile of the latency"),
+    "latency_p99_s": Column("p99", seconds, "99th percentile of the latency"),
+    "ttft_p50_s": Column("first text", seconds, "median time to the first text"),
+    "tokens_per_pass": Column("tokens a pass", count, "generated tokens over passes, all samples together"),
+    "speedup_end_to_end": Column("end to end", times, "median of the latency of `plain` over this one's"),
+    "throughput_tok_s": Column("tok/s in all", rate, "generated tokens over the latencies of all answers"),
 }
 """The second table."""
 
-
-GROUPS: Mapping[str, str] = {
-    "by_language": "language",
-    "by_size": "lines",
-    "by_kind": "kind",
-    "by_tag": "tag",
-    "by_style": "style",
-}
-"""Ways of grouping the samples: field of the summary, heading."""
 
 MIN_WIDTH = 116
 """Of the table; a narrower terminal breaks its lines, which is better than lost digits."""
@@ -120,15 +139,15 @@ def print_results(results: Mapping[str, Any], console: Console | None = None) ->
     console = console or Console()
     console.width = max(MIN_WIDTH, console.width)
     columns = used_columns(COLUMNS, results["summary"])
-    table = empty_table("", *(heading.replace(" ", "\n") for heading, _ in columns.values()))
+    table = empty_table("", *(column.heading.replace(" ", "\n") for column in columns.values()))
     for name, figures in results["summary"].items():
-        table.add_row(name, *(show(figures.get(field)) for field, (_, show) in columns.items()))
+        table.add_row(name, *(column.show(figures.get(field)) for field, column in columns.items()))
     console.print(table)
     for note in notes(results):
         console.print(note, highlight=False)
 
 
-def used_columns(columns: Mapping[str, Any], summary: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def used_columns(columns: Mapping[str, Column], summary: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
     """The columns that say something of this run; results of older runs lack some fields."""
     values = {field: [found.get(field) for found in summary.values()] for field in columns}
     return {
@@ -136,6 +155,16 @@ def used_columns(columns: Mapping[str, Any], summary: Mapping[str, Mapping[str, 
         for field, column in columns.items()
         if any(value is not None and (value or field not in ONLY_IF_ANY) for value in values[field])
     }
+
+
+def verdict_sentence(figures: Mapping[str, Any]) -> str:
+    """A contestant's figures in one sentence.  Unseen: no finding, and no confidence below the threshold."""
+    n, n_right = figures["n_scored"], round((figures["exact_match"] or 0.0) * figures["n_scored"])
+    n_unseen = n_right - round((figures["false_alarms"] or 0.0) * n_right)
+    n_silent = round((figures["silent_errors"] or 0.0) * n)
+    wrong = "no wrong one would have been" if not n_silent else f"{n_silent} wrong would have been too"
+    left = f" ({figures['n_failed']} more not answered)" if figures["n_failed"] else ""
+    return f"{n_right} of {n} right, {n_unseen} of them could have been applied unseen; {wrong}{left}"
 
 
 def notes(results: Mapping[str, Any]) -> list[str]:

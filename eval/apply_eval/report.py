@@ -10,11 +10,22 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from apply_eval.numbers import COLUMNS, DASH, GROUPS, MORE_COLUMNS, count, notes, rate, seconds, share, used_columns
+from apply_eval.numbers import (
+    COLUMNS,
+    MORE_COLUMNS,
+    Column,
+    count,
+    notes,
+    rate,
+    seconds,
+    share,
+    used_columns,
+    verdict_sentence,
+)
 from apply_eval.provenance import shown_command
 from apply_eval.results import RunResults, write_whole
 from apply_eval.rows import RunRow, SampleFacts
-from apply_eval.summary import is_silent
+from apply_eval.summary import GROUPS, is_silent
 
 REPORT = "report.html"
 Cell = tuple[str, str]
@@ -52,9 +63,13 @@ def render_report(results: RunResults) -> str:
         start=start,
         model=model or {},
         command=shown_command(start["command"]) if "command" in start else "",
+        verdicts=list(dict.fromkeys(verdict_sentence(found) for found in results.summary.values())),
         main=_columns(results, COLUMNS),
         more=_columns(results, MORE_COLUMNS),
+        words=VERDICTS
+        | {x.heading: x.meaning for x in used_columns({**COLUMNS, **MORE_COLUMNS}, results.summary).values()},
         tables=list(tables(results)),
+        threshold=values["summary_options"]["confidence_threshold"],
         samples=samples(results),
         headings=HEADINGS,
     )
@@ -62,14 +77,14 @@ def render_report(results: RunResults) -> str:
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
-def _columns(results: RunResults, columns: Mapping[str, Any]) -> Table:
+def _columns(results: RunResults, columns: Mapping[str, Column]) -> Table:
     """A row a contestant; columns that nobody fills are left out."""
     used = used_columns(columns, results.summary)
     rows = [
-        (name, [_cell(found, field, show) for field, (_, show) in used.items()])
+        (name, [_cell(found, field, column.show) for field, column in used.items()])
         for name, found in results.summary.items()
     ]
-    return Table("", "", [heading for heading, _ in used.values()], rows)
+    return Table("", "", [column.heading for column in used.values()], rows)
 
 
 def _cell(found: Mapping[str, Any], field: str, show: Callable[[Any], str]) -> Cell:
@@ -78,10 +93,10 @@ def _cell(found: Mapping[str, Any], field: str, show: Callable[[Any], str]) -> C
 
 
 def tables(results: RunResults) -> Iterator[Table]:
-    """Exact match by group, latency by size, and confidence beside truth."""
+    """Exact match by group."""
     names, summary = _distinct(results), results.summary
     heads = list(names.values())
-    for way, what in GROUPS.items():
+    for way, (what, _) in GROUPS.items():
         groups = list(dict.fromkeys(group for name in names for group in summary[name].get(way, {})))
         if len(groups) > 1:
             found = {g: [summary[name][way].get(g, {"n_scored": 0, "intervals": {}}) for name in names] for g in groups}
@@ -90,17 +105,6 @@ def tables(results: RunResults) -> Iterator[Table]:
                 for g in groups
             ]
             yield Table(f"Exact match by {what}", "share right to the last byte (samples)", heads, rows)
-    if sizes := list(dict.fromkeys(size for found in summary.values() for size in found["by_size"])):
-        by_size = [figures["by_size"] for figures in summary.values()]
-        rows = [
-            (size, [(seconds(found.get(size, {}).get("latency_p50_s")), "") for found in by_size]) for size in sizes
-        ]
-        yield Table("Latency by lines before the edit", "median, request to last byte", results.names, rows)
-    bins = {name: {found[0]: found for found in summary[name]["calibration"]["bins"]} for name in names}
-    if lows := sorted({low for found in bins.values() for low in found}):
-        shown = {(n, low): f"{f[3]:.2f}: {f[4]:.2f} ({f[2]:.0f})" for n in names for low, f in bins[n].items()}
-        rows = [(f"{low:.1f}–{low + 0.1:.1f}", [(shown.get((n, low), DASH), "") for n in names]) for low in lows]
-        yield Table("Confidence and truth", "mean confidence: share right (answers), by confidence", heads, rows)
 
 
 def _distinct(results: RunResults) -> dict[str, str]:
@@ -123,18 +127,33 @@ class Line(NamedTuple):
     cells: tuple[str, ...]
 
 
+Diff = list[tuple[str, str]]
+"""(kind, text) of each line; kinds are minus, plus, at, same."""
+
+
 class Sample(NamedTuple):
-    """A section.  `verdict`: the worst of its answers.  `wrong`: each wrong answer with the names of all who gave it,
-    and its diff as (kind, text) of lines: minus, plus, at, or same."""
+    """A section.  `verdict`: the worst of its answers.  `update` and `change`: the snippet and what it is to do; empty
+    where the run kept no texts.  `wrong`: each wrong answer with the names of all who gave it."""
 
     anchor: str
     facts: SampleFacts
     verdict: str
     lines: list[Line]
-    wrong: list[tuple[str, list[tuple[str, str]]]]
+    update: Diff
+    change: Diff
+    wrong: list[tuple[str, Diff]]
 
 
-ORDER = ("silent", "wrong", "crashed", "refused", "missing", "exact")
+VERDICTS = {
+    "silent": "wrong, and nothing says so: no check found anything, and no confidence is below the threshold",
+    "wrong": "wrong, and flagged by a finding or by its confidence",
+    "crashed": "the contestant broke down",
+    "refused": "a typed error in place of an answer",
+    "missing": "no answer came, by no fault of the contestant; not scored",
+    "exact": "right to the last byte",
+}
+"""Of an answer, the worst first."""
+ORDER = list(VERDICTS)
 HEADINGS = ("latency", "tok/s", "passes", "rejections", "confidence")
 
 
@@ -148,8 +167,10 @@ def samples(results: RunResults) -> list[Sample]:
     for number, (at, facts) in enumerate(results.facts.items()):
         if at in by_id:
             lines = [_line(row, threshold) for row in by_id[at]]
-            verdict = min((line.verdict for line in lines), key=ORDER.index)
-            found.append(Sample(f"sample-{number}", facts, verdict, lines, _wrong(results, by_id[at])))
+            worst = min((line.verdict for line in lines), key=ORDER.index)
+            update, change = _diff(by_id[at][0].update), _diff(by_id[at][0].change)
+            update = [("same", text) for _, text in update]
+            found.append(Sample(f"sample-{number}", facts, worst, lines, update, change, _wrong(by_id[at])))
     return sorted(found, key=lambda sample: ORDER.index(sample.verdict))
 
 
@@ -164,13 +185,16 @@ def _line(row: RunRow, threshold: float) -> Line:
     return Line(row.name, verdict, detail, shown)
 
 
-def _wrong(results: RunResults, rows: Sequence[RunRow]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _wrong(rows: Sequence[RunRow]) -> list[tuple[str, Diff]]:
     names: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        if (diff := results.diffs.get((row.id, row.name))) is not None:
-            names[diff].append(row.name)
+        if row.diff is not None:
+            names[row.diff].append(row.name)
+    return [(", ".join(who), _diff(diff)) for diff, who in names.items()]
+
+
+def _diff(text: str | None) -> Diff:
     kinds = {"-": "minus", "+": "plus", "@": "at"}
     return [
-        (", ".join(who), [(kinds.get(x[:1], "same"), x.replace("\r", "␍")) for x in diff.split("\n")])
-        for diff, who in names.items()
+        (kinds.get(line[:1], "same"), line.replace("\r", "␍")) for line in (text or "").rstrip("\n").split("\n") if text
     ]

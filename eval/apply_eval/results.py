@@ -22,12 +22,11 @@ RESULTS, ROWS = "results.json", "rows.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """A results file read back.  `diffs` has the wrong answers by (sample, contestant) where the rows file is there."""
+    """A results file read back.  Rows have their texts where the rows file is there."""
 
     values: Mapping[str, Any]
     facts: Mapping[str, SampleFacts]
     rows: tuple[RunRow, ...]
-    diffs: Mapping[tuple[str, str], str]
 
     @property
     def summary(self) -> Mapping[str, Mapping[str, Any]]:
@@ -62,7 +61,7 @@ def build_results(
         "summary_options": asdict(options),
         "samples": [asdict(fact) for fact in facts],
         "summary": summarise(rows, facts, plan["names"], options),
-        "rows": [as_json(row, with_diff=False) for row in ordered],
+        "rows": [as_json(row, with_texts=False) for row in ordered],
     }
 
 
@@ -108,7 +107,7 @@ def read_results(path: Path) -> RunResults:
     if values.get("schema_version") != SCHEMA_VERSION:
         raise DataError(f"{file} has another schema", value=values.get("schema_version"), limit=SCHEMA_VERSION)
     rows_file = file.parent / ROWS
-    kept = read_rows_file(rows_file).rows if rows_file.is_file() else ()
-    diffs = {(row.id, row.name): row.diff for row in kept if row.diff is not None}
-    rows = tuple(map(row_of_json, values["rows"]))
-    return RunResults(values, {fact["id"]: facts_of_json(fact) for fact in values["samples"]}, rows, diffs)
+    kept = {(row.id, row.name): row for row in (read_rows_file(rows_file).rows if rows_file.is_file() else ())}
+    rows = (row_of_json(row) for row in values["rows"])
+    facts = {fact["id"]: facts_of_json(fact) for fact in values["samples"]}
+    return RunResults(values, facts, tuple(kept.get((row.id, row.name), row) for row in rows))

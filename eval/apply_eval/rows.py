@@ -25,6 +25,7 @@ RowOutcome = Literal["answered", "refused", "crashed", "missing"]
 exception, scored alike.  `missing`: the transport failed; not scored."""
 
 MAX_DIFF_LINES = 400
+TEXTS = ("update", "change", "diff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,12 @@ class RunRow(Told):
     syntax_kept: bool | None = None
     lines_outside: int | None = None
     n_chars: int | None = None
+    update: str | None = None
+    """The edit as it was sent.  Only the rows file has this and the next two (`TEXTS`), not the results."""
+    change: str | None = None
+    """The diff from the file to the wanted text."""
     diff: str | None = None
-    """From the wanted text to a wrong answer.  Only the rows file has it, not the results."""
+    """The diff from the wanted text to a wrong answer."""
 
     @property
     def is_scored(self) -> bool:
@@ -61,9 +66,10 @@ class RunRow(Told):
 def row_of_answer(record: EditRecord, answer: Answer, *, name: str) -> RunRow:
     """The row of an answer, with its scores."""
     scores = score_answer(record, answer.text)
-    costs: dict[str, Any] = {cost.name: getattr(answer, cost.name) for cost in fields(answer) if cost.name != "text"}
+    found: dict[str, Any] = {cost.name: getattr(answer, cost.name) for cost in fields(answer) if cost.name != "text"}
+    found |= asdict(scores) | _texts(record)
     diff = None if scores.exact else "\n".join(diff_hunks(record.after, answer.text, MAX_DIFF_LINES))
-    return RunRow(record.id, name, "answered", diff=diff, n_chars=len(answer.text), **asdict(scores), **costs)
+    return RunRow(record.id, name, "answered", diff=diff, n_chars=len(answer.text), **found)
 
 
 def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tuple[type[ApplyError], ...]) -> RunRow:
@@ -71,13 +77,19 @@ def row_of_error(record: EditRecord, error: Exception, *, name: str, missing: tu
     is_typed = isinstance(error, ApplyError)
     outcome: RowOutcome = "missing" if isinstance(error, missing) else "refused" if is_typed else "crashed"
     code = error.code if isinstance(error, ApplyError) else f"exception:{type(error).__name__}"
-    return RunRow(record.id, name, outcome, error=code, message=str(error)[:300])
+    return RunRow(record.id, name, outcome, error=code, message=str(error)[:300], **_texts(record))
 
 
-def as_json(row: RunRow, *, with_diff: bool) -> dict[str, Any]:
+def _texts(record: EditRecord) -> dict[str, Any]:
+    """What the report shows of a sample, whatever the answer."""
+    change = "\n".join(diff_hunks(record.before, record.after, MAX_DIFF_LINES))
+    return {"update": record.update, "change": change}
+
+
+def as_json(row: RunRow, *, with_texts: bool) -> dict[str, Any]:
     """The row as a JSON object, without fields that have their default."""
     plain, always = RunRow("", "", "answered"), ("id", "name", "outcome", "exact")
-    names = dict.fromkeys((*always, *(own.name for own in fields(row) if with_diff or own.name != "diff")))
+    names = dict.fromkeys((*always, *(own.name for own in fields(row) if with_texts or own.name not in TEXTS)))
     values = {name: getattr(row, name) for name in names}
     kept = {name: value for name, value in values.items() if name in always or value != getattr(plain, name)}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in kept.items()}
@@ -197,7 +209,7 @@ class RowsFile:
     def add_row(self, row: RunRow) -> None:
         """Add a row; it is on disk when this returns.  The record has the file's digits, so that a run has the same
         summary however often it was stopped."""
-        values = as_json(row, with_diff=True)
+        values = as_json(row, with_texts=True)
         self._append({"row": values})
         self.record.all_rows.append(row_of_json(values))
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from apply_eval import contest as contests
 from apply_eval.datasets import EditRecord, chosen_records, write_records
 from apply_eval.errors import DataError
 from apply_eval.loop import Loop, RunOptions, plan_of, schedule
 from apply_eval.mine import OWN_LIMIT, OWN_MAX_LINES, own_records
-from apply_eval.numbers import print_results, progress
+from apply_eval.numbers import print_results, progress, verdict_sentence
 from apply_eval.provenance import provenance
 from apply_eval.report import REPORT, write_report
 from apply_eval.results import RESULTS, ROWS, build_results, read_results, write_results
@@ -31,8 +33,9 @@ FAILED, INTERRUPTED = 1, 130
 OWN_DATA = "data.jsonl"
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Open, measure, write.  What is done when it stops is kept, whatever stops it."""
+def run(arguments: argparse.Namespace, *, until: float = math.inf) -> int:
+    """Open, measure, write.  What is done when it stops is kept, whatever stops it.  With `until` (of
+    `time.monotonic`) no sample is begun after it, and one sentence is printed in place of the table."""
     options = options_of(arguments)
     if arguments.fresh:
         for name in (ROWS, OWN_DATA, RESULTS, REPORT):  # what a run has written there, nothing else
@@ -48,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan = plan_of(options, names=names, data=start["data"], sample_ids=ids, model=contest.model)
         with RowsFile(arguments.out / ROWS, plan) as file:
             file.add_session({**start, "model": contest.model, "plain": contest.plain})
-            return _measure(arguments, records, contest, file)
+            return _measure(arguments, records, contest, file, until)
 
 
 def options_of(arguments: argparse.Namespace) -> RunOptions:
@@ -74,11 +77,15 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
                 message = f"the environment has no {name}"
                 raise InvalidField(message, value=name, remedy="set it, or give the key itself")
         server = ServerOptions(arguments.server, arguments.dialect, arguments.model, key)
-    own = ("target", "device", "dtype", "window", "torch_threads", "kv_cache_mb")
+    own: dict[str, Any] = {
+        n: getattr(arguments, n) for n in ("device", "dtype", "window", "torch_threads", "kv_cache_mb")
+    }
+    # A contestant that decides parts of a file can't be compared with one that writes all of it.
+    windows = "context" if strategy == "model" else "auto"
     return RunOptions(
         drafters=arguments.drafters,
         peers=arguments.peers,
-        target=TargetOptions(*(getattr(arguments, name) for name in own)),
+        target=TargetOptions(arguments.target, windows=windows, **own),
         server=server,
         request=RequestOptions(strategy, arguments.constrain, arguments.seed, arguments.timeout),
         with_plain=not arguments.no_plain,
@@ -100,10 +107,14 @@ def _read_data(arguments: argparse.Namespace) -> tuple[list[EditRecord], list[Pa
 
 
 def _measure(
-    arguments: argparse.Namespace, records: Sequence[EditRecord], contest: contests.Contest, file: RowsFile
+    arguments: argparse.Namespace,
+    records: Sequence[EditRecord],
+    contest: contests.Contest,
+    file: RowsFile,
+    until: float,
 ) -> int:
     turns = schedule([record.id for record in records], list(contest.runners), seed=arguments.seed)
-    loop = Loop({record.id: record for record in records}, contest.runners, file)
+    loop = Loop({record.id: record for record in records}, contest.runners, file, until=until)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill stops the run as Ctrl-C does
     n_done, stopped = sum(row.is_scored for row in file.record.rows), None
     with progress("run", len(turns), n_done) as advance:
@@ -120,7 +131,10 @@ def _measure(
     results = build_results(file.record, [facts_of(record) for record in records], summary, plain=contest.plain)
     path = write_results(arguments.out, results)
     report = write_report(read_results(arguments.out), arguments.out)
-    print_results(results)
+    if until < math.inf:
+        print("\n".join(verdict_sentence(figures) for figures in results["summary"].values()))
+    else:
+        print_results(results)
     print(f"results in {path}\nreport in {report.resolve().as_uri()}")
     if isinstance(stopped, ApplyError):
         raise stopped

@@ -173,13 +173,14 @@ def _pass_figures(decoded: Sequence[RunRow], seed: int) -> tuple[dict[str, Any],
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------
-WAYS: Mapping[str, Callable[[SampleFacts], Sequence[str]]] = {
-    "by_language": lambda fact: (fact.language,),
-    "by_size": lambda fact: (fact.size,),
-    "by_kind": lambda fact: (fact.kind,),
-    "by_tag": lambda fact: fact.tags,
-    "by_style": lambda fact: (fact.style,) if fact.style else (),
+GROUPS: Mapping[str, tuple[str, Callable[[SampleFacts], Sequence[str]]]] = {
+    "by_language": ("language", lambda fact: (fact.language,)),
+    "by_size": ("lines", lambda fact: (fact.size,)),
+    "by_kind": ("kind", lambda fact: (fact.kind,)),
+    "by_tag": ("tag", lambda fact: fact.tags),
+    "by_style": ("style", lambda fact: (fact.style,) if fact.style else ()),
 }
+"""Ways of grouping the samples, by field of the summary: heading, and the groups of a sample."""
 
 
 def _groups(
@@ -187,7 +188,7 @@ def _groups(
 ) -> dict[str, dict[str, Any]]:
     sizes = [name for name, _ in SIZES]
     found: dict[str, dict[str, Any]] = {}
-    for way, keys_of in WAYS.items():
+    for way, (_, keys_of) in GROUPS.items():
         members: dict[str, list[str]] = {}
         for fact in facts:
             for key in keys_of(fact):

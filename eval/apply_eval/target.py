@@ -40,8 +40,6 @@ class TargetOptions:
     torch_threads: int | None = None
     kv_cache_mb: int = 1024
     windows: str = "context"
-    """Not `auto`, because a contestant that decides parts of a file can't be compared with one that writes all of
-    it."""
 
 
 @dataclass(frozen=True, slots=True)

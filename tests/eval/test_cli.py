@@ -34,6 +34,15 @@ def data(repo: Path, tmp_path: Path) -> Path:
     return out
 
 
+def test_quick_ends_with_one_sentence(repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quick", str(repo), "--strategy", "exact", "--seed", "3", "--out", str(tmp_path / "quick")]) == 0
+    sentence, _, report = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("2 of 2 right, ")
+    assert report.startswith("report in file://")
+    assert (tmp_path / "quick" / "report.html").stat().st_size > 10_000
+    assert main(["quick", str(tmp_path)]) == 2, "no repository"
+
+
 def test_mine_then_merge(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len({record.path for record in read_records(data)} & {"a.py", "b.go", "c.ts"}) == 2
     assert main(["merge", "--data", str(data), "--out", str(tmp_path / "run")]) == 0
@@ -56,7 +65,7 @@ def test_merge_with_other_updates(data: Path, tmp_path: Path) -> None:
     assert main(["merge", "--data", str(data), "--updates", str(updates), "--out", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert results["n_total"] == results["n_exact"] == 1
-    assert list(results["by_tag"]) == ["full_file"]
+    assert results["rows"][0]["tags"] == ["full_file"]
 
 
 def test_one_split_and_the_figures_without_rows(data: Path, tmp_path: Path) -> None:

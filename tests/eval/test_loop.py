@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ def test_errors_are_told_apart(tmp_path: Path, error: ApplyError, outcome: str, 
     row = run_loop(tmp_path, FakeRunner("x", errors=[error]))[0]
     assert (row.outcome, row.error, row.exact) == (outcome, code, False)
     assert row.message == error.message
+
+
+def test_nothing_is_begun_when_time_is_up(tmp_path: Path) -> None:
+    runner = FakeRunner("x")
+    with RowsFile(tmp_path / "rows.jsonl", {"names": ["x"]}) as file:
+        loop = Loop(RECORDS, {"x": runner}, file, until=time.monotonic() - 1)
+        loop.run(schedule(list(RECORDS), ["x"], seed=0))
+        assert file.record.rows == []
+        loop.until = time.monotonic() + 600
+        loop.run(schedule(list(RECORDS), ["x"], seed=0))
+        assert len(file.record.rows) == len(RECORDS)
 
 
 def test_a_crash_of_a_contestant_is_a_row(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from apply_eval.numbers import count, rate, seconds, share, times, with_interval
+import pytest
+
+from apply_eval.numbers import count, rate, seconds, share, times, verdict_sentence, with_interval
+from apply_eval.rows import RunRow
+from apply_eval.summary import SummaryOptions, summarise
+from tests.eval.rows import facts, missing, refused, right, wrong
 
 
 def test_numbers_as_people_read_them() -> None:
@@ -13,3 +18,30 @@ def test_numbers_as_people_read_them() -> None:
     assert (count(0.0), count(0.16), count(685.2)) == ("0", "0.16", "685")
     assert with_interval(share, 0.5, (0.4, 0.6)) == "50.0% (40.0%–60.0%)"
     assert with_interval(share, None, None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (
+            [right("a", "d", confidence=0.99), right("b", "d", confidence=0.5), wrong("c", "d", confidence=0.5)],
+            "2 of 3 right, 1 of them could have been applied unseen; no wrong one would have been",
+        ),
+        (
+            [
+                right("a", "d", confidence=0.99, findings=("doubt",)),
+                wrong("b", "d", confidence=0.99),
+                refused("c", "d"),
+            ],
+            "1 of 3 right, 0 of them could have been applied unseen; 1 wrong would have been too",
+        ),
+        (
+            [right("a", "d", confidence=0.99), missing("b", "d")],
+            "1 of 1 right, 1 of them could have been applied unseen; no wrong one would have been (1 more not answered)",
+        ),
+        ([refused("a", "d")], "0 of 1 right, 0 of them could have been applied unseen; no wrong one would have been"),
+    ],
+)
+def test_a_verdict_counts_right_answers_and_what_was_flagged(rows: list[RunRow], sentence: str) -> None:
+    summary = summarise(rows, [facts(row.id) for row in rows], ["d"], SummaryOptions())
+    assert verdict_sentence(summary["d"]) == sentence

@@ -117,11 +117,7 @@ def test_every_colour_that_is_used_is_defined_for_both_schemes(page: str) -> Non
 
 
 def test_all_tables_are_there(results: RunResults) -> None:
-    assert [table.title for table in tables(results)] == [
-        "Exact match by language",
-        "Latency by lines before the edit",
-        "Confidence and truth",
-    ]
+    assert [table.title for table in tables(results)] == ["Exact match by language"]
 
 
 def test_figures_of_the_summary_are_on_the_page(page: str, results: RunResults) -> None:
@@ -148,9 +144,23 @@ def test_a_wrong_answer_shows_its_diff_once_with_all_who_gave_it(results: RunRes
     assert {("minus", "-b = 22"), ("plus", "+b = 2")} <= kinds
 
 
+def test_the_snippet_stands_beside_the_wanted_change(results: RunResults, page: str) -> None:
+    sample = samples(results)[0]
+    assert sample.update == [("same", "b = 22")]
+    assert {("minus", "-b = 2"), ("plus", "+b = 22")} <= set(sample.change)
+    assert page.count('<div class="beside">') == len(results.facts)
+
+
+def test_a_verdict_and_the_words_of_the_page_are_explained(page: str) -> None:
+    assert page.count('<p class="verdict">') == 1, "drafters never change an answer"
+    assert "of 30 right" in page
+    for word in ("silent", "exact", "acceptance", "speed-up", "applied unseen"):
+        assert f"<dt>{word}</dt>" in page
+
+
 def test_results_without_their_rows_file_have_no_diffs(tmp_path: Path) -> None:
     do_run(tmp_path)
     (tmp_path / ROWS).unlink()
     found = read_results(tmp_path / RESULTS)
-    assert all(sample.wrong == [] for sample in samples(found))
+    assert all(sample.wrong == sample.update == sample.change == [] for sample in samples(found))
     assert write_report(found, tmp_path).stat().st_size > 10_000

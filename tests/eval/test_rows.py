@@ -44,13 +44,13 @@ def test_long_diffs_are_cut() -> None:
 
 @pytest.mark.parametrize("row", [right("a", "d"), wrong("b", "d", diff="x"), refused("c", "d"), missing("e", "d")])
 def test_json_and_back(row) -> None:  # type: ignore[no-untyped-def]
-    assert row_of_json(json.loads(json.dumps(as_json(row, with_diff=True)))) == row
-    assert "diff" not in as_json(row, with_diff=False)
+    assert row_of_json(json.loads(json.dumps(as_json(row, with_texts=True)))) == row
+    assert "diff" not in as_json(row, with_texts=False)
 
 
 def test_fields_of_older_rows_are_left_out() -> None:
     row = right("a", "d")
-    assert row_of_json({**as_json(row, with_diff=False), "repeat": 0}) == row
+    assert row_of_json({**as_json(row, with_texts=False), "repeat": 0}) == row
     with pytest.raises(TypeError, match="outcome"):
         row_of_json({"id": "a", "name": "d"})
 
