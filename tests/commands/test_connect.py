@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from apply_service.cli import CONNECT_CLIENTS, build_parser, main
 from apply_service.commands.connect import all_clients, load_json, merged
@@ -176,7 +176,10 @@ def test_a_program_is_not_written(capsysbinary: pytest.CaptureFixture[bytes]) ->
 
 def random_json(dice: random.Random, depth: int = 0) -> str:
     """A JSON text with comments, trailing commas and any layout."""
-    space = lambda: dice.choice(["", " ", "\n", "\n  ", " // {\n", "/* } */", '/* " */'])  # noqa: E731
+
+    def space() -> str:
+        return dice.choice(["", " ", "\n", "\n  ", " // {\n", "/* } */", '/* " */'])
+
     kind = dice.choice(["{", "{", "[", "x"]) if 0 < depth < 4 else "{" if depth == 0 else "x"
     if kind == "x":
         return dice.choice(["1", "-0.50", "true", "null", '"a // b"', '"\\"{"', '"é\\\\"', '"/* x */"'])
