@@ -129,6 +129,13 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--strategy", choices=("auto", "model", "exact"), help=text)
     _add_settings(command, ("engine", "command", "mcp", "backups"), ("keys_file", "allow_open"))
 
+    command = add_command("connect", "connect.run", "point a coding agent or editor here", CONNECT_TEXT)
+    command.add_argument("client", metavar="CLIENT", help=CONNECT_CLIENTS)
+    command.add_argument("--write", action="store_true", help="add it to the client's file, and show the diff")
+    command.add_argument("--root", metavar="FOLDER", default=".", help="the project (default: the current folder)")
+    command.add_argument("--file", metavar="FILE", help="the client's file, where it is another one")
+    _add_settings(command, ("backups",), ("server", "color"))
+
     command = add_command("key", "key.run", "make an API key for the server", KEY_TEXT)
     command.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
     command.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
@@ -223,6 +230,15 @@ With --server the running service answers and no model is loaded here."""
 UNDO_TEXT = """\
 Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
 where the file was changed since."""
+
+CONNECT_TEXT = """\
+Print the configuration that lets CLIENT edit by this service, or add it to the client's file in the project (--write):
+all else there stays as it is, comments too, and `undo FILE` takes it back.  A file to which it cannot be added so is
+left alone.
+
+With --server the running service applies the edits and no model is loaded by the client."""
+
+CONNECT_CLIENTS = "claude-code, cursor, codex, opencode, zed, continue, avante, codecompanion or aider"
 
 KEY_TEXT = """\
 Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""

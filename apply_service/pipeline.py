@@ -13,6 +13,7 @@ HTTP, files or torch.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ READS_BYTES = frozenset({"unified_diff"})
 """Formats whose edits specify line ends.  Their reader gets the texts with the original line ends."""
 MAX_TEMPERATURE = 2.0
 ONE_OF = "name one of these"
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 LEAST = 1e-300
 """Replaces a probability that is too small for a logarithm."""
 
@@ -198,7 +200,7 @@ def validate(request: ApplyRequest, runtime: Runtime) -> SourceText:
             value, remedy = getattr(request, name), "set it within the range, or leave it out"
             raise InvalidField(f"`{name}` is out of range", value=value, limit=limit, remedy=remedy)
     for name in ("update", "instruction"):
-        if any("\ud800" <= char <= "\udfff" for char in getattr(request, name)):
+        if LONE_SURROGATE.search(getattr(request, name)):
             raise BadEncoding(f"`{name}` holds a lone surrogate", value=name, remedy="send well-formed text")
     source = SourceText.of(request.original, request.encoding)
     if request.base_sha256 is not None:
@@ -225,6 +227,11 @@ def read_edit(request: ApplyRequest, language: str | None) -> tuple[str, EditJob
     if not update.strip():  # no program can follow an instruction: the original is the draft
         unchanged = Prediction(keep_all(original), (), Certainty.GUESS, ("an instruction does not determine the text",))
         return INSTRUCTION_ONLY, EditJob(original, update, request.instruction, request.path, language, unchanged)
+    if request.format in (None, "lazy_snippet", "whole_file") and update.strip("\n") == original.strip("\n"):
+        # Before it is read as a reply: parts of the file may look like prose around an edit, or like a patch.
+        unchanged = Prediction(keep_all(original), tuple(update.split("\n")), Certainty.CERTAIN, determined=True)
+        format_name = request.format or "lazy_snippet"
+        return format_name, EditJob(original, update, request.instruction, request.path, language, unchanged)
     reply = read_reply(update, original=original, path=request.path, language=language, named=request.format)
     original_read, update_read = original, reply.update
     if reply.format in READS_BYTES:

@@ -107,8 +107,14 @@ def decide(
 
 
 def needs_target(request: ApplyRequest, job: EditJob) -> bool:
-    """Whether a target has to decide."""
-    return request.strategy == "model" or (request.strategy == "auto" and not job.prediction.determined)
+    """Whether a target has to decide.  Not where hunks are likely made already: a target would write the file anew."""
+    prediction = job.prediction
+    is_made = (
+        prediction.probability is None
+        and prediction.certainty is Certainty.LIKELY
+        and all(op.kind == "keep" for op in prediction.ops)
+    )
+    return request.strategy == "model" or (request.strategy == "auto" and not prediction.determined and not is_made)
 
 
 def may_fall_back(request: ApplyRequest, job: EditJob) -> bool:

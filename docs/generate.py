@@ -25,6 +25,7 @@ from benchmarks.decoding.tables import render_all
 from benchmarks.gpu.tables import render_all as render_all_gpu
 from docs.batch_parts import BATCH_PARTS
 from docs.confidence_parts import CONFIDENCE_PARTS
+from docs.connect_parts import CONNECT_PARTS
 from docs.dialect_parts import DIALECT_PARTS
 from docs.embedded_model_parts import EMBEDDED_MODEL_PARTS
 from docs.evaluation_parts import EVALUATION_PARTS
@@ -36,6 +37,7 @@ from docs.tables import field_table, named_fields, table
 FOLDER = Path(__file__).parent
 PAGES = (
     "clients.md",
+    "mcp.md",
     "cli.md",
     "http-api.md",
     "batch.md",
@@ -140,6 +142,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "answer": answer_fields,
     **BATCH_PARTS,
     **CONFIDENCE_PARTS,
+    **CONNECT_PARTS,
     **DIALECT_PARTS,
     **EMBEDDED_MODEL_PARTS,
     **EVALUATION_PARTS,

@@ -16,6 +16,7 @@ from apply_service.types import (
     FinalEvent,
     FinishReason,
     Hunk,
+    PassCount,
     Position,
     Span,
     TextEdit,
@@ -72,6 +73,7 @@ class ScriptedRun:
     """
 
     tokens: tuple[str, ...] = ("ne", "w\n")
+    passes: tuple[PassCount, ...] = ()
     result: ApplyResult = field(default_factory=make_result)
     error: BaseException | None = None
     gate: threading.Event | None = None
@@ -93,7 +95,7 @@ class ScriptedRun:
         self.started.set()
         try:
             for token in self.tokens:
-                yield TokenEvent(token)
+                yield TokenEvent(token, self.passes)
             while self.gate is not None and not self.gate.wait(0.002):
                 self.n_polls += 1
                 if deadline.is_over():

@@ -140,6 +140,27 @@ def test_an_edit_that_is_already_there_needs_no_model(update: str, strategy: str
 
 
 @pytest.mark.parametrize(
+    "text", ['"""\n    title\n    ~~~~~\n"""\nimport os\n', DIFF, "Here is the code:\n\n```\na = 1\n```\n", "...\n"]
+)
+def test_the_whole_file_as_it_is_needs_no_model_whatever_it_looks_like(text: str) -> None:
+    result = apply(ApplyRequest(text.replace("\n", "\r\n"), text), Runtime(load=no_model))
+    assert (result.merged_code, result.strategy, result.certainty) == (text.replace("\n", "\r\n"), "exact", "certain")
+    assert [verdict.check for verdict in result.verdicts if not verdict.is_pass] == ["no_op"]
+
+
+MADE_BLOCK = "<<<<<<< SEARCH\ndef one():\n    return 1\n=======\ndef one():\n    return 11\n>>>>>>> REPLACE\n"
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exact"])
+@pytest.mark.parametrize("update", [DIFF, MADE_BLOCK])
+def test_a_hunk_that_is_made_already_needs_no_model(update: str, strategy: str) -> None:
+    request = replace(REQUEST, original=MERGED, update=update, strategy=strategy)  # type: ignore[arg-type]
+    result = apply(request, Runtime(load=no_model))
+    assert (result.merged_code, result.strategy) == (MERGED, "exact")
+    assert [verdict.check for verdict in result.verdicts if not verdict.is_pass] == ["doubt", "no_op"]
+
+
+@pytest.mark.parametrize(
     ("update", "is_old"),
     [
         ("# ... existing code ...\n", False),

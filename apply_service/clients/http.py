@@ -30,6 +30,7 @@ from apply_service.types import (
     Hunk,
     LineRange,
     OtherReading,
+    PassCount,
     Position,
     Span,
     TextEdit,
@@ -306,7 +307,8 @@ class EventReader:
                 if self._name == "error":
                     raise decode_error(content)
                 if self._name == "token":
-                    yield TokenEvent(content["text"])
+                    passes = ([one[name] for name in PassCount._fields] for one in content.get("passes", ()))
+                    yield TokenEvent(content["text"], tuple(map(PassCount._make, passes)))
                 elif self._name == "final":
                     self.has_ended = True
                     yield FinalEvent(decode_answer(content))

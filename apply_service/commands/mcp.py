@@ -24,7 +24,7 @@ from apply_service.commands.request import refuse_engine_options, refuse_given
 from apply_service.commands.undo import roll_back_dead
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
-from apply_service.errors import ApplyError, MissingDependency, SettingsError, TooLarge
+from apply_service.errors import ApplyError, SettingsError, TooLarge, missing_extra
 from apply_service.settings import Settings
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy
 
@@ -48,9 +48,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
     try:
         import mcp  # noqa: F401
     except ImportError as error:
-        raise MissingDependency(
-            "The MCP server needs the MCP SDK.", value="mcp", remedy="pip install 'apply-service[mcp]'"
-        ) from error
+        raise missing_extra("The MCP server needs the MCP SDK", "mcp") from error
     from apply_service.mcp.tool import FileEditor, create_server
 
     refuse_engine_options(arguments, settings)

@@ -31,6 +31,9 @@ CLEAR_MARGIN = 0.08
 """A misquoted stretch is reported as ambiguous if its second-best place scores closer than this to the best one."""
 MAX_SEARCHED = 20
 """The most misquoted hunks that are searched for, because each search reads the whole file."""
+MIN_MADE = 2
+"""A misquoted hunk with so many lines in its result, blank ones not counted, is made already if they stand in the file;
+a single line may stand there by chance."""
 
 
 class Trust:
@@ -328,7 +331,9 @@ class _Placement:
         """The probable place of a hunk whose quote is not in the file: its result, or else the most similar lines."""
         made = self._file.find(hunk.new, 2, Likeness.TRAILING) if any(map(str.strip, hunk.new)) else []
         if len(made) == 1:
-            self._trust.guess(f"{hunk.label}: not found, but its result stands in the file already")
+            is_shown = sum(bool(line.strip()) for line in hunk.new) >= MIN_MADE
+            tell = self._trust.doubt if is_shown else self._trust.guess
+            tell(f"{hunk.label}: not found, but its result stands in the file already")
             return made[0]._replace(is_applied=True)
         if n_lost > MAX_SEARCHED:
             raise _needs_context(hunk, f"its lines are not in the file, and neither are those of {MAX_SEARCHED} others")

@@ -25,7 +25,7 @@ from apply_service.errors import (
     Unreachable,
 )
 from apply_service.settings import Settings
-from apply_service.types import ApplyRequest, FinalEvent, TokenEvent
+from apply_service.types import ApplyRequest, FinalEvent, PassCount, TokenEvent
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import BROKEN, GOOD, LOST, NEW
 from tests.doubles import ScriptedRun, make_result, wait_for
@@ -208,6 +208,14 @@ def test_the_key_is_sent_and_never_quoted() -> None:
                 call(REQUEST)
     assert len(received) == 2
     assert all(b"authorization: bearer k-1\r\n" in request.lower() for request in received)
+
+
+def test_token_events_tell_the_passes() -> None:
+    passes = (PassCount(n_new=2, n_drafted=3, n_accepted=1, source="merge"), PassCount(1, 0, 0, ""))
+    with live_server(ScriptedRun(tokens=("x",), passes=passes)) as (url, _):
+        event = next(HttpClient(url).stream(REQUEST))
+    assert isinstance(event, TokenEvent)
+    assert event.passes == passes
 
 
 def test_an_event_of_a_kind_unknown_is_passed_over() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from apply_service.clients.http import HttpClient
 from apply_service.errors import NeedsMoreContext
+from apply_service.types import PassCount
 from docs.generate_typescript import TARGET, openapi_page, render
 from tests.api.test_batch import GOOD, LOST, PATCH_FILES, pipeline_run
 from tests.clients.test_http import EVENT_STREAM, raw_server
@@ -24,6 +25,7 @@ from tests.live_server import live_server
 PROJECT = Path(__file__).parents[2] / "apply_service" / "clients" / "typescript"
 COMPILER = PROJECT / "node_modules" / "typescript" / "bin" / "tsc"
 NODE = shutil.which("node")
+PASS = PassCount(n_new=2, n_drafted=3, n_accepted=1, source="merge")
 REQUEST = {"original": "old\n", "update": "new\n"}
 
 
@@ -67,7 +69,8 @@ def run(program: Path, url: str, *asked: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def test_apply_and_stream(program: Path) -> None:
-    double = ScriptedRun(tokens=("é\u2028", "\U0001f600\x85\n"), result=make_result("é\u2028\r\n\U0001f600\n" * 5000))
+    result = make_result("é\u2028\r\n\U0001f600\n" * 5000)
+    double = ScriptedRun(tokens=("é\u2028", "\U0001f600\x85\n"), passes=(PASS,), result=result)
     with live_server(double) as (url, _):
         whole, streamed = run(
             program, url, {"call": "apply", "request": REQUEST}, {"call": "stream", "request": REQUEST}
@@ -75,8 +78,8 @@ def test_apply_and_stream(program: Path) -> None:
         expected = HttpClient(url).post(REQUEST)
     assert whole == {"answer": expected}
     assert streamed["answer"] == [
-        {"type": "token", "text": "é\u2028"},
-        {"type": "token", "text": "\U0001f600\x85\n"},
+        {"type": "token", "text": "é\u2028", "passes": [PASS._asdict()]},
+        {"type": "token", "text": "\U0001f600\x85\n", "passes": [PASS._asdict()]},
         {"type": "final", "answer": expected},
     ]
     assert (double.requests[0].original, double.requests[0].update) == ("old\n", "new\n")
@@ -123,7 +126,7 @@ def test_errors_come_back_typed(program: Path) -> None:
 
 def test_leaving_a_stream_and_aborting_a_call_stop_the_decoding(program: Path) -> None:
     for call, said in (
-        ("leave", {"answer": {"type": "token", "text": "ne"}}),
+        ("leave", {"answer": {"type": "token", "text": "ne", "passes": []}}),
         ("abort", {"error": {"name": "AbortError"}}),
     ):
         double = ScriptedRun(gate=threading.Event())
@@ -143,6 +146,7 @@ def test_leaving_a_stream_and_aborting_a_call_stop_the_decoding(program: Path) -
         b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n",
         b"SSH-2.0-OpenSSH\r\n",
         EVENT_STREAM + b'event: token\ndata: {"text": "x"}\n\n',
+        EVENT_STREAM + b'event: token\ndata: {"text": "x", "passes": 1}\n\n',
         EVENT_STREAM + b"event: final\ndata: {}\n\n",
         EVENT_STREAM + b"event: token\ndata: {bad\n\n",
         EVENT_STREAM + b'event: token\ndata: {"text": "\xff"}\n\n',

@@ -256,6 +256,12 @@ def test_two_places_and_nothing_else_is_a_guess() -> None:
 def test_a_change_that_is_there_already() -> None:
     prediction = predict(CHANGED, CHANGE)
     assert prediction.text == CHANGED
+    assert prediction.certainty is Certainty.LIKELY
+    assert "already" in prediction.reasons[0]
+
+
+def test_a_single_line_that_is_there_may_be_another_one() -> None:
+    prediction = predict("a\nx = 2\nb\n", "@@ -2 +2 @@\n-x = 1\n+x = 2\n")
     assert prediction.certainty is Certainty.GUESS
     assert "already" in prediction.reasons[0]
 

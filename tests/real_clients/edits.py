@@ -117,3 +117,10 @@ def all_edits(npm: Path) -> Iterator[Edit]:
     for name, label in (("openai/README.md", "Markdown with fences"), ("openai/client.mjs", "JavaScript")):
         lines = (npm / name).read_text(encoding="utf-8").splitlines(keepends=True)
         yield replaced(name, label, 2, text=lines, note="//")
+
+
+def slow_edit() -> Edit:
+    """One that a model takes a second and more for: where the line goes is a guess, so it writes the whole file."""
+    text = "".join(f"def function_{i}(x):\n    y = x - {i}\n    return y\n\n\n" for i in range(90))
+    update = "<<<<<<< SEARCH\n    y = x + 7\n=======\n    y = x - 7\n>>>>>>> REPLACE\n"
+    return Edit("slow", "slow.py", text, update, text)

@@ -22,7 +22,7 @@ def test_every_answer_is_counted_once() -> None:
         {"edit": "wrong key", "error": "AuthenticationError", "status": 401, "message": ""},
         {"edit": "unknown model", "error": "BadRequestError", "status": 400, "message": ""},
         {"edit": "no edit", "text": "hi"},
-        {"edit": "cancelled", "error": "Aborted", "status": None, "message": ""},
+        {"edit": "cancelled", "error": "Aborted", "status": 499, "is_freed": True, "message": ""},
     ]
     found = judge(
         [{"client": "openai (npm) chat", **a} for a in answers], dict.fromkeys("abc", "right"), {"openai (npm)": "6"}
@@ -33,12 +33,24 @@ def test_every_answer_is_counted_once() -> None:
         "wrong key": "AuthenticationError 401",
         "unknown model": "WRONG: BadRequestError 400",
         "no edit": "WRONG: answered",
-        "cancelled": "Aborted",
+        "cancelled": "Aborted 499",
     }
     hardware = {"cpu": "x", "n_cpus": 2}
     origin = {"created": "2026-01-01T", "commit": None, "dirty": None, "hardware": hardware}
     page = clients_text({"edits": {"a": 5}, "is_isolated": True, "provenance": origin, "clients": {"openai": found}})
     assert "**wrong**: b; c: BadRequestError 400: doubt \\| 29%" in page
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"error": "Timeout", "status": None, "is_freed": False}, "WRONG: Timeout, the edit goes on"),
+        ({"text": "right", "is_freed": True}, "WRONG: answered"),
+    ],
+)
+def test_a_call_that_is_given_up_must_end_on_the_server(said: dict[str, Any], told: str) -> None:
+    answer = {"client": "litellm", "edit": "cancelled", "message": "", **said}
+    assert judge([answer], {}, {"litellm": "1"})["errors"] == {"cancelled": told}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,21 @@
 import { ApplyError, foreign } from "./errors.js";
 import type { NativeAnswer } from "./types.js";
 
-/** `token`: provisional text, in order. `final`: the answer, and the end. */
-export type ApplyEvent = { type: "token"; text: string } | { type: "final"; answer: NativeAnswer };
+/** One pass of the model: its committed, drafted and accepted tokens, and the draft's source (empty without a draft). */
+export interface PassCount {
+  n_new: number;
+  n_drafted: number;
+  n_accepted: number;
+  source: string;
+}
+
+/**
+ * `token`: provisional text, in order, and the passes since the event before (none where a remote server tells none).
+ * `final`: the answer, and the end.
+ */
+export type ApplyEvent =
+  | { type: "token"; text: string; passes: PassCount[] }
+  | { type: "final"; answer: NativeAnswer };
 
 /**
  * Server-sent events, in whatever pieces they arrive. Lines end at "\n" alone: text may hold other separators. Events
@@ -63,9 +76,9 @@ export class EventReader {
   #decode(data: unknown): ApplyEvent | null {
     if (this.#name === "error") throw ApplyError.of(data, undefined, this.#url);
     if (this.#name === "token") {
-      const text = (data as { text?: unknown }).text;
-      if (typeof text !== "string") throw foreign(this.#url);
-      return { type: "token", text };
+      const { text, passes = [] } = data as { text?: unknown; passes?: PassCount[] };
+      if (typeof text !== "string" || !Array.isArray(passes)) throw foreign(this.#url);
+      return { type: "token", text, passes };
     }
     if (this.#name !== "final") return null;
     if (typeof (data as { merged_code?: unknown }).merged_code !== "string") throw foreign(this.#url);
