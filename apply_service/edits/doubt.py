@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.protocols import EditJob
-from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict
+from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict, keep_all
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
@@ -25,7 +25,6 @@ LEAST_TOLD = 0.01
 """The chance that another reading needs to be told."""
 WHOLE_FILE = "+cut"
 """The end of the name of a reading in which lines beyond the snippet's edges go (`retouch.cut`)."""
-NO_REASON = "edits written like this one are not always read right"
 
 
 def chance_of(prediction: Prediction, merged: str) -> float | None:
@@ -57,8 +56,11 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     thresholds = load().thresholds
     if chance >= thresholds.apply:
         return None
-    said = [in_words(chance), *(prediction.reasons[:MAX_RANGES] or [NO_REASON])]
+    said = [in_words(chance), *prediction.reasons[:MAX_RANGES]]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
+    if len(said) == 1:  # what it does is all that can be told
+        ops = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
+        said.append(f"this one would {tell_difference(keep_all(job.original), ops) or 'change nothing'}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
 
 
