@@ -19,14 +19,13 @@ from argparse import (
     _ArgumentGroup,
 )
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn, cast
 
 from apply_service.commands import output
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.settings import SettingSpec, load_settings, parse_setting, setting_specs
+from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
 SHORT_FLAGS = {"model": "-m", "port": "-p", "server": "-s"}
@@ -144,6 +143,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
     arguments, rest = parser.parse_known_args(argv)
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"]
     command = commands_of(parser)[arguments.command]
+    arguments.words = list(sys.argv[1:] if argv is None else argv)[1:]
     if unknown:
         from apply_service.commands.suggest import closest, did_you_mean
 
@@ -208,6 +208,20 @@ def build_parser() -> ArgumentParser:
     text = "serve edits over HTTP, with a page to try them"
     command = add_command("serve", "serve.run", "[options]", text, SERVE_TEXT, SERVE_EXAMPLES)
     _add_settings(command, ("http", "engine"))
+
+    command.add_argument("--background", action="store_true", help=SUPPRESS)
+
+    text = "keep a server of your own in the background, which apply asks"
+    command = add_command("start", "background.start", "[options]", text, START_TEXT, START_EXAMPLES)
+    _add_settings(command, ("engine",), ("port", "log_level", "playground", "state_dir"))
+    text = "stop that server"
+    command = add_command("stop", "background.stop", "[options]", text, STOP_TEXT, STOP_EXAMPLES)
+    _add_settings(command, (), ("state_dir", "drain_timeout_s"))
+    command = add_command(
+        "status", "background.status", "[options]", "tell whether it runs", STATUS_TEXT, STATUS_EXAMPLES
+    )
+    command.add_argument("-j", "--json", action="store_true", help="print JSON")
+    _add_settings(command, (), ("state_dir",))
 
     text = "serve the tool edit_file to coding agents (MCP)"
     command = add_command("mcp", "mcp.run", "[options]", text, MCP_TEXT, MCP_EXAMPLES)
@@ -322,7 +336,11 @@ def _add_setting(options: _ArgumentGroup, spec: SettingSpec) -> Action:
         metavar = "NAME,..."
     elif spec.choices:
         metavar = "|".join(spec.choices)
-    parse = partial(parse_setting, spec, source=spec.flag)
+
+    def parse(text: str) -> object:
+        value = parse_setting(spec, text, source=spec.flag)
+        return NO_VALUE if value is None else value
+
     flags = [SHORT_FLAGS[spec.name]] if spec.name in SHORT_FLAGS else []
     return options.add_argument(*flags, spec.flag, type=parse, metavar=metavar, default=None, help=text)
 
@@ -382,6 +400,28 @@ SERVE_EXAMPLES = """\
   apply-service serve
   apply-service serve -p 9000 --log-level info         # a line for each request
   apply-service serve --host 0.0.0.0 --keys-file keys.toml
+"""
+
+START_TEXT = """\
+Start a server of your own in the background; `apply` asks it from then on and answers at once.  It listens on loopback
+alone, on a free port unless --port names one, and wants a key that only you can read.  Models stay loaded."""
+START_EXAMPLES = """\
+  apply-service start
+  apply-service start -m fastapply-1.5b                # asked by: apply -m fastapply-1.5b
+  apply-service stop
+"""
+
+STOP_TEXT = """\
+Stop the server of `apply-service start`: what it has accepted may finish."""
+STOP_EXAMPLES = """\
+  apply-service stop
+"""
+
+STATUS_TEXT = """\
+Tell whether the server of `apply-service start` runs, where, and where its key is; the exit code is 0 if it answers."""
+STATUS_EXAMPLES = """\
+  apply-service status
+  apply-service status --json
 """
 
 MCP_TEXT = """\

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.commands import output
+from apply_service.commands.background import choose_server
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -57,6 +58,7 @@ ABOUT_THE_FILE = (BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, TooLarg
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command and return the exit code.  Raises ApplyError."""
+    settings = choose_server(arguments, settings)
     refuse_unused(arguments, settings)
     if arguments.in_place:
         roll_back_dead(settings)

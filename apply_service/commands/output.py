@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,6 +42,7 @@ MEANINGS: Mapping[int, str] = {
 }
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
+SPIN_S = 0.3
 MAX_LINE_CHARS = 160
 """A longer message is told in several lines."""
 BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -116,6 +120,31 @@ def write_note(text: str) -> None:
     encoding = sys.stderr.encoding or "utf-8"
     with contextlib.suppress(OSError):  # nobody reads it any more
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def spinning(text: str) -> Iterator[None]:
+    """Tell on a terminal's standard error what is waited for, and for how long, once it takes longer than a moment."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    has_ended, started = threading.Event(), time.monotonic()
+
+    def spin() -> None:
+        for frame in itertools.cycle("|/-\\"):
+            if has_ended.wait(SPIN_S):
+                return
+            # The carriage return behind it lets other lines take its place.
+            print(f"\r\033[K{frame} {text} ({time.monotonic() - started:.0f} s)\r", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+        print("\033[K", end="", file=sys.stderr, flush=True)
 
 
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:

@@ -6,6 +6,7 @@ Both take the same JSON request and give the same JSON answer, so `apply` and `b
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from apply_service.commands.output import write_note
+from apply_service.commands.output import spinning, write_note
 from apply_service.commands.suggest import file_hint
 from apply_service.errors import ApplyError, BadEncoding, FileNotReadable, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings, setting_specs
@@ -150,13 +151,21 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some takes longer than the edit
     from apply_service.api.answer import NativeAnswer
     from apply_service.api.schema import NativeRequest
-    from apply_service.build import build_runtime
+    from apply_service.build import build_runtime, runs_on_numpy
     from apply_service.pipeline import apply
 
     call = NativeRequest.parse(body)
     request, runtime = call.to_request(), build_runtime(settings)
+    source = settings.model_sources.get(request.model or settings.model, "")
+    is_slow = request.strategy != "exact" and not runs_on_numpy(source, settings)
+    stack = contextlib.ExitStack()
+    if is_slow and not source.endswith(".gguf"):  # such a file shows its own progress
+        stack.enter_context(
+            spinning(f"asking {request.model or settings.model}; `apply-service start` keeps it loaded")
+        )
     try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
-        result = apply(request, runtime)
+        with stack:
+            result = apply(request, runtime)
     except ApplyError:
         raise
     except Exception as error:
