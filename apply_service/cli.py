@@ -143,7 +143,7 @@ def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
     arguments, rest = parser.parse_known_args(argv)
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"]
     command = commands_of(parser)[arguments.command]
-    arguments.words = list(sys.argv[1:] if argv is None else argv)[1:]
+    arguments.parser, arguments.words = parser, list(sys.argv[1:] if argv is None else argv)[1:]
     if unknown:
         from apply_service.commands.suggest import closest, did_you_mean
 
@@ -181,7 +181,7 @@ def build_parser() -> ArgumentParser:
         """`words`: what follows the name."""
         nonlocal listed
         usage = f"apply-service {name} {words}"
-        command: Parser = commands.add_parser(name, usage=usage, description=description, examples=examples)
+        command: Parser = commands.add_parser(name, usage=usage, help=text, description=description, examples=examples)
         command.epilog = f"{EXIT_CODES}\n\nexamples:\n{examples}"
         command.set_defaults(runs=runs)
         listed += f"  {name:<12}{text}\n"
@@ -256,6 +256,11 @@ def build_parser() -> ArgumentParser:
     command = add_command("doctor", "doctor.run", "[options]", text, DOCTOR_TEXT, DOCTOR_EXAMPLES)
     command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, ("engine", "backups"))
+
+    text = "complete commands, options and files in your shell"
+    command = add_command("completion", "completion.run", "SHELL", text, COMPLETION_TEXT, COMPLETION_EXAMPLES)
+    command.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    _add_settings(command, ())
 
     parser.epilog = f"{listed}\nEach has its own help: apply-service apply --help"
     return parser
@@ -456,6 +461,14 @@ Check versions, device and model: load it, and pass its self-test."""
 DOCTOR_EXAMPLES = """\
   apply-service doctor
   apply-service doctor -m fastapply-1.5b
+"""
+
+COMPLETION_TEXT = """\
+Print the script by which your shell completes commands, options, their values and files."""
+COMPLETION_EXAMPLES = """\
+  eval "$(apply-service completion bash)"              # in ~/.bashrc; so with zsh, behind compinit, in ~/.zshrc
+  apply-service completion zsh > ~/.zfunc/_apply-service
+  apply-service completion fish > ~/.config/fish/completions/apply-service.fish
 """
 
 

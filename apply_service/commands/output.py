@@ -7,9 +7,7 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -191,6 +189,9 @@ def write_diff(diff: str, settings: Settings) -> None:
     if is_color_wanted(settings, is_terminal):
         diff = "".join(_in_color(line) for line in diff.splitlines(keepends=True))
     pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
+    if pager:
+        import shutil
+        import subprocess  # most commands start sooner without
     if not pager or shutil.which(pager.split()[0]) is None:
         write_out(diff)
         return
