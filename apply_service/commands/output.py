@@ -41,11 +41,12 @@ MEANINGS: Mapping[int, str] = {
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
 SPIN_S = 0.3
-MAX_LINE_CHARS = 160
+MAX_LINE_CHARS = 100
 """A longer message is told in several lines."""
 BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 """The semicolons of a message, but those in code."""
 SURE = re.compile(r"\d+% sure")
+ERRNO = re.compile(r"\[Errno \d+\] ")
 SENTENCE = re.compile(r"^[a-z](?=[a-z]* )")
 """The first letter of a sentence, which may begin with the name of a file instead."""
 
@@ -147,8 +148,9 @@ def spinning(text: str) -> Iterator[None]:
 
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
     """An error for people: what is wrong, with what where the words don't say it, what is allowed, what to do."""
-    said = f"{error.message} {error.remedy}".casefold()
-    first, *more = _split_reasons(error.message) if len(error.message) > MAX_LINE_CHARS else [error.message]
+    message = ERRNO.sub("", error.message)
+    said = f"{message} {error.remedy}".casefold()
+    first, *more = _split_reasons(message) if len(message) > MAX_LINE_CHARS else [message]
     if error.value not in (None, "") and any(part.casefold() not in said for part in _parts(error.value)):
         first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
     meant = None

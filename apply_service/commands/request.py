@@ -17,7 +17,14 @@ from typing import Any
 
 from apply_service.commands.output import spinning, write_note
 from apply_service.commands.suggest import file_hint
-from apply_service.errors import ApplyError, BadEncoding, FileNotReadable, InvalidField, UnsupportedParameter
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    FileNotReadable,
+    InvalidField,
+    Unauthorized,
+    UnsupportedParameter,
+)
 from apply_service.settings import Settings, setting_specs
 
 STANDARD_INPUT = "-"
@@ -209,4 +216,8 @@ def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | N
     from apply_service.clients.http import HttpClient
 
     client = HttpClient(settings.server or "", api_key=settings.api_key, timeout_s=settings.default_timeout_s)
-    return client.post(body, path=path, timeout_s=timeout_s)
+    try:
+        return client.post(body, path=path, timeout_s=timeout_s)
+    except Unauthorized as error:
+        error.remedy = "Give it one by --api-key KEY or APPLY_API_KEY; on its side `apply-service key NAME` makes one."
+        raise

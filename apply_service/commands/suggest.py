@@ -11,17 +11,19 @@ from pathlib import Path
 
 LEAST_LIKE = 75.0
 """How alike two names must be, of 100."""
+LEAST_CHARS = 3
+"""Fewer are in many names."""
 MAX_ENTRIES = 5_000
 """How many names of the folders below this one are looked at for a file."""
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that alone begins with the word, or else is most like it; None where none is much like it."""
+    """The known name that alone holds the word, or else is most like it; None where none is much like it."""
     from rapidfuzz import fuzz, process
 
     known = list(known)
-    longer = [name for name in known if word and name.startswith(word)]
+    longer = [name for name in known if len(word) >= LEAST_CHARS and word in name]
     if len(longer) == 1:
         return longer[0]
     found = process.extractOne(word, known, scorer=fuzz.ratio, processor=str.casefold, score_cutoff=LEAST_LIKE)
