@@ -12,7 +12,7 @@ COPY eval eval
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.11-slim AS base
-ENV PYTHONUNBUFFERED=1 HF_HOME=/models APPLY_LOG_FORMAT=json APPLY_STATE_DIR=/tmp/apply-service
+ENV PYTHONUNBUFFERED=1 HF_HOME=/models APPLY_LOG_FORMAT=json APPLY_LOG_LEVEL=info APPLY_STATE_DIR=/tmp/apply-service
 RUN useradd --uid 10001 --create-home apply && install -d -o apply /models
 COPY constraints.txt /wheels/
 COPY --from=wheel /wheels /wheels

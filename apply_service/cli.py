@@ -9,31 +9,53 @@ import gc
 import os
 import sys
 from argparse import (
+    SUPPRESS,
     Action,
     ArgumentParser,
     ArgumentTypeError,
     BooleanOptionalAction,
+    Namespace,
     RawDescriptionHelpFormatter,
+    _ArgumentGroup,
 )
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from apply_service.commands import output
 from apply_service.errors import ApplyError, InvalidField
 from apply_service.registry import CHECKS, EDIT_FORMATS
-from apply_service.settings import load_settings, parse_setting, setting_specs
+from apply_service.settings import NO_VALUE, SettingSpec, load_settings, parse_setting, setting_specs
 
 EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in output.MEANINGS.items())
+SHORT_FLAGS = {"model": "-m", "port": "-p", "server": "-s"}
+"""Of settings; other options have theirs beside them."""
+USUAL = (
+    "host",
+    "port",
+    "keys_file",
+    "playground",
+    "log_level",
+    "model",
+    "device",
+    "server",
+    "api_key",
+    "color",
+    "state_dir",
+)
+"""The settings that a command's help names; all others only `--help-all` does."""
 
 
 class Parser(ArgumentParser):
     """argparse, with our errors instead of an exit, and without abbreviated options: a new option would change their
     meaning, and what hides API keys by the name of their option would miss them."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **options})
+    def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
+        """`examples`: up to three, one a line."""
+        shape = {"allow_abbrev": False, "add_help": False, "formatter_class": RawDescriptionHelpFormatter}
+        super().__init__(*args, **{**shape, **options})
+        self.examples = examples
+        self.add_argument("-h", "--help", action=PrintHelp, nargs=0, help="print this help")
 
     def print_help(self, file: Any = None) -> None:
         """argparse's own ignores errors of writing."""
@@ -44,6 +66,38 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InvalidField(f"{message}.", remedy=f"See {self.prog} --help.")
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """Of choices; argparse's own says nothing of the similar one."""
+        if action.choices is None or value in action.choices:
+            return
+        from apply_service.commands.suggest import closest, did_you_mean
+
+        known = [str(one) for one in action.choices]
+        what = (
+            "command"
+            if action.dest == "command"
+            else action.option_strings[0]
+            if action.option_strings
+            else action.dest
+        )
+        message = (
+            f"There is no {what} {value}" if what == "command" else f"{what} takes {', '.join(known)}, not {value}"
+        )
+        meant = did_you_mean(closest(str(value), known))
+        raise InvalidField(f"{message}.", remedy=meant or f"See {self.prog} --help.")
+
+
+class PrintHelp(Action):
+    """The help of a command; settings of the engine, which fill a screen, only where all is asked for."""
+
+    def __call__(self, parser: ArgumentParser, _: object, __: object, flag: str | None = None) -> NoReturn:
+        if flag != "--help-all":
+            for action in parser._actions:
+                if getattr(action, "is_rare", False):
+                    action.help = SUPPRESS
+        parser.print_help()
+        raise SystemExit(0)
 
 
 class PrintVersion(Action):
@@ -61,7 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(100_000)  # imports make objects that stay: looking for garbage among them takes a tenth of a start
     try:
         try:
-            arguments = build_parser().parse_args(argv)
+            parser = build_parser()
+            if not (sys.argv[1:] if argv is None else argv):
+                output.write_note(parser.format_help().rstrip())
+                return output.BAD_REQUEST
+            arguments = parse(parser, argv)
             given = {spec.name: getattr(arguments, spec.name, None) for spec in setting_specs()}
             settings = load_settings(given, config=arguments.config)
             module, _, function = arguments.runs.partition(".")
@@ -80,129 +138,230 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.READER_GONE
 
 
+def parse(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
+    """The arguments.  Raises InvalidField, with what may have been meant."""
+    arguments, rest = parser.parse_known_args(argv)
+    unknown = [word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"]
+    command = commands_of(parser)[arguments.command]
+    arguments.parser, arguments.words = parser, list(sys.argv[1:] if argv is None else argv)[1:]
+    if unknown:
+        from apply_service.commands.suggest import closest, did_you_mean
+
+        known = [flag for action in command._actions for flag in action.option_strings if action.help != SUPPRESS]
+        meant = did_you_mean(closest(unknown[0], known))
+        raise InvalidField(f"There is no option {unknown[0]}.", remedy=meant or f"See {command.prog} --help.")
+    if arguments.command == "apply":
+        if rest and arguments.snippet is None:
+            arguments.snippet = rest.pop(0)  # argparse takes names that follow each other; options may stand between
+        if arguments.snippet is not None and arguments.update is not None:
+            message = f"Two snippets are named: {arguments.snippet} and {arguments.update}."
+            raise InvalidField(message, remedy="Name one.")
+        arguments.update = arguments.update if arguments.snippet is None else arguments.snippet
+    if rest:
+        raise InvalidField(f"There is one word too many: {rest[0]}.", remedy=f"See {command.prog} --help.")
+    return arguments
+
+
+def commands_of(parser: ArgumentParser) -> Mapping[str, Parser]:
+    """The parsers of all commands by their names."""
+    choices: Any = next(action.choices for action in parser._actions if action.dest == "command")
+    return cast("Mapping[str, Parser]", choices)
+
+
 def build_parser() -> ArgumentParser:
     """The parser of all commands.  It sets `runs` to the function in `commands` to call."""
-    shape: dict[str, Any] = {"epilog": EXIT_CODES, "formatter_class": RawDescriptionHelpFormatter}
-    text = "Apply code edits: original file + edit -> the whole merged file."
-    parser = Parser(prog="apply-service", description=text, **shape)
-    parser.add_argument("--version", action=PrintVersion, nargs=0, help="print the version")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser = Parser(prog="apply-service", usage="apply-service COMMAND ...", description=TEXT)
+    parser.add_argument("-V", "--version", action=PrintVersion, nargs=0, help="print the version")
+    commands = parser.add_subparsers(
+        prog="apply-service", dest="command", required=True, metavar="COMMAND", help=SUPPRESS
+    )
+    listed = ""
 
-    def add_command(name: str, runs: str, text: str, description: str) -> ArgumentParser:
-        command = commands.add_parser(name, help=text, description=description, **shape)
+    def add_command(name: str, runs: str, words: str, text: str, description: str, examples: str) -> Parser:
+        """`words`: what follows the name."""
+        nonlocal listed
+        usage = f"apply-service {name} {words}"
+        command: Parser = commands.add_parser(name, usage=usage, help=text, description=description, examples=examples)
+        command.epilog = f"{EXIT_CODES}\n\nexamples:\n{examples}"
         command.set_defaults(runs=runs)
+        listed += f"  {name:<12}{text}\n"
         return command
 
-    command = add_command("apply", "apply.run", "apply one edit to one file", APPLY_TEXT)
+    listed += "edit files:\n"
+    text = "apply an edit to a file, or a patch to several"
+    command = add_command("apply", "apply.run", "[options] FILE SNIPPET", text, APPLY_TEXT, APPLY_EXAMPLES)
     _add_apply_options(command)
     _add_settings(command, ("engine", "command", "backups"))
 
-    command = add_command("serve", "serve.run", "serve edits over HTTP", "Load the model and serve edits over HTTP.")
-    _add_settings(command, ("http", "engine"))
-
-    text = "list, download or delete models"
-    command = add_command("models", "models.run", text, MODELS_TEXT)
-    command.add_argument("action", nargs="?", choices=("list", "pull", "rm"), default="list", help="default: list")
-    command.add_argument("name", nargs="?", metavar="NAME", help="short name, Hugging Face id, or unpacked folder")
-    command.add_argument("--json", action="store_true", help="print the list as JSON")
-    _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url", "state_dir"))
-
-    command = add_command("doctor", "doctor.run", "check this installation", "Versions, device, model, self-test.")
-    command.add_argument("--json", action="store_true", help="print JSON")
-    _add_settings(command, ("engine", "backups"))
-
-    command = add_command("undo", "undo.run", "take back the newest --in-place edit of a file", UNDO_TEXT)
+    text = "take back the newest edit of a file"
+    command = add_command("undo", "undo.run", "[options] FILE", text, UNDO_TEXT, UNDO_EXAMPLES)
     command.add_argument("file", metavar="FILE", help="file to bring back")
     _add_settings(command, (), ("state_dir",))
 
-    command = add_command("recover", "undo.recover", "roll back a batch that was killed while writing", RECOVER_TEXT)
+    text = "roll back a batch that was killed while writing"
+    command = add_command("recover", "undo.recover", "[options]", text, RECOVER_TEXT, RECOVER_EXAMPLES)
     command.add_argument("--forget", action="store_true", help="give up on it instead and leave its files as they are")
-    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("-j", "--json", action="store_true", help="print JSON")
     _add_settings(command, (), ("state_dir",))
 
-    command = add_command("mcp", "mcp.run", "serve the tool edit_file to coding agents (MCP)", MCP_TEXT)
+    listed += "\nserve others:\n"
+    text = "serve edits over HTTP, with a page to try them"
+    command = add_command("serve", "serve.run", "[options]", text, SERVE_TEXT, SERVE_EXAMPLES)
+    _add_settings(command, ("http", "engine"))
+
+    command.add_argument("--background", action="store_true", help=SUPPRESS)
+
+    text = "keep a server of your own in the background, which apply asks"
+    command = add_command("start", "background.start", "[options]", text, START_TEXT, START_EXAMPLES)
+    _add_settings(command, ("engine",), ("port", "log_level", "playground", "state_dir"))
+    text = "stop that server"
+    command = add_command("stop", "background.stop", "[options]", text, STOP_TEXT, STOP_EXAMPLES)
+    _add_settings(command, (), ("state_dir", "drain_timeout_s"))
+    command = add_command(
+        "status", "background.status", "[options]", "tell whether it runs", STATUS_TEXT, STATUS_EXAMPLES
+    )
+    command.add_argument("-j", "--json", action="store_true", help="print JSON")
+    _add_settings(command, (), ("state_dir",))
+
+    text = "serve the tool edit_file to coding agents (MCP)"
+    command = add_command("mcp", "mcp.run", "[options]", text, MCP_TEXT, MCP_EXAMPLES)
     text = "folder that agents may edit files in (default: the current one); may be repeated"
     command.add_argument("--root", action="append", metavar="FOLDER", help=text)
     text = "serve streamable HTTP at this address, below /mcp, instead of stdio"
     command.add_argument("--listen", metavar="HOST:PORT", help=text)
-    text = "who decides; exact never loads a model (default: auto)"
-    command.add_argument("--strategy", choices=("auto", "model", "exact"), help=text)
+    text = "who decides: auto (default), model, or exact, which never loads a model"
+    command.add_argument("--strategy", choices=("auto", "model", "exact"), metavar="NAME", help=text)
     _add_settings(command, ("engine", "command", "mcp", "backups"), ("keys_file", "allow_open"))
 
-    command = add_command("connect", "connect.run", "point a coding agent or editor here", CONNECT_TEXT)
+    command = add_command(
+        "connect",
+        "connect.run",
+        "[options] CLIENT",
+        "point a coding agent or editor here",
+        CONNECT_TEXT,
+        CONNECT_EXAMPLES,
+    )
     command.add_argument("client", metavar="CLIENT", help=CONNECT_CLIENTS)
     command.add_argument("--write", action="store_true", help="add it to the client's file, and show the diff")
     command.add_argument("--root", metavar="FOLDER", default=".", help="the project (default: the current folder)")
     command.add_argument("--file", metavar="FILE", help="the client's file, where it is another one")
     _add_settings(command, ("backups",), ("server", "color"))
 
-    command = add_command("key", "key.run", "make an API key for the server", KEY_TEXT)
+    text = "make an API key for the server"
+    command = add_command("key", "key.run", "[options] NAME", text, KEY_TEXT, KEY_EXAMPLES)
     command.add_argument("name", metavar="NAME", help="who will use it; stands in logs and limits")
     command.add_argument("--file", metavar="FILE", help="file of keys to add the entry to (setting keys_file)")
     command.add_argument("--stdin", action="store_true", help="hash the key on standard input instead of making one")
     _add_settings(command, ())
+
+    listed += "\nthis installation:\n"
+    text = "list, download or delete models"
+    words = "[options] [list | pull NAME | rm NAME]"
+    command = add_command("models", "models.run", words, text, MODELS_TEXT, MODELS_EXAMPLES)
+    text = "list (default), pull or rm"
+    command.add_argument(
+        "action", nargs="?", choices=("list", "pull", "rm"), default="list", metavar="ACTION", help=text
+    )
+    command.add_argument("name", nargs="?", metavar="NAME", help="short name, Hugging Face id, or unpacked folder")
+    command.add_argument("-j", "--json", action="store_true", help="print the list as JSON")
+    _add_settings(command, (), ("engine", "vllm_url", "model", "models", "remote_url", "state_dir"))
+
+    text = "check that it works"
+    command = add_command("doctor", "doctor.run", "[options]", text, DOCTOR_TEXT, DOCTOR_EXAMPLES)
+    command.add_argument("-j", "--json", action="store_true", help="print JSON")
+    _add_settings(command, ("engine", "backups"))
+
+    text = "complete commands, options and files in your shell"
+    command = add_command("completion", "completion.run", "SHELL", text, COMPLETION_TEXT, COMPLETION_EXAMPLES)
+    command.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    _add_settings(command, ())
+
+    parser.epilog = f"{listed}\nEach has its own help: apply-service apply --help"
     return parser
 
 
-def _add_apply_options(command: ArgumentParser) -> None:
+def _add_apply_options(command: Parser) -> None:
     """The options of `apply`.  Long, because each option takes a line or two."""
     add = command.add_argument
     text = "file to edit; one that does not exist is a new file; - edits what comes through standard input"
     add("file", nargs="?", metavar="FILE", help=text)
+    text = "file with the edit; - reads it from standard input; may also be written --update SNIPPET"
+    add("snippet", nargs="?", metavar="SNIPPET", help=text)
+    add("--update", metavar="SNIPPET", help=SUPPRESS)
+
+    add = command.add_argument_group("what comes out").add_argument
+    text = "write the file (atomically, with a backup for undo) instead of printing it; not if the answer is in doubt"
+    add("-i", "--in-place", action="store_true", help=text)
+    add(
+        "-y", "--allow-doubt", action="store_true", help="accept an answer that may be wrong: write it, and exit with 0"
+    )
+    add("-d", "--diff", action="store_true", help="print what changes, as a unified diff, instead of the merged file")
+    add("-j", "--json", action="store_true", help="print the whole answer as JSON")
+    add("-q", "--quiet", action="store_true", help="no word on standard error where all is well (exit code 0)")
+    add("-v", "--verbose", action="store_true", help="also tell who decided, what was checked, and how fast it was")
+
+    add = command.add_argument_group("the edit").add_argument
+    add("-t", "--instruction", metavar="TEXT", help="what the edit is to do, in words")
+    text = f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out"
+    add("-f", "--format", metavar="NAME", help=text)
+    text = "who decides: auto (default), model, or exact, which never loads a model"
+    add("--strategy", metavar="NAME", help=text)
     text = "where FILE is -: its name, which tells the language; nothing is opened"
     add("--stdin-path", metavar="NAME", help=text)
-    add("--update", metavar="FILE", help="file with the edit; - reads it from standard input")
-    add("--instruction", metavar="TEXT", help="what the edit is to do, in words")
-    text = "read one JSON request, as POST /v1/apply takes it; - is standard input"
-    add("--request", metavar="FILE", help=text)
+    add("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
+    add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
+    text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
+    add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)
+    text = "deadline of the edit in seconds; loading a model here does not count"
+    add("--timeout", type=float, metavar="S", help=text)
+    add("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
+    add("--temperature", type=float, metavar="T", help="0 is greedy (default)")
+    add("--seed", type=int, metavar="N", help="seed of the sampling")
+
+    add = command.add_argument_group("several files, and JSON").add_argument
+    text = "apply one diff, patch or reply over several files; - reads it from standard input"
+    add("-p", "--patch", metavar="FILE", help=text)
     text = "edit several files: JSON as POST /v1/apply/batch takes it, without the files; - is standard input"
     add("--batch", metavar="FILE", help=text)
-    text = "apply one diff, patch or reply over several files; - reads it from standard input"
-    add("--patch", metavar="FILE", help=text)
     add("--independent", action="store_true", help="of a --patch, write the files that fit even if others do not")
     text = "folder that a --batch or --patch may change files in (default: the current one); may be repeated"
     add("--root", action="append", metavar="FOLDER", help=text)
-
-    text = f"format of the edit ({', '.join(EDIT_FORMATS)}); detected where it is left out"
-    add("--format", metavar="NAME", help=text)
-    add("--strategy", metavar="auto|model|exact", help="who decides; exact never loads a model")
-    add("--encoding", metavar="NAME", help="encoding of FILE (default: utf-8)")
-    add("--language", metavar="NAME", help="language of FILE, where its name does not tell")
-    add("--temperature", type=float, metavar="T", help="0 is greedy (default)")
-    add("--seed", type=int, metavar="N", help="seed of the sampling")
-    add("--max-tokens", type=int, metavar="N", help="most tokens to generate; reaching it is an error")
-    text = "deadline of the edit in seconds; loading a model here does not count"
-    add("--timeout", type=float, metavar="S", help=text)
-    text = "accept or refuse what a check finds; so for fallback, doubt, instruction, reply and other_files"
-    add("--on-verdict", action="append", type=_verdict_rule, metavar="CHECK=warn|fail", help=text)
-
-    text = "write the file (atomically, with a backup) instead of printing it"
-    add("--in-place", action="store_true", help=text)
-    text = "with --in-place: write an answer that may be wrong (verdict doubt)"
-    add("--allow-doubt", action="store_true", help=text)
-    add("--diff", action="store_true", help="print a unified diff instead of the merged file")
-    add("--json", action="store_true", help="print the whole answer as JSON")
-    add("--quiet", "-q", action="store_true", help="no summary on standard error")
+    text = "read one JSON request, as POST /v1/apply takes it; - is standard input"
+    add("--request", metavar="FILE", help=text)
 
 
-def _add_settings(command: ArgumentParser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
+def _add_settings(command: Parser, groups: Iterable[str], names: Iterable[str] = ()) -> None:
     """Options for the settings of these groups, and for those of these names."""
-    options = command.add_argument_group("settings")
-    options.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
-    for spec in setting_specs():
-        if spec.group not in groups and spec.name not in names:
-            continue
-        text = f"{spec.help} ({spec.range}; default: {spec.default_text})".replace("%", "%%")
-        if spec.kind is bool:
-            options.add_argument(spec.flag, action=BooleanOptionalAction, default=None, help=text)
-            continue
-        metavar = {int: "N", float: "S"}.get(spec.kind, "NAME")
-        if spec.is_list:
-            metavar = "NAME,..."
-        elif spec.choices:
-            metavar = "|".join(spec.choices)
-        parse = partial(parse_setting, spec, source=spec.flag)
-        options.add_argument(spec.flag, type=parse, metavar=metavar, default=None, help=text)
+    usual = command.add_argument_group("settings")
+    usual.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
+    specs = [spec for spec in setting_specs() if spec.group in groups or spec.name in names]
+    rare = [spec for spec in specs if spec.name not in USUAL]
+    for spec in specs:
+        if spec not in rare:
+            _add_setting(usual, spec)
+    if rare:
+        usual.add_argument("--help-all", action=PrintHelp, nargs=0, help=f"also name the other {len(rare)} settings")
+        others = command.add_argument_group("other settings")
+        for spec in rare:
+            _add_setting(others, spec).is_rare = True  # type: ignore[attr-defined]
+
+
+def _add_setting(options: _ArgumentGroup, spec: SettingSpec) -> Action:
+    text = f"{spec.help} ({spec.range}; default: {spec.default_text})".replace("%", "%%")
+    if spec.kind is bool:
+        return options.add_argument(spec.flag, action=BooleanOptionalAction, default=None, help=text)
+    metavar = {int: "N", float: "S"}.get(spec.kind, "NAME")
+    if spec.is_list:
+        metavar = "NAME,..."
+    elif spec.choices:
+        metavar = "|".join(spec.choices)
+
+    def parse(text: str) -> object:
+        value = parse_setting(spec, text, source=spec.flag)
+        return NO_VALUE if value is None else value
+
+    flags = [SHORT_FLAGS[spec.name]] if spec.name in SHORT_FLAGS else []
+    return options.add_argument(*flags, spec.flag, type=parse, metavar=metavar, default=None, help=text)
 
 
 def _verdict_rule(text: str) -> tuple[str, str]:
@@ -217,19 +376,34 @@ def _verdict_rule(text: str) -> tuple[str, str]:
     return check, action
 
 
+TEXT = """\
+Apply code edits: original file + edit -> the whole merged file.
+
+  apply-service apply src/app.py snippet.py            # print the merged file
+  apply-service apply -i src/app.py snippet.py         # write it; undo with: apply-service undo src/app.py
+  apply-service serve                                  # a page to try it in the browser, and the API"""
+
 APPLY_TEXT = """\
-Apply one edit to FILE and print the merged file, byte for byte; a summary of who decided and what the checks found
-goes to standard error.  The edit is a lazy snippet, search/replace blocks, a diff, a patch or a whole file.
+Apply the edit in SNIPPET to FILE and print the merged file, byte for byte; how sure it is, and why not surer, goes to
+standard error.  The edit is what a model writes: a lazy snippet, search/replace blocks, a diff, a patch, a whole file.
 
 As FILE, - is standard input: a filter for editors.
 
 With --batch or --patch several files are edited: all of them, or none where one fails.
 
 With --server the running service answers and no model is loaded here."""
+APPLY_EXAMPLES = """\
+  apply-service apply src/app.py snippet.py -d         # show what would change
+  apply-service apply src/app.py snippet.py -i         # write it, unless it is in doubt
+  apply-service apply -p change.diff -i                # several files: all of them, or none
+"""
 
 UNDO_TEXT = """\
 Bring back what FILE held before the newest `apply --in-place`; a file that the edit had created is removed.  Refused
 where the file was changed since."""
+UNDO_EXAMPLES = """\
+  apply-service undo src/app.py
+"""
 
 CONNECT_TEXT = """\
 Print the configuration that lets CLIENT edit by this service, or add it to the client's file in the project (--write):
@@ -240,22 +414,91 @@ With --server the running service applies the edits and no model is loaded by th
 
 CONNECT_CLIENTS = "claude-code, cursor, codex, opencode, zed, continue, avante, codecompanion or aider"
 
-KEY_TEXT = """\
-Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
+CONNECT_EXAMPLES = """\
+  apply-service connect cursor
+  apply-service connect claude-code --write
+"""
+
 
 RECOVER_TEXT = """\
 Roll back what `apply --in-place` of several files had begun to write when it was killed, so that all of its files are
 as they were.  Every command that writes files does so first.  Where a file was changed since, nothing is touched."""
+RECOVER_EXAMPLES = """\
+  apply-service recover
+  apply-service recover --forget                       # leave the files as they are
+"""
 
-MODELS_TEXT = """\
-List the models that a request may name, the short names, and what was downloaded or unpacked; loads none.  `pull` shows
-size and licence and downloads a model from the Hugging Face hub (stopped, it goes on); `rm` deletes its files."""
+SERVE_TEXT = """\
+Load the model and serve edits over HTTP, until Ctrl-C; at / is a page to try edits on, at /docs the API."""
+SERVE_EXAMPLES = """\
+  apply-service serve
+  apply-service serve -p 9000 --log-level info         # a line for each request
+  apply-service serve --host 0.0.0.0 --keys-file keys.toml
+"""
+
+START_TEXT = """\
+Start a server of your own in the background; `apply` asks it from then on and answers at once.  It listens on loopback
+alone, on a free port unless --port names one, and wants a key that only you can read.  Models stay loaded."""
+START_EXAMPLES = """\
+  apply-service start
+  apply-service start -m fastapply-1.5b                # asked by: apply -m fastapply-1.5b
+  apply-service stop
+"""
+
+STOP_TEXT = """\
+Stop the server of `apply-service start`: what it has accepted may finish."""
+STOP_EXAMPLES = """\
+  apply-service stop
+"""
+
+STATUS_TEXT = """\
+Tell whether the server of `apply-service start` runs, where, and where its key is; the exit code is 0 if it answers."""
+STATUS_EXAMPLES = """\
+  apply-service status
+  apply-service status --json
+"""
 
 MCP_TEXT = """\
 Serve MCP with one tool, edit_file: agents send the lines that change, the file is merged, checked and written, and the
 answer is the diff.  Only files below the roots are touched; links and .. are followed first.
 
 With --server the running service applies the edits and no model is loaded here."""
+MCP_EXAMPLES = """\
+  apply-service mcp                                    # over stdio, for files below the current folder
+  apply-service mcp --root ~/src/project -s http://127.0.0.1:8765
+  apply-service mcp --listen 127.0.0.1:8766            # over HTTP, at /mcp
+"""
+
+KEY_TEXT = """\
+Make an API key and the entry for the file of keys, which holds its hash alone.  The key is shown once."""
+KEY_EXAMPLES = """\
+  apply-service key ci --file keys.toml
+  apply-service serve --keys-file keys.toml
+"""
+
+MODELS_TEXT = """\
+List the models that a request may name, the short names, and what was downloaded or unpacked; loads none.  `pull` shows
+size and licence and downloads a model from the Hugging Face hub (stopped, it goes on); `rm` deletes its files."""
+MODELS_EXAMPLES = """\
+  apply-service models
+  apply-service models pull fastapply-1.5b
+  apply-service apply src/app.py snippet.py -m fastapply-1.5b
+"""
+
+DOCTOR_TEXT = """\
+Check versions, device and model: load it, and pass its self-test."""
+DOCTOR_EXAMPLES = """\
+  apply-service doctor
+  apply-service doctor -m fastapply-1.5b
+"""
+
+COMPLETION_TEXT = """\
+Print the script by which your shell completes commands, options, their values and files."""
+COMPLETION_EXAMPLES = """\
+  eval "$(apply-service completion bash)"              # in ~/.bashrc; so with zsh, behind compinit, in ~/.zshrc
+  apply-service completion zsh > ~/.zfunc/_apply-service
+  apply-service completion fish > ~/.config/fish/completions/apply-service.fish
+"""
 
 
 if __name__ == "__main__":

@@ -22,12 +22,15 @@ from apply_service.errors import SettingsError
 from apply_service.models import EMBEDDED
 
 VLLM = "vllm"
+AUTO = "auto"
 ENV_KEY = "env:"
 """Before the name of a variable that holds a key."""
 ENV_PREFIX = "APPLY_"
 CONFIG_VARIABLE = "APPLY_CONFIG"
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-NONE_WORDS = ("", "none")
+NO_VALUE = "none"
+"""What unsets an optional setting, also on the command line, where None is an option that was not given."""
+NONE_WORDS = ("", NO_VALUE)
 MODEL_ALIASES = (
     *("auto", "Fast-Apply", "fastapply-1.5b"),
     *("morph-v2", "morph-v3-fast", "morph-v3-large", "morph/morph-v3-fast", "morph/morph-v3-large"),
@@ -170,7 +173,8 @@ class Settings:
         "Origins whose web pages may call the service, as `https://example.org`; `*` is all.")
     playground: str = _http("auto", ("auto", "on", "off"),
         "Whether `/` is a page to try edits on; `auto` serves it unless the service is open to a network without keys.")
-    log_level: str = _http("info", ("debug", "info", "warning", "error"), "Least severity that is logged.")
+    log_level: str = _http("warning", ("debug", "info", "warning", "error"),
+        "Least severity that is logged; `info` has a line for each request.")
     log_format: str = _http("text", ("text", "json"), "Shape of a log line.")
     engine: str = _engine("local", ("local", "torch", "vllm"),
         "Where models run. `local`: in this process, the embedded model on NumPy, and on torch where an option asks "
@@ -252,7 +256,9 @@ class Settings:
     remote_silence_timeout_s: float = _engine(60.0, (0.001, 86_400), "How long that server may be silent, in seconds.")
     remote_max_bytes: int = _engine(64 * 2**20, (1024, 2**31),
         "Largest answer of that server, in bytes, events included.")
-    server: str | None = _command(None, (), "URL of a running service that `apply` asks instead of loading a model.")
+    server: str | None = _command(AUTO, (),
+        "URL of a running service that is asked instead of loading a model. `auto`: `apply` asks the one of "
+        "`apply-service start` if it runs, has the same model, and no option of an engine is given; `mcp` none.")
     api_key: str | None = _command(None, (), "API key that `apply` sends to `server`.", is_secret=True)
     color: str = _command("auto", ("auto", "always", "never"),
         "Coloured diffs; `auto` colours a terminal unless NO_COLOR is set.")
@@ -349,6 +355,9 @@ def load_settings(
             values[spec.name] = parse_setting(spec, environment[spec.variable], source=spec.variable)
     values |= {name: value for name, value in (command_line or {}).items() if value is not None}
     refuse_unknown(values, "command line")
+    for spec in setting_specs():
+        if spec.is_optional and values.get(spec.name) == NO_VALUE:
+            values[spec.name] = None
     return Settings(**values)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apply_service.api.answer import EditOut, NativeAnswer, UsageOut
 from apply_service.api.errors import NEVER_SENT, error_kinds, status_of
 from apply_service.api.schema import NativeRequest
-from apply_service.cli import build_parser
+from apply_service.cli import build_parser, commands_of
 from apply_service.commands.output import MEANINGS, exit_code
 from apply_service.errors import ApplyError
 from apply_service.settings import setting_specs
@@ -71,18 +72,18 @@ def render(page: str) -> str:
 def commands() -> str:
     """Every command with its own options; options that are settings are in the table of settings."""
     settings = {spec.flag for spec in setting_specs()}
-    parser = build_parser()
-    subparsers = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     return "\n".join(
-        f"### `{command.prog}`\n\n{command.description}\n\n{_options(command, settings)}"
-        for command in subparsers.choices.values()
+        f"### `{command.prog}`\n\n{command.description}\n\n```\n{textwrap.dedent(command.examples)}```\n\n"
+        + _options(command, settings)
+        for command in commands_of(build_parser()).values()
     )
 
 
 def _options(command: argparse.ArgumentParser, settings: set[str]) -> str:
-    own = [action for action in command._actions if action.dest != "help"]
+    hidden = ("help", "help_all")
+    own = [action for action in command._actions if action.dest not in hidden and action.help != argparse.SUPPRESS]
     rows = [(_spelling(action), action.help or "") for action in own if not settings & set(action.option_strings)]
-    used = [action.option_strings[0] for action in own if settings & set(action.option_strings)]
+    used = [flag for action in own for flag in action.option_strings if flag in settings]
     listed = "\nSettings: " + ", ".join(f"`{flag}`" for flag in used) + ".\n" if used else ""
     return table(("option", "meaning"), rows) + listed
 

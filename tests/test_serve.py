@@ -15,7 +15,9 @@ from urllib.request import urlopen
 import pytest
 
 from apply_service.clients.http import HttpClient
+from apply_service.commands.serve import greet
 from apply_service.errors import ApplyError, Truncated
+from apply_service.settings import Settings
 from apply_service.types import ApplyRequest
 from tests.doubles import wait_for
 from tests.engine.tiny_models import save_tiny
@@ -99,12 +101,22 @@ def test_a_stopped_server_answers_what_it_accepted(model: Path, number: signal.S
     assert answers[-1] == Truncated.code
 
 
+def test_a_server_says_where_it_is_and_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
+    greet("http://127.0.0.1:80", Settings())
+    first, *more = capsys.readouterr().err.splitlines()
+    assert first == "serving embedded on http://127.0.0.1:80"
+    assert [line for line in more if "http://127.0.0.1:80/ is a page" in line]
+    assert [line for line in more if "apply-service apply FILE SNIPPET --server http://127.0.0.1:80" in line]
+    greet("http://127.0.0.1:80", Settings(playground="off"))
+    assert "is a page" not in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken(model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         done = _serve_and_fail("--port", port, "--model", str(model))
     assert done.returncode == 4
-    assert "[not_ready]" in done.stderr
+    assert "Cannot listen on" in done.stderr
     assert port in done.stderr
 
 
@@ -112,7 +124,7 @@ def test_a_port_that_is_taken(model: Path) -> None:
 def test_a_model_that_is_none(tmp_path: Path) -> None:
     done = _serve_and_fail("--port", "0", "--model", str(tmp_path / "none"))
     assert done.returncode == 4
-    assert "[unknown_model]" in done.stderr
+    assert "none" in done.stderr
 
 
 def _collect(url: str, answers: list[str]) -> None:

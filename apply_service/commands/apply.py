@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from apply_service.commands import output
+from apply_service.commands.background import choose_server
 from apply_service.commands.request import (
     STANDARD_INPUT,
     UTF8,
@@ -24,21 +25,40 @@ from apply_service.commands.request import (
     original_fields,
     read_bytes,
     read_text,
+    refuse_binary,
     refuse_unused,
 )
+from apply_service.commands.suggest import file_hint
 from apply_service.commands.undo import roll_back_dead
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
-from apply_service.errors import ApplyError, CheckFailed, InvalidField, UnsupportedParameter
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    CheckFailed,
+    ContextLimitExceeded,
+    EmptyUpdate,
+    FileNotReadable,
+    InvalidField,
+    MalformedEdit,
+    NeedsMoreContext,
+    NulByte,
+    ResultError,
+    TooLarge,
+    UnsupportedParameter,
+)
 from apply_service.settings import Settings
 from apply_service.types import DOUBT, is_refused
 
 PASSED_ON = ("instruction", "format", "language", "strategy", "drafter", "model", "seed", "temperature", "max_tokens")
 """Options that are copied into the request if the user gave them."""
+ABOUT_THE_FILE = (BadEncoding, NulByte, MalformedEdit, NeedsMoreContext, TooLarge, ContextLimitExceeded, ResultError)
+"""Errors in whose words the file's name is missing."""
 
 
 def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command and return the exit code.  Raises ApplyError."""
+    settings = choose_server(arguments, settings)
     refuse_unused(arguments, settings)
     if arguments.in_place:
         roll_back_dead(settings)
@@ -48,12 +68,25 @@ def run(arguments: Namespace, settings: Settings) -> int:
         return batch.run(arguments, settings)
     if arguments.request is not None:
         return _run_request(arguments, settings)
-    source, request = _read_edit(arguments)
+    is_new, hint, done = False, "", ""
     try:
+        source, request = _read_edit(arguments)
+        if is_new := arguments.file != STANDARD_INPUT and not source.exists:
+            hint = file_hint(arguments.file)
         answer = answer_request(json.dumps(request).encode(), settings, arguments.timeout)
+        if is_new and _failed_checks(answer, _rules(request)):
+            message = f"{source.path} does not exist, and the edit is not the whole of a new file."
+            raise FileNotReadable(message, value=str(source.path), remedy="Name the file to edit.")
         if arguments.in_place:
-            _write_back(source, answer, request, settings)
+            done = _write_back(source, answer, request, settings)
     except ApplyError as error:
+        if (
+            isinstance(error, ABOUT_THE_FILE)
+            and arguments.file not in error.message
+            and error.value != arguments.update
+        ):
+            error.message = f"{arguments.file}: {error.message}"
+        error.remedy = hint or error.remedy
         return output.print_failure(error, is_json=arguments.json)
     if arguments.json:
         output.write_json(answer)
@@ -61,7 +94,10 @@ def run(arguments: Namespace, settings: Settings) -> int:
         output.write_diff(answer["diff"] or "", settings)
     elif not arguments.in_place:
         output.write_out(merged_bytes(answer))
-    return _end(answer, request, arguments)
+    code = _end(answer, request, arguments, done)
+    if hint and not arguments.quiet:
+        output.write_note(f"  {source.path} is a new file. {hint}")
+    return code
 
 
 def _run_request(arguments: Namespace, settings: Settings) -> int:
@@ -84,12 +120,30 @@ def _run_request(arguments: Namespace, settings: Settings) -> int:
     return _end(answer, request, arguments)
 
 
-def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace) -> int:
-    """Print the summary of the answer, and return the exit code."""
-    if not arguments.quiet:
-        for line in output.summary_lines(answer):
+def _end(answer: Mapping[str, Any], request: Mapping[str, Any], arguments: Namespace, done: str = "") -> int:
+    """Say how sure the answer is, and what became of it; the exit code.  One that may not be used as it is, is told
+    even where `--quiet` is given."""
+    failed = _failed_checks(answer, _rules(request))
+    if not done:
+        name = str(request.get("path") or "standard input")
+        done = f"{name}: {output.headline(answer)}"
+        if failed:
+            done += "; look at it before you use it"
+            is_doubted = all(verdict["check"] == DOUBT for verdict in failed)
+            done += " (--allow-doubt accepts it)" if is_doubted and arguments.request is None else ""
+    if failed or not arguments.quiet:
+        output.write_note(done)
+        for line in output.findings(answer):
             output.write_note(line)
-    return output.REFUSED if _failed_checks(answer, request.get("on_verdict") or {}) else output.OK
+    if arguments.verbose:
+        for line in output.details(answer):
+            output.write_note(line)
+    return output.REFUSED if failed else output.OK
+
+
+def _rules(request: Mapping[str, Any]) -> Mapping[str, str]:
+    """What a check's findings do: a doubt refuses the answer, unless the caller says otherwise."""
+    return {DOUBT: "fail", **(request.get("on_verdict") or {})}
 
 
 def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[Mapping[str, Any]]:
@@ -100,18 +154,32 @@ def _failed_checks(answer: Mapping[str, Any], rules: Mapping[str, str]) -> list[
 def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
     """The file to edit and the request for it.  Standard input has the name in `--stdin-path`, and no file."""
     if arguments.file is None:
-        raise InvalidField("No FILE is named.", value="FILE", remedy="Name the file to edit, or use --request -.")
+        remedy = "Name the file to edit and the snippet: apply-service apply FILE SNIPPET."
+        raise InvalidField("No file is named.", remedy=remedy)
+    if arguments.update is None and arguments.instruction is None:
+        remedy = f"Name the file that holds it: apply-service apply {arguments.file} SNIPPET; - reads standard input."
+        raise EmptyUpdate(f"There is no edit for {arguments.file}.", value="", remedy=remedy)
     if arguments.file != STANDARD_INPUT:
-        source = read_source(str(arguments.file))
+        try:
+            source = read_source(str(arguments.file))
+        except FileNotReadable as error:
+            error.remedy = file_hint(arguments.file) or error.remedy
+            raise
     else:
         path = Path(arguments.stdin_path or "")
         source = SourceFile(path, path, read_bytes(STANDARD_INPUT), exists=False)
     request: dict[str, Any] = {**original_fields(source.data, arguments.encoding or UTF8)}
+    if "original" not in request and arguments.encoding is None:
+        refuse_binary(arguments.file, source.data)
     if arguments.file != STANDARD_INPUT or arguments.stdin_path is not None:
         # JSON carries only Unicode text, so bytes of the name that are not UTF-8 are replaced.
         request["path"] = os.fsencode(source.path).decode("utf-8", "replace")
     if arguments.update is not None:
         request["update"] = read_text(arguments.update)
+        if not request["update"].strip() and arguments.instruction is None:
+            named = "Standard input" if arguments.update == STANDARD_INPUT else arguments.update
+            remedy = "Save the edit first, or name the file that holds it."
+            raise EmptyUpdate(f"{named} is empty: there is no edit.", value=request["update"], remedy=remedy)
     request |= {name: value for name in PASSED_ON if (value := getattr(arguments, name)) is not None}
     if arguments.timeout is not None:
         request["timeout_s"] = arguments.timeout
@@ -123,20 +191,23 @@ def _read_edit(arguments: Namespace) -> tuple[SourceFile, dict[str, Any]]:
     return source, request
 
 
-def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], settings: Settings) -> None:
-    if failed := _failed_checks(answer, {DOUBT: "fail", **(request.get("on_verdict") or {})}):
+def _write_back(source: SourceFile, answer: dict[str, Any], request: Mapping[str, Any], settings: Settings) -> str:
+    """Write the file; what was done, in words.  Raises CheckFailed: not, as the answer may not be used as it is;
+    FileError."""
+    if failed := _failed_checks(answer, _rules(request)):
+        found = "; ".join(map(output.describe, failed))
+        checks = sorted({verdict["check"] for verdict in failed})
+        accepts = " ".join("--allow-doubt" if check == DOUBT else f"--on-verdict {check}=warn" for check in checks)
         raise CheckFailed(
-            f"{source.path} was left alone: {failed[0]['check']}: {failed[0]['message']}",
-            value=sorted({verdict["check"] for verdict in failed}),
-            remedy="Look at the answer with --diff; --allow-doubt writes it all the same, and --on-verdict CHECK=warn "
-            "accepts another check's findings.",
+            f"{source.path} was left alone: {found}",
+            value=checks,
+            remedy=f"Look at the answer with --diff; {accepts} writes it all the same.",
         )
     write = FileWrite(source, merged_bytes(answer))
     if not write.is_change:
-        output.write_note(f"{source.path}: nothing to change")
-        return
+        return f"{source.path}: nothing changes"
     BackupStore(settings.state_path, settings.backups_kept).write_all([write])
     name = f"./{source.path}" if str(source.path).startswith("-") else str(source.path)
     argument = subprocess.list2cmdline([name]) if os.name == "nt" else shlex.quote(name)
-    done = "changed" if source.exists else "created"
-    output.write_note(f"{source.path}: {done}; to take it back: apply-service undo {argument}")
+    wrote = "wrote" if source.exists else "created"
+    return f"{output.headline(answer)}; {wrote} {source.path}; undo with `apply-service undo {argument}`"

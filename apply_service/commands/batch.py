@@ -6,6 +6,7 @@ back.  `Roots` judges the names: a batch may come from an agent, a patch from an
 
 from __future__ import annotations
 
+import itertools
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +17,9 @@ from apply_service.commands.request import UTF8, answer_batch, merged_bytes, ori
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.files import FileWrite, SourceFile, read_source
 from apply_service.disk.paths import Roots
-from apply_service.errors import ApplyError, FileError, InvalidField, UnsupportedParameter
+from apply_service.errors import ApplyError, CheckFailed, FileError, InvalidField, UnsupportedParameter
 from apply_service.settings import Settings
-from apply_service.types import DOUBT
+from apply_service.types import DOUBT, is_refused
 
 Json = dict[str, Any]
 Sources = Mapping[str, SourceFile]
@@ -33,9 +34,10 @@ def run(arguments: Namespace, settings: Settings) -> int:
     try:
         batch = _read_batch(arguments)
         request, sources = _with_files(batch, arguments.encoding or UTF8, roots, wants_diff=wants_diff)
+        parts = [request] if "patch" in batch else request["edits"]
         if arguments.allow_doubt or arguments.in_place:
             rule = "warn" if arguments.allow_doubt else "fail"
-            for part in [request] if "patch" in batch else request["edits"]:
+            for part in parts:
                 own = part.get("on_verdict") or {}
                 if isinstance(own, dict):  # anything else is refused by whoever answers
                     part["on_verdict"] = {DOUBT: rule, **own}
@@ -50,12 +52,18 @@ def run(arguments: Namespace, settings: Settings) -> int:
         output.write_json(answer)
     elif diff := "".join(item["diff"] or "" for item in answer["items"]):
         output.write_diff(diff, settings)
-    if not arguments.quiet:
-        for line in _summary(answer, is_written=arguments.in_place):
-            output.write_note(line)
+    is_doubted = any(
+        is_refused(verdict["check"], verdict["severity"], {DOUBT: "fail", **(part.get("on_verdict") or {})})
+        for item, part in zip(answer["items"], itertools.cycle(parts), strict=False)
+        for verdict in item["verdicts"]
+    )
+    code = output.OK if answer["status"] == "applied" and not is_doubted else output.REFUSED
     if n_unwritten:
-        return output.FILE
-    return output.OK if answer["status"] == "applied" else output.REFUSED
+        code = output.FILE
+    if code or not arguments.quiet:
+        for line in _summary(answer, is_written=arguments.in_place, is_verbose=arguments.verbose):
+            output.write_note(line)
+    return code
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
@@ -162,19 +170,23 @@ def _writes(item: Json, sources: Sources) -> Iterator[FileWrite]:
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
-def _summary(answer: Json, *, is_written: bool) -> Iterator[str]:
+def _summary(answer: Json, *, is_written: bool, is_verbose: bool) -> Iterator[str]:
     for item in answer["items"]:
         head = f"{item['path']}: {item['action']}"
         if item["answer"] is not None:
-            first, *rest = output.summary_lines(item["answer"])
-            yield f"{head}: {first}"
-            yield from rest
+            yield f"{head}: {output.headline(item['answer'])}"
+            yield from output.findings(item["answer"])
+            if is_verbose:
+                yield from output.details(item["answer"])
             continue
         yield head + (f": {item['status']}" if item["status"] != "ok" else "")
-        if item["error"] is not None:
-            yield f"  error: {item['error']['message']} [{item['error']['code']}]"
-            yield f"  remedy: {item['error']['remedy']}"
+        if item["error"] is not None and item["error"]["code"] == CheckFailed.code:
+            yield from output.findings(item)
+            yield "  Look at it without --in-place; --allow-doubt or --on-verdict CHECK=warn accept it."
+        elif item["error"] is not None:
+            yield f"  {item['error']['message']}"
+            yield f"  {item['error']['remedy']}"
     n_ok = sum(item["status"] == "ok" for item in answer["items"])
-    hint = "; to take one back: apply-service undo FILE" if is_written and n_ok else ""
+    hint = "; undo one with `apply-service undo FILE`" if is_written and n_ok else ""
     done = "written" if is_written else "can be written"
     yield f"{answer['status']}: {n_ok} of {len(answer['items'])} files {done}{hint}"

@@ -25,7 +25,7 @@ from apply_service.commands.undo import roll_back_dead
 from apply_service.disk.backups import BackupStore
 from apply_service.disk.paths import Roots
 from apply_service.errors import ApplyError, SettingsError, TooLarge, missing_extra
-from apply_service.settings import Settings
+from apply_service.settings import AUTO, Settings
 from apply_service.types import ApplyRequest, ApplyResult, FinalEvent, Strategy
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def run(arguments: Namespace, settings: Settings) -> int:
         raise missing_extra("The MCP server needs the MCP SDK", "mcp") from error
     from apply_service.mcp.tool import FileEditor, create_server
 
+    settings = replace(settings, server=None if settings.server == AUTO else settings.server)
     refuse_engine_options(arguments, settings)
     host, _, port = (arguments.listen or "").rpartition(":")
     if arguments.listen is not None:

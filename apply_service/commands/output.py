@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import re
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apply_service.errors as errors
 from apply_service.errors import ApplyError, FileNotWritable, shorten
 from apply_service.settings import Settings, is_color_wanted
+from apply_service.types import DOUBT
 
 OK = 0
 REFUSED = 1
@@ -23,8 +29,8 @@ INTERRUPTED = 130
 READER_GONE = 141
 
 MEANINGS: Mapping[int, str] = {
-    OK: "done; every check passed or only warned",
-    REFUSED: "there is an answer, but a check failed, or it was cut off; what failed was not written",
+    OK: "done; no check failed, and nothing is in doubt",
+    REFUSED: "there is an answer, but it is in doubt, a check failed, or it was cut off; such a file was not written",
     BAD_REQUEST: "bad request, option or setting",
     FILE: "a file cannot be read or written, changed meanwhile, or has no backup; nothing was written",
     UNAVAILABLE: "model or service unavailable, overloaded or too late",
@@ -34,6 +40,15 @@ MEANINGS: Mapping[int, str] = {
 }
 RED, GREEN, CYAN, BOLD, RESET = "\033[31m", "\033[32m", "\033[36m", "\033[1m", "\033[0m"
 MAX_VALUE_CHARS = 300
+SPIN_S = 0.3
+MAX_LINE_CHARS = 100
+"""A longer message is told in several lines."""
+BETWEEN_REASONS = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
+"""The semicolons of a message, but those in code."""
+SURE = re.compile(r"\d+% sure")
+ERRNO = re.compile(r"\[Errno \d+\] ")
+SENTENCE = re.compile(r"^[a-z](?=[a-z]* )")
+"""The first letter of a sentence, which may begin with the name of a file instead."""
 
 
 def exit_code(error: ApplyError) -> int:
@@ -106,14 +121,58 @@ def write_note(text: str) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def spinning(text: str) -> Iterator[None]:
+    """Tell on a terminal's standard error what is waited for, and for how long, once it takes longer than a moment."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    has_ended, started = threading.Event(), time.monotonic()
+
+    def spin() -> None:
+        for frame in itertools.cycle("|/-\\"):
+            if has_ended.wait(SPIN_S):
+                return
+            # The carriage return behind it lets other lines take its place.
+            print(f"\r\033[K{frame} {text} ({time.monotonic() - started:.0f} s)\r", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+        print("\033[K", end="", file=sys.stderr, flush=True)
+
+
 def print_error(error: ApplyError, *, program: str = "apply-service") -> None:
-    """An error for people: what, the offending value, what is allowed, what to do."""
-    write_note(f"{program}: error: {error.message} [{error.code}]")
-    for name in ("value", "limit"):
-        if (value := getattr(error, name)) is not None:
-            write_note(f"  {name}: {shorten(value, MAX_VALUE_CHARS)}")
-    if error.remedy:
-        write_note(f"  remedy: {error.remedy}")
+    """An error for people: what is wrong, with what where the words don't say it, what is allowed, what to do."""
+    message = ERRNO.sub("", error.message)
+    said = f"{message} {error.remedy}".casefold()
+    first, *more = _split_reasons(message) if len(message) > MAX_LINE_CHARS else [message]
+    if error.value not in (None, "") and any(part.casefold() not in said for part in _parts(error.value)):
+        first = f"{first.rstrip('.')}: {shorten(', '.join(_parts(error.value)), MAX_VALUE_CHARS)}"
+    meant = None
+    if isinstance(error.value, str) and isinstance(error.limit, list | tuple):
+        from apply_service.commands.suggest import closest
+
+        meant = closest(error.value, _parts(error.limit))
+    if meant is not None:
+        more.append(f"Did you mean {meant}?")
+    elif error.limit not in (None, False, error.value) and any(
+        part.casefold() not in said for part in _parts(error.limit)
+    ):
+        more.append(f"Allowed: {shorten(', '.join(_parts(error.limit)), MAX_VALUE_CHARS)}")
+    write_note(f"{program}: {first}")
+    for line in (*more, SENTENCE.sub(lambda match: match[0].upper(), error.remedy)):
+        if line:
+            write_note(f"  {line}")
+
+
+def _parts(value: object) -> list[str]:
+    """A value or a limit in words, a list as one word an item."""
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [shorten(value, MAX_VALUE_CHARS)]
 
 
 def print_failure(error: ApplyError, *, is_json: bool) -> int:
@@ -126,39 +185,77 @@ def print_failure(error: ApplyError, *, is_json: bool) -> int:
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 def write_diff(diff: str, settings: Settings) -> None:
-    """A unified diff to standard output, in terminal colours where they are wanted."""
-    if not is_color_wanted(settings, sys.stdout.isatty()):
+    """A unified diff to standard output, as git shows one: on a terminal in colours and through a pager ($PAGER, else
+    less, which ends by itself where all fits the screen)."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    if is_color_wanted(settings, is_terminal):
+        diff = "".join(_in_color(line) for line in diff.splitlines(keepends=True))
+    pager = os.environ.get("PAGER", "less") if is_terminal and diff else ""
+    if pager:
+        import shutil
+        import subprocess  # most commands start sooner without
+    if not pager or shutil.which(pager.split()[0]) is None:
         write_out(diff)
         return
-    colored = []
-    for line in diff.splitlines(keepends=True):
-        body = line.rstrip("\r\n")
-        is_name = line.startswith(("+++ ", "--- "))
-        color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
-        colored.append(f"{color}{body}{RESET}{line[len(body) :]}" if color and body else line)
-    write_out("".join(colored))
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    try:
+        subprocess.run(pager, shell=True, input=diff.encode(), env={"LESS": "FRX", **os.environ}, check=False)
+    finally:
+        signal.signal(signal.SIGINT, ignored)
 
 
-def summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """The native answer in a few lines: who decided, what the checks found, how fast it was."""
-    verdicts = answer["verdicts"]
-    decided = f"{answer['format']}: {answer['strategy']}"
+def _in_color(line: str) -> str:
+    body = line.rstrip("\r\n")
+    is_name = line.startswith(("diff --git ", "+++ ", "--- "))
+    color = BOLD if is_name else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1])
+    return f"{color}{body}{RESET}{line[len(body) :]}" if color and body else line
+
+
+def headline(answer: Mapping[str, Any]) -> str:
+    """How sure the answer is, and how much it changes: `93% sure, 2 hunks`."""
+    doubt = next((v["message"] for v in answer["verdicts"] if v["check"] == DOUBT and v["severity"] != "pass"), None)
+    measured = SURE.match(doubt or "")
+    sure = "sure" if doubt is None else measured[0] if measured else "not sure"
+    return f"{sure}, {_count(len(answer['hunks']), 'hunk')}" if answer["hunks"] else "nothing changes"
+
+
+def findings(answer: Mapping[str, Any]) -> Iterator[str]:
+    """What the checks found, those first that failed; of a doubt each reason.  That nothing changes, the headline
+    says."""
+    for verdict in sorted(answer["verdicts"], key=lambda verdict: verdict["severity"] != "error"):
+        if verdict["severity"] == "pass" or (verdict["check"], verdict["severity"]) == ("no_op", "warning"):
+            continue
+        if verdict["check"] == DOUBT:
+            yield from (f"  {reason}" for reason in _split_reasons(verdict["message"]) if not SURE.fullmatch(reason))
+        else:
+            yield f"  {describe(verdict)}"
+
+
+def describe(verdict: Mapping[str, Any]) -> str:
+    """What a check found, where, and the check's name, by which it can be accepted."""
+    if verdict["check"] == DOUBT:
+        return str(verdict["message"])
+    place = ""
+    if verdict["lines"] is not None:
+        first, last = verdict["lines"]
+        lines = f"line {first}" if first == last else f"lines {first}-{last}"
+        place = f"{lines} of the {verdict['side']} file, "
+    return f"{verdict['message']} ({place}check {verdict['check']})"
+
+
+def _split_reasons(message: str) -> list[str]:
+    return BETWEEN_REASONS.split(message)
+
+
+def details(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Who decided, what passed, how fast it was."""
+    decided = f"  {answer['format']}, decided by: {answer['strategy']}"
     if answer["model"] is not None:
         decided += f" ({answer['model']})"
     if answer["agreement"] is not None:
         decided += ", as the merge predicted" if answer["agreement"] else ", against the predicted merge"
-    n_by = {severity: sum(v["severity"] == severity for v in verdicts) for severity in ("error", "warning", "pass")}
-    found = [_count(n_by[severity], severity) for severity in ("error", "warning") if n_by[severity]]
-    yield f"{decided}; {', '.join([*found, _count(n_by['pass'], 'check') + ' passed'])}"
-    for verdict in verdicts:
-        if verdict["severity"] == "pass":
-            continue
-        place = ""
-        if verdict["lines"] is not None:
-            first, last = verdict["lines"]
-            lines = f"line {first}" if first == last else f"lines {first}-{last}"
-            place = f" ({lines} of the {verdict['side']} file)"
-        yield f"  {verdict['severity']}: {verdict['check']}: {verdict['message']}{place}"
+    passed = [verdict["check"] for verdict in answer["verdicts"] if verdict["severity"] == "pass"]
+    yield f"{decided}; passed: {', '.join(passed) or 'no check'}"
     if answer["model"] is not None:
         usage, decode_s = answer["usage"], answer["timings_s"]["decode_s"]
         passes = "" if usage["passes"] is None else f" in {usage['passes']} passes"
@@ -168,7 +265,7 @@ def summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
             parts.append(f"{accepted / drafted:.1%} of drafted tokens accepted")
         if decode_s:
             parts.append(f"{usage['completion_tokens'] / decode_s:,.0f} tok/s")
-        yield ", ".join(parts)
+        yield "  " + ", ".join(parts)
 
 
 def _count(n: int, noun: str) -> str:

@@ -6,6 +6,7 @@ Both take the same JSON request and give the same JSON answer, so `apply` and `b
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import sys
@@ -14,7 +15,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from apply_service.errors import ApplyError, BadEncoding, FileNotReadable, InvalidField, UnsupportedParameter
+from apply_service.commands.output import spinning, write_note
+from apply_service.commands.suggest import file_hint
+from apply_service.errors import (
+    ApplyError,
+    BadEncoding,
+    FileNotReadable,
+    InvalidField,
+    Unauthorized,
+    UnsupportedParameter,
+)
 from apply_service.settings import Settings, setting_specs
 
 STANDARD_INPUT = "-"
@@ -45,7 +55,7 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
     no_model = "A patch says what changes where, and asks no model"
     for applies, names, why, remedy in (
         (has_batch, of_batch, "A batch says all of its edits", "Write them into the batch."),
-        (has_patch, NOT_IN_PATCH, no_model, "Send the patch as the --update of one FILE."),
+        (has_patch, NOT_IN_PATCH, no_model, "Name one file, and the patch as its SNIPPET."),
         (
             not (has_batch or has_patch),
             ("independent", "root"),
@@ -61,8 +71,8 @@ def refuse_unused(arguments: Namespace, settings: Settings) -> None:
             refuse_given(arguments, names, why, remedy)
     refuse_engine_options(arguments, settings)
     if is_filter and arguments.update == STANDARD_INPUT:
-        remedy = "Write the edit to a file, or pass it as another one: --update <(xclip -o) in bash."
-        raise InvalidField("FILE and --update cannot both be standard input.", value="-", remedy=remedy)
+        remedy = "Write the edit to a file, or in bash pass it as one: apply-service apply - <(xclip -o)."
+        raise InvalidField("FILE and SNIPPET cannot both be standard input.", value="-", remedy=remedy)
 
 
 def refuse_engine_options(arguments: Namespace, settings: Settings) -> None:
@@ -79,7 +89,7 @@ def refuse_given(arguments: Namespace, names: Iterable[str], why: str, remedy: s
         value = getattr(arguments, name)
         # A switch that was not given is False, a setting None.
         if value is not None and (value is not False or name in OF_THE_ENGINE):
-            given.append("FILE" if name == "file" else "--" + name.replace("_", "-"))
+            given.append({"file": "FILE", "update": "SNIPPET"}.get(name, "--" + name.replace("_", "-")))
     if given:
         raise UnsupportedParameter(f"{why}: {', '.join(given)} would have no effect.", value=given, remedy=remedy)
 
@@ -90,22 +100,36 @@ def read_bytes(name: str) -> bytes:
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise FileNotReadable("Cannot read standard input: it is closed.", value=name, remedy="Name a file.")
+        if sys.stdin.isatty():
+            write_note("reading from the keyboard; Ctrl-D on a line of its own ends it")
         return sys.stdin.buffer.read()
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise FileNotReadable(
-            f"Cannot read {name}: {error.strerror or error}.", value=name, remedy="Name a file you may read, or -."
-        ) from error
+        remedy = file_hint(name) or "Name a file you may read, or - for standard input."
+        raise FileNotReadable(f"Cannot read {name}: {error.strerror or error}.", value=name, remedy=remedy) from error
 
 
 def read_text(name: str) -> str:
     """An update or a patch, from a file or standard input.  Raises FileNotReadable or BadEncoding."""
+    data = read_bytes(name)
     try:
-        return read_bytes(name).decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"The update ({name}) is not UTF-8 (byte {error.start})."
-        raise BadEncoding(message, value=name, limit="utf-8", remedy="Convert it to UTF-8.") from error
+        refuse_binary(name, data)
+        message = f"{name} is no text in UTF-8 (byte {error.start})."
+        remedy = "Name the file that holds the edit, or convert it to UTF-8."
+        raise BadEncoding(message, value=name, limit="utf-8", remedy=remedy) from error
+
+
+def refuse_binary(name: str, data: bytes) -> None:
+    """Raises BadEncoding for bytes that are not UTF-8 and that git, too, takes for a binary file."""
+    if b"\0" in data[:8000]:
+        message, remedy = (
+            f"{name} is a binary file, or UTF-16.",
+            "Name a text file; of UTF-16 say so: --encoding utf-16.",
+        )
+        raise BadEncoding(message, value=name, limit=UTF8, remedy=remedy)
 
 
 def original_fields(data: bytes, encoding: str) -> dict[str, str]:
@@ -134,13 +158,21 @@ def answer_request(body: bytes, settings: Settings, timeout_s: float | None) -> 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some takes longer than the edit
     from apply_service.api.answer import NativeAnswer
     from apply_service.api.schema import NativeRequest
-    from apply_service.build import build_runtime
+    from apply_service.build import build_runtime, runs_on_numpy
     from apply_service.pipeline import apply
 
     call = NativeRequest.parse(body)
     request, runtime = call.to_request(), build_runtime(settings)
+    source = settings.model_sources.get(request.model or settings.model, "")
+    is_slow = request.strategy != "exact" and not runs_on_numpy(source, settings)
+    stack = contextlib.ExitStack()
+    if is_slow and not source.endswith(".gguf"):  # such a file shows its own progress
+        stack.enter_context(
+            spinning(f"asking {request.model or settings.model}; `apply-service start` keeps it loaded")
+        )
     try:  # in this thread: an interrupt stops it, and no thread is left in a forward pass when the process ends
-        result = apply(request, runtime)
+        with stack:
+            result = apply(request, runtime)
     except ApplyError:
         raise
     except Exception as error:
@@ -184,4 +216,8 @@ def _ask_server(body: bytes, settings: Settings, path: str, timeout_s: float | N
     from apply_service.clients.http import HttpClient
 
     client = HttpClient(settings.server or "", api_key=settings.api_key, timeout_s=settings.default_timeout_s)
-    return client.post(body, path=path, timeout_s=timeout_s)
+    try:
+        return client.post(body, path=path, timeout_s=timeout_s)
+    except Unauthorized as error:
+        error.remedy = "Give it one by --api-key KEY or APPLY_API_KEY; on its side `apply-service key NAME` makes one."
+        raise

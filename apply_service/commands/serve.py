@@ -14,12 +14,13 @@ import signal
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
 
-from apply_service.commands.output import OK, write_note
+from apply_service.commands import background
+from apply_service.commands.output import OK, spinning, write_note
 from apply_service.errors import NotReady
 from apply_service.service import Service
 from apply_service.settings import Settings
@@ -34,8 +35,26 @@ SWITCH_S = 0.0005
 """How long a thread may keep the interpreter from another one that asks for it."""
 
 
-def run(_: Namespace, settings: Settings) -> int:
+def run(arguments: Namespace, settings: Settings) -> int:
     """Run the command until it is stopped; the exit code.  Raises ApplyError."""
+    if not arguments.background:
+        return serve(settings, greet)
+    with background.held(settings) as (settings, publish):
+        return serve(settings, lambda url, _: publish(url))
+
+
+def greet(url: str, settings: Settings) -> None:
+    """Tell that the server listens, and what to do next."""
+    write_note(f"serving {', '.join((settings.model, *settings.more_models))} on {url}")
+    if settings.has_playground:
+        write_note(f"  {url}/ is a page to try edits on")
+    write_note(f"  {url}/docs is the API; point a client of OpenAI or Morph at {url}/v1")
+    write_note(f"  apply-service apply FILE SNIPPET --server {url}")
+    write_note("  Ctrl-C stops it; --log-level info tells each request")
+
+
+def serve(settings: Settings, tell: Callable[[str, Settings], None]) -> int:
+    """Serve until a signal; `tell` is called with the URL once it listens and the models are loaded."""
     from apply_service.api.app import create_app
     from apply_service.api.auth import refuse_open_network
     from apply_service.api.calls import configure_logging
@@ -48,14 +67,15 @@ def run(_: Namespace, settings: Settings) -> int:
     names = (settings.model, *settings.more_models)
     with contextlib.closing(open_listener(settings.host, settings.port)) as listener:
         refuse_open_network(listener.getsockname()[0], settings)
-        for name in names:
-            runtime.load(name)
+        with spinning(f"loading {', '.join(names)}"):
+            for name in names:
+                runtime.load(name)
         with open_service(runtime, settings) as service:
             app = create_app(service, settings)
             gc.collect()
             gc.freeze()  # 450,000 objects, most of torch: a full collection of them would stop every thread for 0.2 s
             server = DrainingServer(app, service, settings)
-            write_note(f"serving {', '.join(names)} on {url_of(listener)}")
+            tell(url_of(listener), settings)
             with absorb_signals():
                 server.run(sockets=[listener])
         if service.is_alive:  # it hangs in a pass; to end the interpreter under it would abort the process

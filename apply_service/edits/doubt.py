@@ -16,7 +16,7 @@ from apply_service.edits.code_lines import quote_lines
 from apply_service.edits.lazy.chooser import load
 from apply_service.edits.lazy.quotes import Merge
 from apply_service.protocols import EditJob
-from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict
+from apply_service.types import DOUBT, Certainty, LineOp, OtherReading, Prediction, Verdict, keep_all
 
 MAX_RANGES = 3
 """The most places of another reading that a verdict names, and the most reasons."""
@@ -60,6 +60,8 @@ def find_doubt(job: EditJob, merged: str) -> Verdict | None:
     this = next((one.ops for one in prediction.readings if one.text == merged), prediction.ops)
     said = [in_words(chance), *prediction.reasons[:MAX_RANGES], *what_to_show(this)]
     said += [f"another reading would {other.difference}" for other in other_readings(prediction, merged)[:1]]
+    if len(said) == 1:  # what it does is all that can be told
+        said.append(f"this one would {tell_difference(keep_all(job.original), this) or 'change nothing'}")
     return Verdict(DOUBT, "warning" if chance >= thresholds.refuse else "error", "; ".join(said))
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from apply_service.commands import output
+from apply_service.errors import ApplyError
 from tests.doubles import ScriptedRun, make_result
 from tests.live_server import live_server
 
@@ -50,6 +52,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
+_TOLD: list[ApplyError] = []
+
+
+@pytest.fixture(autouse=True)
+def errors_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note the errors that a command tells, whose codes people do not see."""
+    _TOLD.clear()
+    tell = output.print_error
+
+    def note(error: ApplyError, **options: str) -> None:
+        _TOLD.append(error)
+        tell(error, **options)
+
+    monkeypatch.setattr(output, "print_error", note)
+
+
+def last_code() -> str:
+    """The code of the last error that was told in this test."""
+    return _TOLD[-1].code
+
+
 class Stdin:
     def __init__(self, data: bytes) -> None:
         self.buffer = io.BytesIO(data)
+
+    def isatty(self) -> bool:
+        return False

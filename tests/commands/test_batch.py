@@ -13,7 +13,7 @@ import pytest
 from apply_service.cli import main
 from tests.api.test_batch import pipeline_run
 from tests.batch.test_edits import block
-from tests.commands.conftest import Stdin
+from tests.commands.conftest import Stdin, last_code
 from tests.edits.test_patch import DIFF, FILES, V4A
 from tests.live_server import live_server
 
@@ -91,8 +91,7 @@ def test_one_file_that_does_not_fit_stops_all(
     assert main(["apply", "--patch", "../lost.diff", "--in-place", *options]) == 1
     assert tree(project) == BEFORE
     err = capsysbinary.readouterr().err
-    assert b"dir/c.py: rename: failed\n  error: " in err
-    assert b"[needs_more_context]" in err
+    assert b"dir/c.py: rename: failed\n  hunk 3 " in err
     assert b"a.py: modify: withheld" in err
     assert main(["undo", "a.py"]) == 3
 
@@ -177,7 +176,7 @@ def test_a_file_changed_meanwhile_stops_all(
 
     monkeypatch.setattr(batch, "answer_batch", answer_and_meddle)
     assert main(["apply", "--patch", "../p.diff", "--in-place"]) == 3
-    assert b"[file_changed]" in capsysbinary.readouterr().err
+    assert last_code() == "file_changed"
     assert tree(project) == BEFORE | {"dir/b.py": b"theirs"}
     monkeypatch.setattr(batch, "answer_batch", real)
     (project / "dir/b.py").write_bytes(BEFORE["dir/b.py"])
@@ -200,8 +199,9 @@ def test_names_that_lead_out_are_refused(
     patch = V4A.replace("dir/new.py", name)
     (project.parent / "p.diff").write_bytes(patch.encode())
     assert main(["apply", "--patch", "../p.diff", "--in-place"]) == 3
+    assert last_code() == code
     assert main(["apply", "--batch", write_batch(project, GOOD, NEW | {"path": name}), "--in-place"]) == 3
-    assert capsysbinary.readouterr().err.count(f"[{code}]".encode()) == 2
+    assert capsysbinary.readouterr().err.count(name.encode()) >= 2
     assert tree(project) == BEFORE
     if name == "../evil.py":
         assert main(["apply", "--patch", "../p.diff", "--in-place", "--root", ".", "--root", ".."]) == 0
@@ -244,9 +244,9 @@ def test_batches_that_are_none(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Stdin(batch))
     assert main(["apply", "--batch", "-", "--in-place", "--json"]) == 2
-    out, err = capsysbinary.readouterr()
+    out = capsysbinary.readouterr().out
     assert json.loads(out)["error"]["code"] == code
-    assert f"[{code}]".encode() in err
+    assert last_code() == code
     assert tree(project) == BEFORE
 
 
@@ -257,7 +257,7 @@ def test_batches_that_are_none(
         (["a.py", "--batch", "b"], ["FILE"]),
         (["--batch", "b", "--patch", "p"], ["--patch"]),
         (["--batch", "b", "--independent"], ["--independent"]),
-        (["--patch", "p", "--update", "u", "--model", "m"], ["--update", "--model"]),
+        (["--patch", "p", "--update", "u", "--model", "m"], ["SNIPPET", "--model"]),
         (["a.py", "--update", "u", "--root", "."], ["--root"]),
         (["--request", "r", "--independent"], ["--independent"]),
         (["--batch", "b", "--server", "http://127.0.0.1:9", "--model", "m"], ["--model"]),
@@ -268,8 +268,8 @@ def test_options_without_effect_are_refused(
 ) -> None:
     assert main(["apply", *arguments]) == 2
     err = capsysbinary.readouterr().err.decode()
-    assert "[unsupported_parameter]" in err
-    assert f"value: {json.dumps(value)}" in err
+    assert last_code() == "unsupported_parameter"
+    assert f": {', '.join(value)} would have no effect" in err
 
 
 def test_an_interrupted_batch_is_rolled_back_by_the_next_command(

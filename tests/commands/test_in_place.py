@@ -10,7 +10,7 @@ import pytest
 
 from apply_service.cli import main
 from apply_service.types import Verdict
-from tests.commands.conftest import OLD
+from tests.commands.conftest import OLD, last_code
 from tests.doubles import ScriptedRun
 
 
@@ -25,7 +25,7 @@ def test_in_place_writes_and_undo_takes_it_back(
     assert main(["undo", "a.py"]) == 0
     assert (folder / "a.py").read_bytes() == OLD
     assert main(["undo", "a.py"]) == 3
-    assert b"[no_backup]" in capsysbinary.readouterr().err
+    assert last_code() == "no_backup"
 
 
 def test_a_file_that_does_not_exist_is_a_new_file(folder: Path, url: str, run: ScriptedRun) -> None:
@@ -62,7 +62,7 @@ def test_an_answer_in_doubt_is_written_only_where_that_is_allowed(
 ) -> None:
     run.result = replace(run.result, verdicts=(Verdict("doubt", "warning", "80% sure"),))
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 1
-    assert b"80% sure" in capsysbinary.readouterr().err
+    assert b"a.py was left alone: 80% sure\n" in capsysbinary.readouterr().err
     assert (folder / "a.py").read_bytes() == OLD
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place", "--allow-doubt"]) == 0
     assert (folder / "a.py").read_bytes() != OLD
@@ -77,12 +77,13 @@ def test_in_place_refuses_where_a_check_found_an_error(
     assert main([*command, "--in-place"]) == 1
     assert (folder / "a.py").read_bytes() == OLD
     err = capsysbinary.readouterr().err
-    assert b"[check_failed]" in err
-    assert b"syntax: broken" in err
+    assert last_code() == "check_failed"
+    assert b"a.py was left alone: broken (lines 3-4 of the merged file, check syntax)" in err
     assert main(command) == 1  # printed, but the exit code says so
     out, err = capsysbinary.readouterr()
     assert out == b"new\r\nname = 1\n"
-    assert b"error: syntax: broken (lines 3-4 of the merged file)" in err
+    assert b"a.py: sure, 1 hunk; look at it before you use it\n" in err
+    assert b"  broken (lines 3-4 of the merged file, check syntax)\n" in err
     assert main([*command, "--in-place", "--on-verdict", "syntax=warn"]) == 0
     assert (folder / "a.py").read_bytes() == b"new\r\nname = 1\n"
 
@@ -103,5 +104,5 @@ def test_in_place_refuses_a_file_that_changed_meanwhile(
     real = apply.answer_request
     monkeypatch.setattr(apply, "answer_request", answer_and_meddle)
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "--in-place"]) == 3
-    assert b"[file_changed]" in capsysbinary.readouterr().err
+    assert last_code() == "file_changed"
     assert (folder / "a.py").read_bytes() == b"someone else's"

@@ -9,6 +9,7 @@ import pytest
 
 from apply_service.api.keys import hash_key, load_keys
 from apply_service.cli import main
+from tests.commands.conftest import last_code
 
 OWN = "my-own-key-0123456789-0123456789"
 
@@ -64,4 +65,4 @@ def test_what_cannot_be_an_entry(
     assert main(["key", "other", "--file", str(path)]) == 2
     assert path.read_text() == "broken"
     assert main(["key", "other", "--file", str(tmp_path / "no" / "keys.toml")]) == 3
-    assert b"[file_not_writable]" in capsysbinary.readouterr().err
+    assert last_code() == "file_not_writable"

@@ -1,25 +1,53 @@
 """Commands that only tell: help, and the models."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from apply_service.cli import main
+from apply_service.cli import build_parser, commands_of, main, parse
 from apply_service.commands.output import MEANINGS
 from apply_service.strategies import STRATEGY_VERDICTS
 
 
 def test_help_names_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["apply"], ["serve"], ["models"], ["doctor"], ["undo"]):
+    for name, command in commands_of(build_parser()).items():
         with pytest.raises(SystemExit) as caught:
-            main([*command, "--help"])
+            main([name, "-h"])
         assert caught.value.code == 0
         text = capsys.readouterr().out
         assert all(meaning in text for meaning in MEANINGS.values())
-    with pytest.raises(SystemExit):
-        main(["serve", "--help"])
-    assert "--queue-limit" in capsys.readouterr().out
+        assert text.endswith("\nexamples:\n" + command.examples)
+        assert 1 <= command.examples.count("\n") <= 3
+
+
+def test_seldom_used_settings_stand_in_the_long_help(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main(["serve", flag])
+        texts.append(capsys.readouterr().out)
+    assert ["--queue-limit" in text for text in texts] == [False, True]
+    assert ["--model" in text for text in texts] == [True, True]
+
+
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(f"\n  {name} " in err for name in commands_of(build_parser()))
+
+
+def test_examples_are_commands_that_exist(folder: Path) -> None:
+    """Every option in them, too."""
+    parser = build_parser()
+    for name, command in commands_of(parser).items():
+        for line in command.examples.splitlines():
+            words = shlex.split(re.sub(r'eval "\$\((.*)\)"|>.*', r"\1", line), comments=True)
+            assert words[0] == "apply-service"
+            assert parse(parser, words[1:]).command in (name, "apply", "serve", "stop")
 
 
 def test_help_names_every_verdict_that_is_no_check(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,18 @@
 """What `apply` prints: the merged file, a diff or JSON on standard output, all about them on standard error."""
 
 import json
+import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from apply_service.cli import main
 from apply_service.clients.http import decode_answer
-from apply_service.types import ApplyRequest
+from apply_service.commands.output import write_diff
+from apply_service.settings import Settings
+from apply_service.types import ApplyRequest, Verdict
 from tests.commands.conftest import OLD
 from tests.doubles import ScriptedRun
 
@@ -15,18 +20,41 @@ from tests.doubles import ScriptedRun
 def test_the_merged_file_goes_to_stdout_byte_for_byte(
     folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert main(["apply", "a.py", "--update", "edit.txt", "--server", url]) == 0
+    assert main(["apply", "a.py", "edit.txt", "--server", url, "-v"]) == 0
     out, err = capsysbinary.readouterr()
     assert out == b"new\r\nname = 1\n"
-    assert b"lazy_snippet: model (embedded), as the merge predicted; 1 warning, 1 check passed" in err
-    assert b"warning: syntax: line 1 is odd (line 1 of the merged file)" in err
-    assert b"6 tokens in 2 passes, 62.5% of drafted tokens accepted, 12 tok/s" in err
+    assert err.decode().splitlines() == [
+        "a.py: sure, 1 hunk",
+        "  line 1 is odd (line 1 of the merged file, check syntax)",
+        "  lazy_snippet, decided by: model (embedded), as the merge predicted; passed: no_op",
+        "  6 tokens in 2 passes, 62.5% of drafted tokens accepted, 12 tok/s",
+    ]
     assert run.requests == [ApplyRequest(original=OLD.decode(), update="new\n", path="a.py", owner="anonymous")]
     assert (folder / "a.py").read_bytes() == OLD
 
 
 def test_quiet_leaves_standard_error_empty(folder: Path, url: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["apply", "a.py", "--update", "edit.txt", "--server", url, "-q"]) == 0
+    assert capsysbinary.readouterr().err == b""
+
+
+def test_quiet_still_tells_what_must_be_looked_at(
+    folder: Path, url: str, run: ScriptedRun, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Whoever reads the exit code alone takes no answer in doubt, and whoever reads the words knows why."""
+    doubt = Verdict("doubt", "warning", "80% sure; `a; b` is at two places; another reading would keep line 3 (`x`)")
+    run.result = replace(run.result, verdicts=(doubt,))
+    command = ["apply", "a.py", "edit.txt", "--server", url, "-q"]
+    for options in ([], ["--diff"], ["--json"]):
+        assert main([*command, *options]) == 1
+        out, err = capsysbinary.readouterr()
+        assert out
+        assert err.decode().splitlines() == [
+            "a.py: 80% sure, 1 hunk; look at it before you use it (--allow-doubt accepts it)",
+            "  `a; b` is at two places",
+            "  another reading would keep line 3 (`x`)",
+        ]
+    assert main([*command, "--allow-doubt"]) == 0
     assert capsysbinary.readouterr().err == b""
 
 
@@ -47,3 +75,15 @@ def test_diff_is_coloured_only_where_wanted(
     out = capsysbinary.readouterr().out
     assert b"\033[31m-old\033[0m\n\033[32m+new\033[0m\n" in out
     assert b"\033[1m--- a\033[0m\n" in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX terminal")
+@pytest.mark.parametrize(("pager", "before"), [("sed s/^/p:/", b"p:"), ("", b""), ("no-such-pager", b"")])
+def test_a_terminal_shows_a_diff_in_the_users_pager(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], pager: str, before: bytes
+) -> None:
+    monkeypatch.setenv("PAGER", pager)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    write_diff("-old\n+new\n", Settings())
+    assert capfdbinary.readouterr().out == before + b"-old\n" + before + b"+new\n"

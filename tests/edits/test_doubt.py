@@ -37,6 +37,14 @@ def test_a_doubt_says_how_sure_why_and_where_another_reading_differs() -> None:
     )
 
 
+def test_a_doubt_without_a_reason_says_what_the_answer_does() -> None:
+    known = job(0.6)
+    doubted = replace(known, prediction=replace(known.prediction, reasons=(), readings=()))
+    found = find_doubt(doubted, doubted.prediction.text)
+    assert found is not None
+    assert found.message == "60% sure; this one would add `b = 2`"
+
+
 def test_what_is_more_likely_wrong_than_right_is_an_error() -> None:
     doubted = job(0.2)
     found = find_doubt(doubted, doubted.prediction.text)

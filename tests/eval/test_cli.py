@@ -127,9 +127,9 @@ def test_without_data_the_shipped_edits_are_merged(tmp_path: Path) -> None:
 def test_an_error_is_told_with_what_offended_and_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["merge", "--data", str(tmp_path / "none.jsonl")]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("apply-eval: error: ")
-    assert lines[0].endswith("[bad_data]")
-    assert lines[1:] == [f"  value: {tmp_path / 'none.jsonl'}", "  remedy: give the path of a JSONL file"]
+    assert lines[0].startswith("apply-eval: ")
+    assert str(tmp_path / "none.jsonl") in lines[0]
+    assert lines[1:] == ["  Give the path of a JSONL file"]
 
 
 def test_the_beginning_of_an_option_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:
