@@ -188,7 +188,7 @@ def load_draft_model(settings: Settings) -> LoadedModel:
     """The draft model of the settings, without a prefix cache, because its sessions belong to no request.  Raises as
     `load_target`."""
     assert settings.draft_model is not None
-    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0))
+    return _load(settings.draft_model, replace(settings, prefix_cache_mb=0, adapter=None))
 
 
 def self_test(name: str, settings: Settings) -> SelfTest:
@@ -243,6 +243,7 @@ def _load(source: str, settings: Settings, *, is_fresh: bool = False) -> LoadedM
         source,
         allow_remote_code=settings.allow_remote_code,
         unpack_to=settings.state_path / "models",
+        adapter=Path(settings.adapter).expanduser() if settings.adapter and source == settings.model else None,
         device=settings.device,
         dtype=settings.dtype,
         weights=cast("WeightsSetting", settings.weights),
