@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from apply_service.errors import FileNotReadable
 from apply_service.pipeline import read_edit
 from apply_service.prompts.by_model import open_prompt_format
 from apply_service.types import ApplyRequest
+from tests.benchmarks.test_gpu import BLOCKER
 from tests.clocks import set_clocks
 from tests.engine.tiny_models import save_tiny
 from tests.training.edits import BODY, make_edits
@@ -28,6 +32,7 @@ from training.finetune_record import main as record
 from training.recorded import Recorded
 
 pytest.importorskip("peft")
+ROOT = Path(__file__).parent.parent.parent
 STEPS = ["--steps", "4", "--score-steps", "2", "--device", "cpu", "--rank", "4"]
 
 
@@ -136,3 +141,22 @@ def test_an_adapter_names_its_base_and_no_folder(prepared: Path, tmp_path: Path)
     assert str(prepared) not in json.dumps(config)
     assert config["target_modules"] == sorted(config["target_modules"])
     assert {value.dtype for value in load_file(adapter / "adapter_model.safetensors").values()} == {torch.bfloat16}
+
+
+def test_it_runs_without_what_makes_samples(prepared: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER)
+    paths = os.pathsep.join(map(str, (tmp_path, ROOT, ROOT / "eval", *filter(None, [os.environ.get("PYTHONPATH")]))))
+    command = [sys.executable, "-m", "training.finetune", "--run", str(tmp_path / "run")]
+    command += [
+        "--model",
+        str(prepared / "model"),
+        "--batches",
+        str(prepared / "batches.safetensors.xz"),
+        *STEPS,
+        "--steps",
+        "1",
+    ]
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "the run is complete" in done.stdout
