@@ -6,7 +6,6 @@ Afterwards the engine runs plain linear layers: number formats, packing, self-te
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,15 @@ from apply_service.errors import ModelNotLoadable
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 DOWN, UP = ".lora_A.weight", ".lora_B.weight"
-PLAIN: Mapping[str, tuple[object, ...]] = {
-    "peft_type": ("LORA",),
-    "bias": ("none", None),
-    **dict.fromkeys(("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "layer_replication"), (False, None)),
-    **dict.fromkeys(("rank_pattern", "alpha_pattern"), ({}, None)),
-}
-"""The values that make an adapter plain LoRA, None standing for a value that is not given."""
+HARMLESS = frozenset({
+    "peft_version", "r", "lora_alpha", "use_rslora", "lora_dropout", "task_type", "base_model_name_or_path", "revision",
+    "inference_mode", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "loftq_config",
+    "eva_config", "corda_config", "lora_ga_config", "auto_mapping", "megatron_config", "megatron_core",
+    "qalora_group_size", "runtime_config",
+})  # fmt: skip
+"""Keys of the file that change nothing of what is computed from the tensors, or that are read here.  Any other that is
+set makes the adapter something else than plain LoRA, but for these."""
+PLAIN = (("peft_type", "LORA"), ("init_lora_weights", True), ("init_lora_weights", "gaussian"))
 
 
 @torch.no_grad()
@@ -37,7 +38,9 @@ def add_adapter(model: Any, folder: Path) -> None:
     """
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        odd = {name: config.get(name) for name, plain in PLAIN.items() if config.get(name) not in plain}
+        config.setdefault("peft_type", "not given")
+        is_set = {name: value for name, value in config.items() if value not in (None, False, "none", [], {})}
+        odd = {name: value for name, value in is_set.items() if name not in HARMLESS and (name, value) not in PLAIN}
         rank = float(config["r"])
         scale = float(config["lora_alpha"]) / (rank**0.5 if config.get("use_rslora") else rank)
         tensors = load_file(folder / WEIGHTS)

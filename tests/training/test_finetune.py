@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
+from apply_service.engine.adapter import add_adapter
 from apply_service.errors import FileNotReadable
 from apply_service.pipeline import read_edit
 from apply_service.prompts.by_model import open_prompt_format
@@ -140,6 +142,10 @@ def test_an_adapter_names_its_base_and_no_folder(prepared: Path, tmp_path: Path)
     assert config["base_model_name_or_path"] == "someone/model"
     assert str(prepared) not in json.dumps(config)
     assert config["target_modules"] == sorted(config["target_modules"])
+    model = AutoModelForCausalLM.from_pretrained(prepared / "model")
+    before = model.model.layers[0].mlp.up_proj.weight.clone()
+    add_adapter(model, adapter)  # as the service does
+    assert not torch.equal(model.model.layers[0].mlp.up_proj.weight, before)
     assert {value.dtype for value in load_file(adapter / "adapter_model.safetensors").values()} == {torch.bfloat16}
 
 
